@@ -1,0 +1,1 @@
+"""Streaming blind source separation."""

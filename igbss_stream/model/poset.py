@@ -1,0 +1,288 @@
+"""The sample space: which state lies below which.
+
+Bottom lies below everything. The mixing node a[l, S] (channel l, a set S of at most `order` sources)
+lies below the source node z[n, m] where n is in S; z[n, m] lies below the received node x[l, m] with
+weight W[l, n], the incidence. How a[l, S] lies below x[l', m] is the closure: "strict", by
+transitivity only (some n in S has W[l', n] > 0), or "full", always.
+"""
+
+import itertools
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from igbss_stream.errors import ParameterError
+
+Closure = Literal["strict", "full"]
+RandomState = int | np.random.Generator | None
+
+STRUCTURES = ("systematic", "cyclic", "random")
+MAX_SUBSETS = 2048  # a joint step factors a matrix of this size: 32 MB, a second
+
+# Below this share of the largest singular value a structure counts as rank-deficient.
+_RANK_TOLERANCE = 1e-10
+
+
+@dataclass(frozen=True)
+class Poset:
+    """Sample space of the model, for any number of samples.
+
+    Parameters
+    ----------
+    incidence : ndarray of shape (periods, channels, sources)
+        Real, non-negative weights W; sample m uses ``incidence[m % periods]``.
+    order : int
+        Largest number of sources that interact, 1 <= order <= sources.
+    closure : {"strict", "full"}
+        Which received nodes a mixing node lies below.
+
+    Raises
+    ------
+    ParameterError
+        If a value is out of range or the incidence cannot tell the sources apart.
+    """
+
+    incidence: NDArray[np.float64]
+    order: int = 1
+    closure: Closure = "strict"
+
+    def __post_init__(self) -> None:
+        if self.closure not in get_args(Closure):
+            raise ParameterError(
+                f"closure must be one of {', '.join(get_args(Closure))}. Got {self.closure!r} instead."
+            )
+        if isinstance(self.order, bool) or not isinstance(self.order, int | np.integer):
+            raise ParameterError(f"order must be a whole number. Got {self.order!r} instead.")
+        if not 1 <= self.order <= self.n_sources:
+            raise ParameterError(
+                f"order must be between 1 and the number of sources, {self.n_sources}. "
+                f"Got {self.order} instead."
+            )
+        if self.n_subsets > MAX_SUBSETS:
+            raise ParameterError(
+                f"order {self.order} with {self.n_sources} sources makes {self.n_subsets} mixing nodes "
+                f"a channel, more than {MAX_SUBSETS}. Lower order or n_sources."
+            )
+        _check_columns(self.incidence)
+
+    @property
+    def periods(self) -> int:
+        """Number of samples after which the incidence repeats."""
+        return int(self.incidence.shape[0])
+
+    @property
+    def n_channels(self) -> int:
+        """Number of received signals, L."""
+        return int(self.incidence.shape[1])
+
+    @property
+    def n_sources(self) -> int:
+        """Number of sources, N."""
+        return int(self.incidence.shape[2])
+
+    @property
+    def n_subsets(self) -> int:
+        """Number of mixing nodes a channel, K."""
+        return sum(math.comb(self.n_sources, size) for size in range(1, self.order + 1))
+
+    @cached_property
+    def member(self) -> NDArray[np.float64]:
+        """Which sources each set holds, (subsets, sources); smaller sets first, then by their members."""
+        sets = itertools.chain.from_iterable(
+            itertools.combinations(range(self.n_sources), size) for size in range(1, self.order + 1)
+        )
+        member = np.zeros((self.n_subsets, self.n_sources))
+        for row, subset in zip(member, sets, strict=True):
+            row[list(subset)] = 1.0
+        return member
+
+    @cached_property
+    def below(self) -> NDArray[np.float64]:
+        """Which mixing nodes lie below each channel, (periods, channels, subsets)."""
+        if self.closure == "full":
+            return np.ones((self.periods, self.n_channels, self.n_subsets))
+        shared = (self.incidence > 0).astype(float) @ self.member.T
+        return (shared > 0).astype(float)
+
+    @cached_property
+    def unmixing(self) -> NDArray[np.float64]:
+        """Pseudo-inverse of the incidence, (periods, sources, channels)."""
+        return np.asarray(np.linalg.pinv(self.incidence), dtype=np.float64)
+
+    @property
+    def equal_channels(self) -> list[list[int]]:
+        """Groups of channels with the same incidence, which the model gives the same signal."""
+        rows = self.incidence.transpose(1, 0, 2).reshape(self.n_channels, -1)
+        groups: dict[bytes, list[int]] = {}
+        for channel, row in enumerate(rows):
+            groups.setdefault(row.tobytes(), []).append(channel)
+        return [group for group in groups.values() if len(group) > 1]
+
+    @cached_property
+    def latent_design(self) -> NDArray[np.float64]:
+        """How log p(x) moves with the log-masses of the latent nodes, (periods, channels, subsets + 1).
+
+        With phi = log p(z), s[S] = sum over l of log p(a[l, S]) and t = log p(bottom), the log-density of
+        the received layer is ``log p(x) = W phi + design @ (s, t)``. In these coordinates the
+        information matrix is diag(p of the latent nodes) plus a sum of squares over the received nodes.
+        """
+        per_set = self.below - self.incidence @ self.member.T
+        bottom = 1.0 - self.incidence.sum(axis=2) - self.n_channels * per_set.sum(axis=2)
+        return np.concatenate([per_set, bottom[:, :, None]], axis=2)
+
+    @cached_property
+    def has_closed_form(self) -> bool:
+        """Whether log-sources are known to be ``W^-1 log p_hat``, but for a constant each, at the optimum.
+
+        W must be square, and no mass lie on the latent states. The divergence then goes to zero, and
+        p(x) to p_hat, if and only if all latent nodes can lose their mass while p(x) stays: if some
+        s, t < 0 lower every ``phi = W^-1 (log p_hat - design @ (s, t))``, which is a linear program. Else
+        p(z) keeps mass and p(x) misses p_hat; of the W where the formula holds all the same, only
+        permutations under the strict closure are recognised (p(x) and p(z) share p_hat half and half).
+        """
+        if self.n_channels != self.n_sources:
+            return False
+        if self.closure == "strict" and _is_permutation(self.incidence):
+            return True
+        rise = self.unmixing @ self.latent_design
+        if np.all(rise.sum(axis=2) < -1e-9):
+            return True  # s = t = -1 does it
+        return _has_descent(rise.reshape(-1, rise.shape[2]))
+
+
+def incidence(
+    structure: str | ArrayLike,
+    n_channels: int,
+    n_sources: int | None = None,
+    random_state: RandomState = None,
+) -> NDArray[np.float64]:
+    """Return the incidence of a named structure, or the caller's own, checked.
+
+    Parameters
+    ----------
+    structure : {"systematic", "cyclic", "random"} or array-like of shape (channels, sources)
+        "systematic" cuts source n off channel n (the paper's choice); "cyclic" cuts source n at sample m
+        off channel ``(m * n_sources + n) % n_channels``; "random" cuts each source off one channel drawn
+        without replacement. A matrix holds finite weights >= 0.
+    n_channels : int
+        Number of channels.
+    n_sources : int, optional
+        Number of sources; as many as channels, or as the matrix has columns, when left out.
+    random_state : int or numpy.random.Generator, optional
+        Seed of "random".
+
+    Returns
+    -------
+    ndarray of shape (periods, channels, sources)
+
+    Raises
+    ------
+    ParameterError
+        If the name is unknown, a count is out of range or a matrix does not fit.
+    """
+    if not isinstance(structure, str):
+        return _given(structure, n_channels, n_sources)
+    if structure not in STRUCTURES:
+        raise ParameterError(
+            f"structure must be one of {', '.join(STRUCTURES)}, or a matrix (channels, sources). "
+            f"Got {structure!r} instead."
+        )
+    count = n_channels if n_sources is None else n_sources
+    _check_count(count, n_channels)
+    source = np.arange(count)
+    if structure == "systematic":
+        cut = source[None, :]
+    elif structure == "cyclic":
+        periods = n_channels // math.gcd(n_channels, count)
+        cut = (np.arange(periods)[:, None] * count + source) % n_channels
+    else:
+        cut = np.random.default_rng(random_state).permutation(n_channels)[None, :count]
+    weights = np.ones((cut.shape[0], n_channels, count))
+    np.put_along_axis(weights, cut[:, None, :], 0.0, axis=1)
+    return weights
+
+
+def _check_count(n_sources: int, n_channels: int) -> None:
+    if isinstance(n_sources, bool) or not isinstance(n_sources, int | np.integer) or n_sources < 1:
+        raise ParameterError(f"n_sources must be a whole number >= 1. Got {n_sources!r} instead.")
+    if n_sources > n_channels:
+        raise ParameterError(
+            f"n_sources must be at most the number of channels, {n_channels}. Got {n_sources} instead."
+        )
+
+
+def _given(structure: ArrayLike, n_channels: int, n_sources: int | None) -> NDArray[np.float64]:
+    try:
+        weights = np.array(structure, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ParameterError(
+            f"structure must be a name or a numeric matrix (channels, sources). Got {structure!r} instead."
+        ) from None
+    if weights.ndim != 2 or weights.shape[0] != n_channels:
+        raise ParameterError(
+            f"structure must be a matrix with a row for each of the {n_channels} channels. "
+            f"Got shape {weights.shape} instead."
+        )
+    if n_sources is not None and weights.shape[1] != n_sources:
+        raise ParameterError(
+            f"structure must have n_sources = {n_sources} columns. Got {weights.shape[1]} instead."
+        )
+    _check_count(weights.shape[1], n_channels)
+    bad = np.argwhere(~(np.isfinite(weights) & (weights >= 0)))
+    if bad.size:
+        i, n = bad[0]
+        raise ParameterError(
+            f"structure must hold finite weights >= 0. Got {weights[i, n]} in row {i}, column {n}."
+        )
+    return weights[None]
+
+
+def _check_columns(weights: NDArray[np.float64]) -> None:
+    for period in weights:
+        norm = np.linalg.norm(period, axis=0)
+        if not norm.all():
+            raise ParameterError(
+                f"structure has only zeros in column {int(np.argmin(norm))}: "
+                "that source reaches no channel. Give it a weight or leave the column out."
+            )
+        unit = period / norm
+        alike = np.argwhere(np.triu(unit.T @ unit > 1 - 1e-12, 1))
+        if alike.size:
+            first, second = alike[0]
+            raise ParameterError(
+                f"structure cannot tell sources apart: columns {first} and {second} coincide"
+                f"{'' if np.array_equal(period[:, first], period[:, second]) else ' up to a factor'}. "
+                "Change one of them or lower n_sources."
+            )
+        singular = np.linalg.svd(unit, compute_uv=False)
+        rank = int(np.sum(singular > _RANK_TOLERANCE * singular[0]))
+        if rank < period.shape[1]:
+            raise ParameterError(
+                f"structure cannot tell sources apart: its {period.shape[1]} columns have rank {rank}. "
+                "Make the columns linearly independent or lower n_sources."
+            )
+
+
+def _is_permutation(weights: NDArray[np.float64]) -> bool:
+    return bool(
+        np.isin(weights, (0.0, 1.0)).all()
+        and (weights.sum(axis=1) == 1).all()
+        and (weights.sum(axis=2) == 1).all()
+    )
+
+
+def _has_descent(rise: NDArray[np.float64]) -> bool:
+    """Whether some x in [-1e4, -1] has rise @ x >= 1 in every row.
+
+    Without the lower bound a coefficient that is zero but for rounding would count as a descent.
+    """
+    from scipy.optimize import (
+        linprog,  # a second to import, and only structures of one's own need it
+    )
+
+    program = linprog(np.zeros(rise.shape[1]), A_ub=-rise, b_ub=-np.ones(len(rise)), bounds=(-1e4, -1.0))
+    return bool(program.status == 0)

@@ -1,0 +1,328 @@
+"""How theta is found: the e-projection of p_hat onto the model, by four ways of stepping.
+
+All minimise KL(p_hat || p), which is convex in theta with gradient eta - eta_hat and Hessian G, the
+Fisher information. Every step is halved until the divergence falls enough (Armijo's rule), so it never
+rises.
+
+gradient
+    Steepest descent; its first trial step is that of Barzilai and Borwein.
+blocked
+    The natural gradient of Algorithm 1 (Luo, Azizi, Sugiyama, UAI 2021): the source layer, then the
+    mixing layer, each with its own block of G. p is computed anew between the two.
+joint
+    The natural gradient with the whole of G: Newton's method, quadratic near the optimum.
+closed form
+    Not here: where it exists (`Poset.has_closed_form`) no fit is needed.
+
+G never appears as a matrix. In the log-masses of the latent nodes it is diag(p) plus a sum of squares
+over the received nodes (`Poset.latent_design`); sources of different samples meet only through the
+few groups of mixing nodes. A step costs O(samples), see `_kernels.eliminate_sources`.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from igbss_stream.model import _kernels
+from igbss_stream.model.loglinear import (
+    Array,
+    Distribution,
+    Target,
+    distribution,
+    divergence,
+    lifts,
+    mass_above,
+)
+from igbss_stream.model.poset import Poset
+
+ARMIJO = 1e-4
+MAX_HALVINGS = 60
+_ORIGIN = np.zeros((1, 1))
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Outcome of a descent.
+
+    Parameters
+    ----------
+    theta_z : ndarray of shape (samples, sources)
+    theta_a : ndarray of shape (channels, subsets)
+    p : Distribution
+        The distribution at theta.
+    kl : ndarray of shape (n_iter + 1,)
+        KL(p_hat || p) at the start and after each iteration, in nats; never rises.
+    error : float
+        Largest ``|eta - eta_hat| / eta_hat`` over all parameters.
+    n_iter : int
+    converged : bool
+        Whether `error` is at most the tolerance.
+    reason : str
+        Why the descent stopped, in words.
+    """
+
+    theta_z: Array
+    theta_a: Array
+    p: Distribution
+    kl: Array
+    error: float
+    n_iter: int
+    converged: bool
+    reason: str
+
+
+class _Point:
+    """Where a descent stands: theta, p and the gradient there, in arrays that are used again."""
+
+    def __init__(self, poset: Poset, goal: Target, theta_z: Array, theta_a: Array) -> None:
+        self.poset, self.goal = poset, goal
+        self.theta_z, self.theta_a = theta_z.copy(), theta_a.copy()
+        self.g_z, self.step_z, self._u_z = (np.empty_like(theta_z) for _ in range(3))
+        self._u_x = np.empty_like(goal.p_x)
+        self._p = (np.empty_like(theta_z), np.empty_like(goal.p_x), np.empty_like(theta_a))
+        self._z_error = np.empty((1, poset.n_sources))
+        self.x_error = np.empty((poset.periods, poset.n_channels))
+        self._totals = np.empty((poset.periods + 1, max(poset.n_channels, poset.n_sources)))
+        self.look()
+
+    def look(self) -> None:
+        """Compute p and the gradient at theta."""
+        poset, goal = self.poset, self.goal
+        self.p = distribution(poset, self.theta_z, self.theta_a, out=self._p)
+        worst = _kernels.gradient(
+            poset.incidence, self.p.p_z, self.p.p_x, goal.p_z, goal.p_x, goal.eta_z,
+            self.g_z, self._z_error, self.x_error, self._totals,
+        )  # fmt: skip
+        self.g_a = (self.p.p_a - goal.p_a) + mass_above(poset, self.z_error, self.x_error)
+        self.error = max(float(worst), float(np.max(np.abs(self.g_a) / goal.eta_a)))
+
+    @property
+    def z_error(self) -> Array:
+        """Mass of each source less what it should be, (sources,)."""
+        total: Array = self._z_error[0]
+        return total
+
+    @property
+    def z_total(self) -> Array:
+        """Mass of each source, (sources,)."""
+        return self._totals[-1, : self.poset.n_sources]
+
+    @property
+    def x_total(self) -> Array:
+        """Mass of each channel, (periods, channels)."""
+        return self._totals[:-1, : self.poset.n_channels]
+
+    def descend(self, step_a: Array) -> float | None:
+        """Go along (step_z, step_a) as far as the divergence falls; return its change, None if it won't.
+
+        With u the change of log p + psi along the step and v = t (u - mean of u), the divergence
+        changes by ``log1p(sum of p (exp(v) - 1 - v)) + t * slope``, two terms that do not cancel where
+        the divergence itself would have lost its last digits.
+        """
+        p, poset = self.p, self.poset
+        c, d = lifts(poset, step_a)
+        mean, slope = _kernels.response(
+            poset.incidence, c, d, self.step_z, self.g_z, p.p_z, p.p_x, self._u_z, self._u_x
+        )
+        mean += float(np.sum(p.p_a * step_a))
+        slope += float(np.sum(self.g_a * step_a))
+        if not slope < 0.0:
+            return None
+        layers = (p.p_z, self._u_z), (p.p_x, self._u_x), (p.p_a, step_a), (_ORIGIN + p.p_bottom, _ORIGIN)
+        t = 1.0
+        for _ in range(MAX_HALVINGS):
+            excess = sum(_kernels.exp_excess(mass, u, mean, t) for mass, u in layers)
+            change = math.log1p(excess) + t * slope
+            if change <= ARMIJO * t * slope:
+                self.theta_z += t * self.step_z
+                self.theta_a += t * step_a
+                self.look()
+                return change
+            t *= 0.5
+        return None
+
+
+Direction = Callable[[_Point], Array]
+
+
+def _joint_direction() -> Direction:
+    """Return the natural gradient over both layers."""
+
+    def direction(at: _Point) -> Array:
+        poset, p, goal = at.poset, at.p, at.goal
+        shared, drive = _eliminated(at, poset.latent_design)
+        mass = np.append(p.p_a, p.p_bottom)
+        own = np.append(p.p_a - goal.p_a, p.p_bottom - goal.p_bottom)
+        group = np.append(_subset_of_node(poset), poset.n_subsets)
+        step, sums = _solve_groups(shared, -drive, mass, -own, group)
+        # From log-masses back to theta: log p(a) = theta_a + log p(bottom), log p(z) = theta_z + c + ...
+        step_a: Array = (step[:-1] - step[-1]).reshape(p.p_a.shape)
+        _source_step(at, poset.latent_design @ sums, step_a.sum(axis=0) @ poset.member + step[-1])
+        return step_a
+
+    return direction
+
+
+def _source_direction() -> Direction:
+    """Return the natural gradient of the source layer, theta_a held."""
+
+    def direction(at: _Point) -> Array:
+        p, goal = at.p, at.goal
+        # Mixing nodes and bottom move together, as psi does: one group with one member.
+        design = 1.0 - at.poset.incidence.sum(axis=2, keepdims=True)
+        shared, drive = _eliminated(at, design)
+        mass = np.array([p.p_bottom + p.p_a.sum()])
+        own = (p.p_bottom - goal.p_bottom) + (p.p_a - goal.p_a).sum()
+        step, sums = _solve_groups(shared, -drive, mass, np.array([-own]), np.zeros(1, dtype=int))
+        _source_step(at, design @ sums, np.full(at.poset.n_sources, step[0]))
+        return np.zeros_like(at.theta_a)
+
+    return direction
+
+
+def _mixing_direction() -> Direction:
+    """Return the natural gradient of the mixing layer, theta_z held."""
+
+    def direction(at: _Point) -> Array:
+        poset, p, goal = at.poset, at.p, at.goal
+        shared = (poset.member * at.z_total) @ poset.member.T
+        shared += np.einsum("pls,pl,plt->st", poset.below, at.x_total, poset.below)
+        above = mass_above(poset, at.z_total, at.x_total)
+        pull = mass_above(poset, at.z_error, at.x_error)
+        mass, group = p.p_a.ravel(), _subset_of_node(poset)
+        own = (p.p_a - goal.p_a).ravel()
+        by_gradient, _ = _solve_groups(shared, pull, mass, own, group)
+        by_eta, _ = _solve_groups(shared, above, mass, mass, group)
+        eta = mass + above[group]
+        # G = H - eta eta', H = diag(p_a) + shared mass: Sherman and Morrison's formula.
+        centred = by_gradient + by_eta * (eta @ by_gradient) / (1.0 - eta @ by_eta)
+        at.step_z[:] = 0.0
+        return -centred.reshape(p.p_a.shape)
+
+    return direction
+
+
+def _gradient_direction() -> Direction:
+    """Return steepest descent, as long as the last step and its change of gradient suggest."""
+    last: list[Array] = []
+
+    def direction(at: _Point) -> Array:
+        length = 1.0
+        if last:
+            moved = (at.theta_z - last[0], at.theta_a - last[1])
+            bent = float(np.sum(moved[0] * (at.g_z - last[2])) + np.sum(moved[1] * (at.g_a - last[3])))
+            square = float(np.sum(moved[0] ** 2) + np.sum(moved[1] ** 2))
+            length = square / bent if bent > 0.0 else 1.0
+        last[:] = at.theta_z.copy(), at.theta_a.copy(), at.g_z.copy(), at.g_a.copy()
+        np.multiply(at.g_z, -length, out=at.step_z)
+        return -length * at.g_a
+
+    return direction
+
+
+SOLVERS: dict[str, tuple[Callable[[], Direction], ...]] = {
+    "gradient": (_gradient_direction,),
+    "blocked": (_source_direction, _mixing_direction),
+    "joint": (_joint_direction,),
+}
+
+
+def solve(
+    poset: Poset,
+    goal: Target,
+    theta_z: Array,
+    theta_a: Array,
+    *,
+    solver: str = "joint",
+    tol: float = 1e-9,
+    max_iter: int = 1000,
+) -> Fit:
+    """Find the theta whose distribution is nearest to p_hat.
+
+    Parameters
+    ----------
+    poset : Poset
+    goal : Target
+        p_hat. Without latent mass the optimum may lie on the boundary: theta then diverges, slowly,
+        while ratios inside a layer converge.
+    theta_z, theta_a : ndarray
+        Where to start; left as they are.
+    solver : {"joint", "blocked", "gradient"}
+    tol : float
+        Largest ``|eta - eta_hat| / eta_hat`` to accept.
+    max_iter : int
+        Largest number of iterations; one of "blocked" makes two steps.
+
+    Returns
+    -------
+    Fit
+    """
+    directions = [make() for make in SOLVERS[solver]]
+    at = _Point(poset, goal, theta_z, theta_a)
+    kl = [divergence(goal, at.p)]
+    reason = ""
+    while not reason:
+        if at.error <= tol:
+            reason = f"converged: the gradient is below {tol:g}"
+        elif len(kl) > max_iter:
+            reason = f"stopped at max_iter = {max_iter} with a gradient of {at.error:.2g}"
+        else:
+            changes = [at.descend(direction(at)) for direction in directions]
+            fallen = [change for change in changes if change is not None]
+            kl.append(kl[-1] + sum(fallen))
+            if not fallen:
+                kl.pop()
+                reason = f"stopped at a gradient of {at.error:.2g}: float64 resolves no further descent"
+    return Fit(at.theta_z, at.theta_a, at.p, np.array(kl), at.error, len(kl) - 1, at.error <= tol, reason)
+
+
+def _eliminated(at: _Point, design: Array) -> tuple[Array, Array]:
+    """Return the information and the gradient of the groups once the source layer is eliminated."""
+    n_groups = design.shape[2]
+    active = np.flatnonzero(design.any(axis=(0, 1)))
+    shared, drive = np.zeros((len(active), len(active))), np.zeros(len(active))
+    used = np.ascontiguousarray(design[:, :, active])
+    _kernels.eliminate_sources(at.poset.incidence, used, at.p.p_z, at.p.p_x, at.g_z, shared, drive)
+    all_shared, all_drive = np.zeros((n_groups, n_groups)), np.zeros(n_groups)
+    all_shared[np.ix_(active, active)] = shared
+    all_drive[active] = drive + np.einsum("plg,pl->g", used, at.x_error)
+    return all_shared, all_drive
+
+
+def _solve_groups(
+    shared: Array, drive: Array, mass: Array, own: Array, group: NDArray[np.int_]
+) -> tuple[Array, Array]:
+    """Solve ``mass[i] x[i] + (shared @ s)[g] = own[i] + drive[g]``, g the group of i, s the sums of x.
+
+    Dividing by the mass and summing gives a system in s alone, whose diagonal is the harmonic mass of
+    each group. What the nodes of a group have in common drops out of x given s, so that x keeps its
+    digits as masses vanish.
+
+    Returns
+    -------
+    x : ndarray of shape (nodes,)
+    s : ndarray of shape (groups,)
+    """
+    n_groups = len(shared)
+    harmonic = 1.0 / np.bincount(group, 1.0 / mass, n_groups)
+    pull = np.bincount(group, own / mass, n_groups)
+    system = shared + np.diag(harmonic)
+    scale = 1.0 / np.sqrt(np.diag(system))  # masses differ by many orders of magnitude
+    right = scale * (harmonic * pull + drive)
+    sums = scale * np.linalg.solve(system * np.outer(scale, scale), right)
+    x = own / mass - (harmonic * (pull - sums))[group] / mass
+    # Where a mass is far below its target the two terms are huge: what their rounding took from the
+    # sums, which move p(x), is given back.
+    x += (harmonic * (sums - np.bincount(group, x, n_groups)))[group] / mass
+    return x, sums
+
+
+def _subset_of_node(poset: Poset) -> NDArray[np.int_]:
+    return np.tile(np.arange(poset.n_subsets), poset.n_channels)
+
+
+def _source_step(at: _Point, moved: Array, offset: Array) -> None:
+    _kernels.source_step(at.poset.incidence, moved, at.p.p_z, at.p.p_x, at.g_z, offset, at.step_z)

@@ -1,0 +1,25 @@
+"""What every test shares."""
+
+import os
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("ci", deadline=None, max_examples=60, derandomize=True)
+settings.load_profile("ci")
+
+JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT") == "1"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--slow", action="store_true", help="run the tests that take minutes as well")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out slow tests unless asked for, and with the JIT off those that need it on."""
+    left_out = {"jit"} if JIT_OFF else set()
+    if not config.getoption("--slow"):
+        left_out.add("slow")
+    keep = [item for item in items if not left_out & {mark.name for mark in item.iter_markers()}]
+    config.hook.pytest_deselected(items=[item for item in items if item not in keep])
+    items[:] = keep

@@ -1,0 +1,96 @@
+"""The solvers against dense iterates, and what they promise on the paper's time series."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from igbss_stream.model import loglinear
+from igbss_stream.model.poset import STRUCTURES, Closure, incidence
+from igbss_stream.model.solve import SOLVERS, Fit, solve
+from tests import reference
+from tests.strategies import Case, cases, make_case
+
+STEPS = 20
+
+
+def iterates(case: Case, solver: str) -> list[Fit]:
+    return [
+        solve(
+            case.poset,
+            case.goal,
+            case.theta_z,
+            case.theta_a,
+            solver=solver,
+            tol=0.0,
+            max_iter=steps,
+        )
+        for steps in range(STEPS + 1)
+    ]
+
+
+@pytest.mark.parametrize("solver", ["joint", "blocked"])
+@pytest.mark.parametrize("closure", ["strict", "full"])
+@pytest.mark.parametrize("structure", [*STRUCTURES, "real"])
+@pytest.mark.parametrize(("n_channels", "n_sources", "order"), [(3, 3, 1), (4, 3, 2), (3, 3, 3)])
+def test_iterates_equal_dense_ones(
+    solver: str, closure: Closure, structure: str, n_channels: int, n_sources: int, order: int
+) -> None:
+    rng = np.random.default_rng(5)
+    if structure == "real":
+        weights = rng.uniform(0.2, 1.5, (1, n_channels, n_sources))
+    else:
+        weights = incidence(structure, n_channels, n_sources, rng)
+    case = make_case(weights, order, closure, 6, 1e-1, seed=order)
+    dense_of = {"joint": reference.joint_iterates, "blocked": reference.blocked_iterates}[solver]
+    wanted = dense_of(case.dense, case.p_hat, case.theta, STEPS)
+    for got, want in zip(iterates(case, solver), wanted, strict=True):
+        np.testing.assert_allclose(got.theta_z, want.theta_z, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(got.theta_a, want.theta_a, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(got.kl[-1], want.kl, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("solver", sorted(SOLVERS))
+@given(case=cases(masses=(1e-2, 1e-1)))
+def test_divergence_never_rises_and_sums_up(solver: str, case: Case) -> None:
+    fit = solve(case.poset, case.goal, case.theta_z, case.theta_a, solver=solver, max_iter=STEPS)
+    assert np.all(np.diff(fit.kl) <= 0)
+    assert len(fit.kl) == fit.n_iter + 1
+    np.testing.assert_allclose(fit.kl[-1], loglinear.divergence(case.goal, fit.p), rtol=1e-9, atol=1e-13)
+
+
+@given(cases(masses=(1e-3, 1e-1)))
+def test_joint_reaches_the_optimum(case: Case) -> None:
+    """At the optimum the expectations are those of p_hat, computed by the reference."""
+    fit = solve(case.poset, case.goal, case.theta_z, case.theta_a)
+    assert fit.converged, fit.reason
+    features = reference.feature_matrix(case.dense)
+    theta = reference.pack(fit.theta_a, fit.theta_z)
+    gap = reference.gradient(features, case.p_hat, theta)
+    assert np.max(np.abs(gap)) < 1e-9
+
+
+@pytest.mark.parametrize("solver", ["blocked", "gradient"])
+def test_slower_solvers_go_to_the_same_optimum(solver: str) -> None:
+    case = make_case(incidence("systematic", 3), 1, "full", 4, 0.5, seed=3)
+    joint = solve(case.poset, case.goal, case.theta_z, case.theta_a)
+    fit = solve(case.poset, case.goal, case.theta_z, case.theta_a, solver=solver, tol=1e-8, max_iter=3000)
+    assert fit.converged, fit.reason
+    np.testing.assert_allclose(fit.theta_z, joint.theta_z, atol=1e-6)
+
+
+def test_start_is_left_as_it_was() -> None:
+    case = make_case(incidence("systematic", 3), 1, "strict", 4, 0.1, seed=3)
+    before = case.theta_z.copy(), case.theta_a.copy()
+    solve(case.poset, case.goal, case.theta_z, case.theta_a)
+    np.testing.assert_array_equal(case.theta_z, before[0])
+    np.testing.assert_array_equal(case.theta_a, before[1])
+
+
+def test_reason_tells_why_a_descent_ended() -> None:
+    case = make_case(incidence("systematic", 3), 1, "strict", 4, 0.1, seed=3)
+    start = case.poset, case.goal, case.theta_z, case.theta_a
+    assert solve(*start).reason.startswith("converged")
+    assert "max_iter = 2" in solve(*start, max_iter=2).reason
+    assert "resolves no further descent" in solve(*start, tol=0.0).reason
+    warm = solve(*start)
+    assert solve(*start[:2], warm.theta_z, warm.theta_a).n_iter == 0
