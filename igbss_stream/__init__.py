@@ -1,1 +1,31 @@
-"""Streaming blind source separation."""
+"""Streaming blind source separation, with sign, order and scale that hold.
+
+The way of a sample through the package::
+
+    ingest/       a recording or a feed becomes blocks of (samples, channels)
+    survey        what is in them that cannot be separated, and where their scale lies
+    transform     samples become log-probabilities, and back
+    separation    a window becomes its sources, through model/
+    publish/      sources go to a file or a socket
+    batch         drives the whole, from a recording to a file of sources
+
+`model/` holds the mathematics and knows nothing of streams; `sklearn` is the estimator; `cli` the
+command `igbss-stream`.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from igbss_stream.separation import Separation, separate
+
+__version__ = "0.1.0"
+__all__ = ["Separation", "__version__", "separate"]
+
+
+def __getattr__(name: str) -> Any:
+    # numba takes half a second to import: not for `igbss-stream --help`
+    if name in ("Separation", "separate"):
+        from importlib import import_module
+
+        return getattr(import_module("igbss_stream.separation"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""Every compiled function of the model.
+"""Every compiled function.
 
 Arrays are time-major: theta_z, p_z are (samples, sources), x and p_x are (samples, channels). The
 incidence `w` is (periods, channels, sources); sample m uses `w[m % periods]`. Sums run in one fixed
@@ -7,6 +7,8 @@ order, so that a result does not depend on the machine's threads. Names and form
 """
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numba import types
@@ -15,12 +17,16 @@ from numpy.typing import NDArray
 from igbss_stream.model._jit import array, helper, kernel
 
 Array = NDArray[np.float64]
+Samples = NDArray[np.float32] | NDArray[np.float64]
+Indices = NDArray[np.int64]
 
+# What a kernel fills, and what it reads: the latter may be memory-mapped or come from a message.
 _F1, _F2, _F3 = (array(types.float64, n) for n in (1, 2, 3))
+_R1, _R2, _R3 = (array(types.float64, n, readonly=True) for n in (1, 2, 3))
 _PAIR = types.UniTuple(types.float64, 2)  # type: ignore[no-untyped-call]
 
 
-@kernel(_PAIR(_F3, _F1, _F2, _F2, _F2, _F2, _F2, _F2))
+@kernel(_PAIR(_R3, _R1, _R2, _R2, _R2, _F2, _F2, _F2))
 def densities(
     w: Array, c: Array, d: Array, theta_z: Array, theta_a: Array, p_z: Array, p_x: Array, p_a: Array
 ) -> tuple[float, float]:
@@ -73,7 +79,7 @@ def densities(
     return top + math.log(total), math.exp(-top) * share
 
 
-@kernel(types.void(_F3, _F2, _F2, _F2, _F1, _F2))
+@kernel(types.void(_R3, _R2, _R2, _F2, _F1, _F2))
 def expectations(w: Array, p_z: Array, p_x: Array, eta_z: Array, z_total: Array, x_total: Array) -> None:
     """Fill eta of the source layer, and the mass of each source and of each channel."""
     n_samples, n_sources = p_z.shape
@@ -93,7 +99,7 @@ def expectations(w: Array, p_z: Array, p_x: Array, eta_z: Array, z_total: Array,
         period = period + 1 if period + 1 < periods else 0
 
 
-@kernel(types.float64(_F3, _F2, _F2, types.float64, _F2, _F2, _F2, _F2, _F2, _F2))
+@kernel(types.float64(_R3, _R2, _R2, types.float64, _R2, _R2, _F2, _F2, _F2, _F2))
 def gradient(
     w: Array,
     p_z: Array,
@@ -137,7 +143,7 @@ def gradient(
     return worst
 
 
-@kernel(types.float64(_F2, types.float64, _F2, _F2))
+@kernel(types.float64(_R2, types.float64, _R2, _R2))
 def divergence(p_z: Array, target_z: float, p_x: Array, target_x: Array) -> float:
     """Return the part of KL(p_hat || p) that the source and received layers make up."""
     total = 0.0
@@ -153,49 +159,52 @@ def divergence(p_z: Array, target_z: float, p_x: Array, target_x: Array) -> floa
 
 @helper
 def _source_block(w: Array, p_z: Array, p_x: Array, block: Array) -> None:
-    """Fill the lower triangle of W' diag(p_x) W + diag(p_z), the information of one sample."""
+    """Fill W' diag(p_x) W + diag(p_z), the information of one sample; loops run along rows."""
     n_channels, n_sources = w.shape
     for n in range(n_sources):
-        for k in range(n + 1):
-            value = p_z[n] if n == k else 0.0
-            for i in range(n_channels):
-                value += w[i, n] * w[i, k] * p_x[i]
-            block[n, k] = value
+        for k in range(n_sources):
+            block[n, k] = 0.0
+        block[n, n] = p_z[n]
+    for i in range(n_channels):
+        for n in range(n_sources):
+            weight = w[i, n] * p_x[i]
+            for k in range(n_sources):
+                block[n, k] += weight * w[i, k]
 
 
 @helper
 def _factor(block: Array) -> None:
-    """Replace the lower triangle by its Cholesky factor."""
-    for n in range(block.shape[0]):
-        for k in range(n):
-            value = block[n, k]
-            for j in range(k):
-                value -= block[n, j] * block[k, j]
-            block[n, k] = value / block[k, k]
-        value = block[n, n]
-        for j in range(n):
-            value -= block[n, j] * block[n, j]
+    """Replace the upper triangle by its Cholesky factor U, block = U' U, with 1 / U[n, n] for U[n, n]."""
+    n_sources = block.shape[0]
+    for j in range(n_sources):
         # Mass that underflows leaves a pivot of zero; the line search refuses the step it would give.
-        block[n, n] = math.sqrt(max(value, 1e-300))
+        scale = 1.0 / math.sqrt(max(block[j, j], 1e-300))
+        block[j, j] = scale
+        for k in range(j + 1, n_sources):
+            block[j, k] *= scale
+        for n in range(j + 1, n_sources):
+            weight = block[j, n]
+            for k in range(n, n_sources):
+                block[n, k] -= weight * block[j, k]
 
 
 @helper
 def _solve(factor: Array, vector: Array) -> None:
-    """Solve (factor factor') y = vector in place."""
+    """Solve (U' U) y = vector in place, U as `_factor` leaves it."""
     n_sources = factor.shape[0]
     for n in range(n_sources):
-        value = vector[n]
-        for j in range(n):
-            value -= factor[n, j] * vector[j]
-        vector[n] = value / factor[n, n]
+        value = vector[n] * factor[n, n]
+        vector[n] = value
+        for k in range(n + 1, n_sources):
+            vector[k] -= factor[n, k] * value
     for n in range(n_sources - 1, -1, -1):
         value = vector[n]
-        for j in range(n + 1, n_sources):
-            value -= factor[j, n] * vector[j]
-        vector[n] = value / factor[n, n]
+        for k in range(n + 1, n_sources):
+            value -= factor[n, k] * vector[k]
+        vector[n] = value * factor[n, n]
 
 
-@kernel(types.void(_F3, _F3, _F2, _F2, _F2, _F2, _F1))
+@kernel(types.void(_R3, _R3, _R2, _R2, _R2, _F2, _F1))
 def eliminate_sources(
     w: Array, design: Array, p_z: Array, p_x: Array, g_z: Array, shared: Array, drive: Array
 ) -> None:
@@ -242,7 +251,7 @@ def eliminate_sources(
         period = period + 1 if period + 1 < periods else 0
 
 
-@kernel(types.void(_F3, _F2, _F2, _F2, _F2, _F1, _F2))
+@kernel(types.void(_R3, _R2, _R2, _R2, _R2, _R1, _F2))
 def source_step(
     w: Array, moved: Array, p_z: Array, p_x: Array, g_z: Array, offset: Array, step_z: Array
 ) -> None:
@@ -268,7 +277,7 @@ def source_step(
         period = period + 1 if period + 1 < periods else 0
 
 
-@kernel(_PAIR(_F3, _F1, _F2, _F2, _F2, _F2, _F2, _F2, _F2))
+@kernel(_PAIR(_R3, _R1, _R2, _R2, _R2, _R2, _R2, _F2, _F2))
 def response(
     w: Array, c: Array, d: Array, step_z: Array, g_z: Array, p_z: Array, p_x: Array, u_z: Array, u_x: Array
 ) -> tuple[float, float]:
@@ -309,7 +318,7 @@ def _exp_excess(x: float) -> float:
     return 0.5 * x * x * series
 
 
-@kernel(types.float64(_F2, _F2, types.float64, types.float64))
+@kernel(types.float64(_R2, _R2, types.float64, types.float64))
 def exp_excess(p: Array, u: Array, mean: float, t: float) -> float:
     """Return the sum over one layer of p (exp(v) - 1 - v) with v = t (u - mean)."""
     total = 0.0
@@ -319,7 +328,7 @@ def exp_excess(p: Array, u: Array, mean: float, t: float) -> float:
     return total
 
 
-@kernel(types.void(_F3, _F3, _F2, _F2, _F3, _F3))
+@kernel(types.void(_R3, _R3, _R2, _R2, _F3, _F3))
 def fisher_blocks(w: Array, below: Array, p_z: Array, p_x: Array, blocks: Array, cross: Array) -> None:
     """Fill the uncentred information of the source layer and its cross terms with the mixing layer.
 
@@ -333,11 +342,110 @@ def fisher_blocks(w: Array, below: Array, p_z: Array, p_x: Array, blocks: Array,
     for m in range(n_samples):
         _source_block(w[period], p_z[m], p_x[m], blocks[m])
         for n in range(n_sources):
-            for k in range(n):
-                blocks[m, k, n] = blocks[m, n, k]
             for s in range(n_subsets):
                 value = cross[m, n, s] * p_z[m, n]
                 for i in range(n_channels):
                     value += below[period, i, s] * w[period, i, n] * p_x[m, i]
                 cross[m, n, s] = value
         period = period + 1 if period + 1 < periods else 0
+
+
+def _each_precision(make: Callable[[Any], Any]) -> list[Any]:
+    return [make(types.float32), make(types.float64)]
+
+
+@kernel(
+    *_each_precision(
+        lambda real: types.void(array(real, 1, readonly=True), array(real, 1), array(real, 1), _F1)
+    )
+)
+def survey(x: Samples, low: Samples, high: Samples, total: Array) -> None:
+    """Update minimum, maximum and sum of each channel; a sum that is not finite tells of a bad sample.
+
+    `x` holds whole rows one after the other; the other arrays hold one entry a column of a row that
+    may be several samples wide, which lets narrow recordings run as fast as wide ones.
+    """
+    width = low.shape[0]
+    for m in range(x.shape[0] // width):
+        row = x[m * width : (m + 1) * width]
+        for k in range(width):
+            low[k] = min(low[k], row[k])
+            high[k] = max(high[k], row[k])
+            total[k] += row[k]
+
+
+@kernel(
+    *_each_precision(
+        lambda real: types.void(array(real, 2, readonly=True), _R3, types.int64, array(real, 2))
+    )
+)
+def unmix(x: Samples, unmixing: Array, start: int, out: Samples) -> None:
+    """Fill out[m] = unmixing.T @ x[m]; unmixing is (periods, inputs, outputs), row 0 of x is `start`.
+
+    Summed in float64 and in one order, so that a row comes out the same to the bit whatever its block.
+    """
+    n_samples, n_in = x.shape
+    periods, _, n_out = unmixing.shape
+    row = np.empty(n_out)
+    period = start % periods
+    for m in range(n_samples):
+        row[:] = 0.0
+        for i in range(n_in):
+            value = np.float64(x[m, i])
+            for n in range(n_out):
+                row[n] += value * unmixing[period, i, n]
+        for n in range(n_out):
+            out[m, n] = row[n]
+        period = period + 1 if period + 1 < periods else 0
+
+
+@helper
+def _unmix_triple(x: Samples, weight: float, out: Samples) -> None:
+    """Three channels, each source cut off its own: three loads and three stores that run side by side."""
+    flat, flat_out = x.reshape(-1), out.reshape(-1)
+    for m in range(x.shape[0]):
+        a, b, c = np.float64(flat[3 * m]), np.float64(flat[3 * m + 1]), np.float64(flat[3 * m + 2])
+        mean = (a + b + c) * weight
+        flat_out[3 * m] = mean - a
+        flat_out[3 * m + 1] = mean - b
+        flat_out[3 * m + 2] = mean - c
+
+
+@kernel(
+    *_each_precision(
+        lambda real: types.void(
+            array(real, 2, readonly=True),
+            array(types.int64, 1, readonly=True),
+            types.boolean,
+            types.float64,
+            array(real, 2),
+        )
+    )
+)
+def unmix_complement(x: Samples, cut: Indices, in_order: bool, weight: float, out: Samples) -> None:
+    """Fill out[m, n] = weight * (sum of x[m]) - x[m, cut[n]], the unmixing of ones less a permutation.
+
+    `in_order` says that cut[n] = n. The sum runs in four strands of fixed membership: one alone would wait
+    for each addition, and the strands do not depend on the block.
+    """
+    n_samples, n_channels = x.shape
+    if in_order and n_channels == 3:
+        _unmix_triple(x, weight, out)
+        return
+    whole = n_channels - n_channels % 4
+    for m in range(n_samples):
+        first, second, third, fourth = 0.0, 0.0, 0.0, 0.0
+        for i in range(0, whole, 4):
+            first += np.float64(x[m, i])
+            second += np.float64(x[m, i + 1])
+            third += np.float64(x[m, i + 2])
+            fourth += np.float64(x[m, i + 3])
+        for i in range(whole, n_channels):
+            first += np.float64(x[m, i])
+        mean = ((first + second) + (third + fourth)) * weight
+        if in_order:
+            for n in range(n_channels):
+                out[m, n] = mean - x[m, n]
+        else:
+            for n in range(n_channels):
+                out[m, n] = mean - x[m, cut[n]]

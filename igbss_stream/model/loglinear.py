@@ -133,8 +133,7 @@ def expectations(poset: Poset, p_z: Array, p_x: Array, p_a: Array) -> tuple[Arra
 
 def mass_above(poset: Poset, z_total: Array, x_total: Array) -> Array:
     """Return the mass of the source and received nodes above each set of sources, (subsets,)."""
-    above: Array = poset.member @ z_total + np.einsum("pls,pl->s", poset.below, x_total)
-    return above
+    return z_total @ poset.member.T + np.tensordot(x_total, poset.below, 2)
 
 
 def target(poset: Poset, values: Array, latent_mass: float = 0.0) -> Target:

@@ -123,6 +123,17 @@ class Poset:
         return [group for group in groups.values() if len(group) > 1]
 
     @cached_property
+    def cut(self) -> NDArray[np.int64] | None:
+        """Channel that each source is cut off, where W is ones less a permutation; else None.
+
+        W^-1 is then ``1 / (N - 1)`` less the transposed permutation.
+        """
+        absent = 1.0 - self.incidence
+        if self.n_sources < 2 or self.periods > 1 or not _is_permutation(absent):
+            return None
+        return np.asarray(np.argmax(absent[0], axis=0), dtype=np.int64)
+
+    @cached_property
     def latent_design(self) -> NDArray[np.float64]:
         """How log p(x) moves with the log-masses of the latent nodes, (periods, channels, subsets + 1).
 
@@ -133,6 +144,22 @@ class Poset:
         per_set = self.below - self.incidence @ self.member.T
         bottom = 1.0 - self.incidence.sum(axis=2) - self.n_channels * per_set.sum(axis=2)
         return np.concatenate([per_set, bottom[:, :, None]], axis=2)
+
+    @property
+    def shares_mass(self) -> bool:
+        """Whether each source is one channel under the strict closure: both then get half its mass."""
+        return self.closure == "strict" and _is_permutation(self.incidence)
+
+    @cached_property
+    def active_design(self) -> tuple[NDArray[np.int_], NDArray[np.float64]]:
+        """Groups that move log p(x), and their columns of `latent_design`; order 1 has but bottom."""
+        active = np.flatnonzero(self.latent_design.any(axis=(0, 1)))
+        return active, np.ascontiguousarray(self.latent_design[:, :, active])
+
+    @cached_property
+    def subset_of_node(self) -> NDArray[np.int_]:
+        """Index of the set of each mixing node, channel by channel, (channels * subsets,)."""
+        return np.tile(np.arange(self.n_subsets), self.n_channels)
 
     @cached_property
     def has_closed_form(self) -> bool:
@@ -146,7 +173,7 @@ class Poset:
         """
         if self.n_channels != self.n_sources:
             return False
-        if self.closure == "strict" and _is_permutation(self.incidence):
+        if self.shares_mass:
             return True
         rise = self.unmixing @ self.latent_design
         if np.all(rise.sum(axis=2) < -1e-9):
@@ -269,7 +296,8 @@ def _check_columns(weights: NDArray[np.float64]) -> None:
 
 def _is_permutation(weights: NDArray[np.float64]) -> bool:
     return bool(
-        np.isin(weights, (0.0, 1.0)).all()
+        weights.shape[1] == weights.shape[2]
+        and np.isin(weights, (0.0, 1.0)).all()
         and (weights.sum(axis=1) == 1).all()
         and (weights.sum(axis=2) == 1).all()
     )

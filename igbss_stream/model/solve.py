@@ -33,6 +33,7 @@ from igbss_stream.model.loglinear import (
     Target,
     distribution,
     divergence,
+    expectations,
     lifts,
     mass_above,
 )
@@ -53,6 +54,9 @@ class Fit:
     theta_a : ndarray of shape (channels, subsets)
     p : Distribution
         The distribution at theta.
+    eta_z : ndarray of shape (samples, sources)
+    eta_a : ndarray of shape (channels, subsets)
+        Its expectation parameters.
     kl : ndarray of shape (n_iter + 1,)
         KL(p_hat || p) at the start and after each iteration, in nats; never rises.
     error : float
@@ -67,6 +71,8 @@ class Fit:
     theta_z: Array
     theta_a: Array
     p: Distribution
+    eta_z: Array
+    eta_a: Array
     kl: Array
     error: float
     n_iter: int
@@ -153,10 +159,12 @@ def _joint_direction() -> Direction:
 
     def direction(at: _Point) -> Array:
         poset, p, goal = at.poset, at.p, at.goal
-        shared, drive = _eliminated(at, poset.latent_design)
+        active, design = poset.active_design
+        shared, drive = np.zeros((poset.n_subsets + 1,) * 2), np.zeros(poset.n_subsets + 1)
+        shared[np.ix_(active, active)], drive[active] = _eliminated(at, design)
         mass = np.append(p.p_a, p.p_bottom)
-        own = np.append(p.p_a - goal.p_a, p.p_bottom - goal.p_bottom)
-        group = np.append(_subset_of_node(poset), poset.n_subsets)
+        own = mass - np.append(np.full(p.p_a.size, goal.p_a), goal.p_bottom)
+        group = np.append(poset.subset_of_node, poset.n_subsets)
         step, sums = _solve_groups(shared, -drive, mass, -own, group)
         # From log-masses back to theta: log p(a) = theta_a + log p(bottom), log p(z) = theta_z + c + ...
         step_a: Array = (step[:-1] - step[-1]).reshape(p.p_a.shape)
@@ -192,7 +200,7 @@ def _mixing_direction() -> Direction:
         shared += np.einsum("pls,pl,plt->st", poset.below, at.x_total, poset.below)
         above = mass_above(poset, at.z_total, at.x_total)
         pull = mass_above(poset, at.z_error, at.x_error)
-        mass, group = p.p_a.ravel(), _subset_of_node(poset)
+        mass, group = p.p_a.ravel(), poset.subset_of_node
         own = (p.p_a - goal.p_a).ravel()
         by_gradient, _ = _solve_groups(shared, pull, mass, own, group)
         by_eta, _ = _solve_groups(shared, above, mass, mass, group)
@@ -237,7 +245,7 @@ def solve(
     theta_a: Array,
     *,
     solver: str = "joint",
-    tol: float = 1e-9,
+    tol: float = 1e-10,
     max_iter: int = 1000,
 ) -> Fit:
     """Find the theta whose distribution is nearest to p_hat.
@@ -276,20 +284,56 @@ def solve(
             if not fallen:
                 kl.pop()
                 reason = f"stopped at a gradient of {at.error:.2g}: float64 resolves no further descent"
-    return Fit(at.theta_z, at.theta_a, at.p, np.array(kl), at.error, len(kl) - 1, at.error <= tol, reason)
+    eta = expectations(poset, at.p.p_z, at.p.p_x, at.p.p_a)
+    return Fit(
+        at.theta_z, at.theta_a, at.p, *eta, np.array(kl), at.error, len(kl) - 1, at.error <= tol, reason
+    )
+
+
+def limit(poset: Poset, goal: Target, log_sources: Array) -> Fit:
+    """Return what fits tend to where the closed form holds, as the latent mass goes to zero.
+
+    Theta itself diverges, so that ratios inside a layer are given: theta_z are the log-sources and
+    theta_a is zero; p_z and p_a sum to one over their own layer, p_x to its mass in the limit, and eta is
+    that of p_hat, which the limit meets.
+
+    Parameters
+    ----------
+    poset : Poset
+        With `Poset.has_closed_form`.
+    goal : Target
+        p_hat without latent mass.
+    log_sources : ndarray of shape (samples, sources)
+        W^-1 log p_hat, but for a constant a source.
+
+    Returns
+    -------
+    Fit
+        With one iteration, from theta = 0 to the limit.
+    """
+    theta_a = np.zeros((poset.n_channels, poset.n_subsets))
+    uniform = distribution(poset, np.zeros_like(log_sources), theta_a)
+    p_z = np.exp(log_sources - log_sources.max())
+    halved = poset.shares_mass  # p(x) = p(z) = p_hat / 2
+    p = Distribution(
+        p_z / p_z.sum(),
+        goal.p_x / 2.0 if halved else goal.p_x,
+        np.full_like(theta_a, 1.0 / theta_a.size),
+        p_bottom=0.0,
+        psi=math.inf,
+    )
+    kl = np.array([divergence(goal, uniform), math.log(2.0) if halved else 0.0])
+    return Fit(
+        log_sources, theta_a, p, goal.eta_z, goal.eta_a, kl, 0.0, 1, True, "closed form: exact in one pass"
+    )
 
 
 def _eliminated(at: _Point, design: Array) -> tuple[Array, Array]:
     """Return the information and the gradient of the groups once the source layer is eliminated."""
     n_groups = design.shape[2]
-    active = np.flatnonzero(design.any(axis=(0, 1)))
-    shared, drive = np.zeros((len(active), len(active))), np.zeros(len(active))
-    used = np.ascontiguousarray(design[:, :, active])
-    _kernels.eliminate_sources(at.poset.incidence, used, at.p.p_z, at.p.p_x, at.g_z, shared, drive)
-    all_shared, all_drive = np.zeros((n_groups, n_groups)), np.zeros(n_groups)
-    all_shared[np.ix_(active, active)] = shared
-    all_drive[active] = drive + np.einsum("plg,pl->g", used, at.x_error)
-    return all_shared, all_drive
+    shared, drive = np.zeros((n_groups, n_groups)), np.tensordot(at.x_error, design, 2)
+    _kernels.eliminate_sources(at.poset.incidence, design, at.p.p_z, at.p.p_x, at.g_z, shared, drive)
+    return shared, drive
 
 
 def _solve_groups(
@@ -312,16 +356,15 @@ def _solve_groups(
     system = shared + np.diag(harmonic)
     scale = 1.0 / np.sqrt(np.diag(system))  # masses differ by many orders of magnitude
     right = scale * (harmonic * pull + drive)
-    sums = scale * np.linalg.solve(system * np.outer(scale, scale), right)
+    try:
+        sums = scale * np.linalg.solve(system * np.outer(scale, scale), right)
+    except np.linalg.LinAlgError:
+        sums = np.full(n_groups, np.nan)  # masses beyond float64: no step, and the descent ends there
     x = own / mass - (harmonic * (pull - sums))[group] / mass
     # Where a mass is far below its target the two terms are huge: what their rounding took from the
     # sums, which move p(x), is given back.
     x += (harmonic * (sums - np.bincount(group, x, n_groups)))[group] / mass
     return x, sums
-
-
-def _subset_of_node(poset: Poset) -> NDArray[np.int_]:
-    return np.tile(np.arange(poset.n_subsets), poset.n_channels)
 
 
 def _source_step(at: _Point, moved: Array, offset: Array) -> None:

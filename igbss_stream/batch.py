@@ -1,0 +1,226 @@
+"""A recording in, its sources out: reads, separates and writes block by block.
+
+Memory does not grow with the recording. Where each sample stands alone (closed form) and the transform
+needs no state, one pass does: what is wrong with the samples is then found on the way, and the output is
+given up. Otherwise a first pass surveys the recording.
+"""
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from igbss_stream import __version__
+from igbss_stream.config import ModelSettings, plain
+from igbss_stream.errors import InputError, ParameterError
+from igbss_stream.ingest.hdf5 import Hdf5Recording
+from igbss_stream.publish.hdf5 import Hdf5Sink
+from igbss_stream.separation import Separator
+from igbss_stream.survey import Survey
+
+BLOCK_BYTES = 1 << 22  # a block and its sources stay in the processor's cache
+DEFAULT_WINDOW = 4096  # samples
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being done, the samples done and the samples in all."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run did.
+
+    Parameters
+    ----------
+    n_samples, n_channels, n_sources : int
+    rate : float or None
+        In Hz.
+    solver : str
+    left_out : tuple of str
+        Flat channels that were left out.
+    n_windows : int
+        Number of windows that were fitted; 0 for the closed form.
+    n_failed : int
+        Number of those that did not converge.
+    """
+
+    n_samples: int
+    n_channels: int
+    n_sources: int
+    rate: float | None
+    solver: str
+    left_out: tuple[str, ...] = ()
+    n_windows: int = 0
+    n_failed: int = 0
+
+
+def separate_recording(
+    recording: Hdf5Recording,
+    output: str | Path,
+    settings: ModelSettings,
+    *,
+    window: int = DEFAULT_WINDOW,
+    drop_flat: bool = False,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> Outcome:
+    """Separate a recording and write its sources.
+
+    Parameters
+    ----------
+    recording : Hdf5Recording
+    output : path
+        File to write; appears when it is complete, and not at all if anything goes wrong.
+    settings : ModelSettings
+    window : int
+        Number of samples fitted together, about, where samples do not stand alone.
+    drop_flat : bool
+        Whether to leave flat channels out instead of refusing the recording.
+    overwrite : bool
+        Whether an output that exists is replaced.
+    progress : callable, optional
+
+    Returns
+    -------
+    Outcome
+
+    Raises
+    ------
+    IgbssError
+        If the recording cannot be read or separated, or the output cannot be written.
+    """
+    if window < 2:
+        raise ParameterError(f"window must be at least 2 samples. Got {window} instead.")
+    tell = progress or (lambda *_: None)
+    with Hdf5Sink(output, overwrite=overwrite, source=recording.path) as sink:
+        left_out = _flat_channels(recording, tell) if drop_flat else []
+        keep = np.setdiff1d(np.arange(recording.n_channels), left_out)
+        source = _Channels(recording, keep)
+        separator = Separator(settings, len(keep))
+        survey = separator.new_survey(source.names, recording.dtype, recording.n_samples)
+        if separator.needs_survey:
+            for _, block in source.blocks(_block_length(recording), tell, "surveying"):
+                survey.update(block)
+            separator.prepare(survey, remedy=" with --drop-flat")
+        _create_outputs(sink, recording, separator)
+        if separator.by_sample:
+            fits = None
+            _separate_by_sample(source, separator, survey, sink, tell)
+        else:
+            fits = _separate_by_window(source, separator, window, sink, tell)
+        _write_model(sink, recording, source.names, separator, fits)
+    return Outcome(
+        recording.n_samples,
+        len(keep),
+        separator.poset.n_sources,
+        recording.rate,
+        separator.solver,
+        tuple(recording.channels[i] for i in left_out),
+        0 if fits is None else len(fits),
+        0 if fits is None else int(np.sum(~fits["converged"])),
+    )
+
+
+class _Channels:
+    """The channels of a recording that are separated, block by block."""
+
+    def __init__(self, recording: Hdf5Recording, keep: NDArray[np.int_]) -> None:
+        self._recording, self._keep = recording, keep
+        self.names = [recording.channels[i] for i in keep]
+        self.n_samples = recording.n_samples
+
+    def blocks(self, length: int, tell: Progress, doing: str) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Yield (start, samples) and report progress after each block is done with."""
+        for start, block in self._recording.blocks(length):
+            whole = len(self._keep) == self._recording.n_channels
+            yield start, block if whole else np.ascontiguousarray(block[:, self._keep])
+            tell(doing, start + len(block), self.n_samples)
+
+
+def _block_length(recording: Hdf5Recording) -> int:
+    return max(1, BLOCK_BYTES // (recording.n_channels * recording.dtype.itemsize))
+
+
+def _flat_channels(recording: Hdf5Recording, tell: Progress) -> list[int]:
+    survey = Survey(recording.channels, recording.dtype, recording.n_samples)
+    for start, block in recording.blocks(_block_length(recording)):
+        survey.update(block)
+        tell("looking for flat channels", start + len(block), recording.n_samples)
+    if survey.n_bad:
+        survey.check()
+    if len(survey.flat) > recording.n_channels - 2:
+        raise InputError(
+            f"{len(survey.flat)} of {recording.n_channels} channels are flat (constant): "
+            "separation needs at least 2 that are not."
+        )
+    return survey.flat
+
+
+def _create_outputs(sink: Hdf5Sink, recording: Hdf5Recording, separator: Separator) -> None:
+    n_sources = separator.poset.n_sources
+    sink.create(
+        "sources",
+        (recording.n_samples, n_sources),
+        recording.dtype,
+        rate=recording.rate,
+        unit=recording.unit,
+        channels=[f"source-{n}" for n in range(n_sources)],
+    )
+
+
+def _separate_by_sample(
+    source: _Channels, separator: Separator, survey: Survey, sink: Hdf5Sink, tell: Progress
+) -> None:
+    surveyed = separator.needs_survey
+    for _, block in source.blocks(_block_length(source._recording), tell, "separating"):
+        if not surveyed:
+            survey.update(block)
+        if survey.n_bad == 0:  # else only the count goes on, for the message
+            sink.append("sources", separator.sources(block))
+    if not surveyed:
+        separator.prepare(survey, remedy=" with --drop-flat")
+
+
+_FIT = np.dtype([("start", "i8"), ("n_samples", "i8"), ("n_iter", "i8"), ("kl", "f8"), ("converged", "?")])
+
+
+def _separate_by_window(
+    source: _Channels, separator: Separator, window: int, sink: Hdf5Sink, tell: Progress
+) -> NDArray[np.void]:
+    """Fit windows of equal length, each from the mixing layer of the one before."""
+    count = max(1, round(source.n_samples / window))
+    periods = separator.poset.periods
+    length = math.ceil(source.n_samples / count / periods) * periods
+    fits = []
+    for start, block in source.blocks(length, tell, "separating"):
+        separation = separator.window(block, start)
+        sink.append("sources", separation.sources)
+        fits.append((start, len(block), separation.n_iter, separation.kl[-1], separation.converged))
+    return np.array(fits, dtype=_FIT)
+
+
+def _write_model(
+    sink: Hdf5Sink,
+    recording: Hdf5Recording,
+    channels: list[str],
+    separator: Separator,
+    fits: NDArray[np.void] | None,
+) -> None:
+    poset = separator.poset
+    periodic = poset.periods > 1
+    sink.write("mixing", poset.incidence if periodic else poset.incidence[0], channels=channels)
+    sink.write("unmixing", poset.unmixing if periodic else poset.unmixing[0], channels=channels)
+    if fits is not None:
+        sink.write("fits", fits)
+    sink.set_attrs(
+        igbss_stream_version=__version__,
+        input=recording.path.name,
+        dataset=recording.dataset,
+        solver=separator.solver,
+        settings=separator.settings.to_json(),
+        transform=json.dumps(plain(separator.transform)),
+    )

@@ -1,0 +1,264 @@
+"""The command `igbss-stream`.
+
+What a command needs is imported when it runs, so that `--help` answers at once.
+"""
+
+import functools
+import logging
+import math
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from igbss_stream import __version__
+from igbss_stream.errors import IgbssError, IgbssWarning, ParameterError
+
+if TYPE_CHECKING:
+    from igbss_stream.batch import Outcome, Progress
+    from igbss_stream.config import ModelSettings
+
+EXIT_MISTAKE = 2
+EXIT_INTERRUPTED = 130
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="igbss-stream")
+def main() -> None:
+    """Separate the sources behind the channels of recordings and feeds."""
+
+
+def reports_mistakes(command: Callable[..., None]) -> Callable[..., None]:
+    """Print an `IgbssError` as one line and exit with code 2; `--debug` shows where it came from."""
+
+    @click.option("--debug", is_flag=True, help="Show a traceback when something is wrong.")
+    @functools.wraps(command)
+    def wrapped(debug: bool, **options: Any) -> None:
+        logging.basicConfig(format="%(message)s", level=logging.INFO)
+        warnings.showwarning = _show_warning
+        try:
+            command(**options)
+        except IgbssError as error:
+            if debug:
+                raise
+            click.echo(f"Error: {error}", err=True)
+            sys.exit(EXIT_MISTAKE)
+        except KeyboardInterrupt:
+            click.echo("Interrupted; no output was written.", err=True)
+            sys.exit(EXIT_INTERRUPTED)
+
+    return wrapped
+
+
+def model_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the parameters of the estimator as options."""
+    options = [
+        click.option("--n-sources", type=int, help="Number of sources.  [default: as many as channels]"),
+        click.option(
+            "--structure",
+            default="systematic",
+            show_default=True,
+            help="Which sources reach which channels: systematic, cyclic, random, or a file (.npy, .csv, "
+            ".txt) with a matrix of weights, channels by sources.",
+        ),
+        click.option(
+            "--order", default=1, show_default=True, help="Largest number of sources that interact."
+        ),
+        click.option(
+            "--transform",
+            default="exp",
+            show_default=True,
+            help="How samples become probabilities: exp, min-max or sum.",
+        ),
+        click.option("--scale", type=float, help="Scale of transform exp, in the unit of the recording."),
+        click.option("--margin", type=float, help="Margin of transform min-max, as a share of the range."),
+        click.option(
+            "--closure",
+            default="strict",
+            show_default=True,
+            help="strict or full: what lies above a mixing node.",
+        ),
+        click.option(
+            "--solver",
+            default="auto",
+            show_default=True,
+            help="auto, closed-form, joint, blocked or gradient.",
+        ),
+        click.option(
+            "--latent-mass", default=0.0, show_default=True, help="Share of mass on latent states."
+        ),
+        click.option("--init", default="zero", show_default=True, help="Start of a fit: zero or random."),
+        click.option(
+            "--tol", default=1e-10, show_default=True, help="Relative gradient at which a fit is done."
+        ),
+        click.option("--max-iter", default=1000, show_default=True, help="Largest number of iterations."),
+        click.option("--random-state", type=int, help="Seed of structure random and of init random."),
+    ]
+    return functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
+
+
+_BATCH_EXAMPLES = """\b
+Examples:
+  igbss-stream batch eeg.h5 --output sources.h5
+  igbss-stream batch probe.h5 --dataset /raw/adc --axis 1 --rate 1000 -o sources.h5
+  igbss-stream batch eeg.h5 --n-sources 8 --latent-mass 1e-3 -o sources.h5 --overwrite"""
+
+
+@main.command(epilog=_BATCH_EXAMPLES)
+@click.argument("recording", metavar="INPUT", type=click.Path(path_type=Path))
+@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="HDF5 file to write.")
+@click.option("--dataset", default="/data", show_default=True, help="Dataset that holds the samples.")
+@click.option("--axis", type=int, help="Axis of the dataset that runs over samples, 0 or 1.  [default: 0]")
+@click.option("--rate", type=float, help="Samples a second, if the file does not say or says it wrong.")
+@model_options
+@click.option("--window", type=float, help="Seconds that are fitted together, where a fit is needed.")
+@click.option("--drop-flat", is_flag=True, help="Leave out channels that are constant.")
+@click.option("--overwrite", is_flag=True, help="Replace the output if it exists.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors and warnings.")
+@reports_mistakes
+def batch(
+    recording: Path,
+    output: Path,
+    dataset: str,
+    axis: int | None,
+    rate: float | None,
+    window: float | None,
+    drop_flat: bool,
+    overwrite: bool,
+    quiet: bool,
+    **options: Any,
+) -> None:
+    """Separate a recording and write its sources."""
+    from igbss_stream.batch import DEFAULT_WINDOW, separate_recording
+    from igbss_stream.ingest.hdf5 import open_recording
+
+    settings = _settings(**options)
+    began = time.perf_counter()
+    with open_recording(recording, dataset, axis, rate) as source, _progress(quiet) as progress:
+        outcome = separate_recording(
+            source,
+            output,
+            settings,
+            window=DEFAULT_WINDOW if window is None else _samples(window, source.rate),
+            drop_flat=drop_flat,
+            overwrite=overwrite,
+            progress=progress,
+        )
+    if not quiet:
+        click.echo(_summary(outcome, output, time.perf_counter() - began))
+    if outcome.n_failed:
+        click.echo(
+            f"Warning: {outcome.n_failed} of {outcome.n_windows} windows did not converge; /fits in the "
+            "output says which. Raise --max-iter or --latent-mass.",
+            err=True,
+        )
+
+
+@main.command()
+@click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
+@reports_mistakes
+def inspect(path: Path) -> None:
+    """List what a file holds, and which datasets can be separated."""
+    from igbss_stream.inspect import describe, render
+
+    click.echo(render(describe(path)))
+
+
+@main.command()
+@click.option("--seed", default=0, show_default=True, help="Seed of the mixing matrix.")
+@click.option("--samples", default=500, show_default=True, help="Length of the mixture.")
+@reports_mistakes
+def demo(seed: int, samples: int) -> None:
+    """Separate a mixture whose sources are known, and print how well they came back."""
+    from igbss_stream.demo import render, run
+
+    if samples < 2:
+        raise ParameterError(f"--samples must be at least 2. Got {samples} instead.")
+    click.echo(render(run(seed, samples), samples))
+
+
+def _settings(
+    structure: str, transform: str, scale: float | None, margin: float | None, **options: Any
+) -> "ModelSettings":
+    from igbss_stream.config import ModelSettings
+    from igbss_stream.transform import Exp, MinMax, Transform
+
+    chosen: str | Transform = transform
+    if scale is not None:
+        _belongs("--scale", "exp", transform)
+        chosen = Exp(scale=scale)
+    if margin is not None:
+        _belongs("--margin", "min-max", transform)
+        chosen = MinMax(margin=margin)
+    return ModelSettings(structure=_structure(structure), transform=chosen, **options)
+
+
+def _belongs(option: str, name: str, transform: str) -> None:
+    if transform != name:
+        raise ParameterError(f"{option} belongs to transform {name}. Got transform {transform} instead.")
+
+
+def _structure(structure: str) -> Any:
+    """Return the name of a structure, or the matrix in the file of that name."""
+    import numpy as np
+
+    path = Path(structure)
+    if path.suffix not in (".npy", ".csv", ".txt"):
+        return structure
+    try:
+        if path.suffix == ".npy":
+            return np.load(path, allow_pickle=False)
+        return np.loadtxt(path, delimiter="," if path.suffix == ".csv" else None, ndmin=2)
+    except (OSError, ValueError) as error:
+        raise ParameterError(f"--structure {structure!r} cannot be read as a matrix: {error}") from error
+
+
+def _samples(seconds: float, rate: float | None) -> int:
+    if rate is None:
+        raise ParameterError(
+            "--window is in seconds, and the recording does not say its rate; pass --rate."
+        )
+    if not (math.isfinite(seconds) and seconds > 0):
+        raise ParameterError(f"--window must be a number of seconds above 0. Got {seconds} instead.")
+    return round(seconds * rate)
+
+
+def _summary(outcome: "Outcome", output: Path, seconds: float) -> str:
+    length = f" ({outcome.n_samples / outcome.rate:.1f} s at {outcome.rate:g} Hz)" if outcome.rate else ""
+    left_out = f"; left out as flat: {', '.join(outcome.left_out)}" if outcome.left_out else ""
+    return (
+        f"{outcome.n_channels} channels x {outcome.n_samples} samples{length} -> {outcome.n_sources} "
+        f"sources by {outcome.solver} in {seconds:.2f} s: {output}{left_out}"
+    )
+
+
+@contextmanager
+def _progress(quiet: bool) -> Iterator["Progress | None"]:
+    """Show a bar on a terminal, nothing elsewhere."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+
+    with Bar(console=Console(stderr=True), transient=True) as bar:
+        tasks: dict[str, Any] = {}
+
+        def progress(doing: str, done: int, total: int) -> None:
+            if doing not in tasks:
+                tasks[doing] = bar.add_task(doing, total=total)
+            bar.update(tasks[doing], completed=done)
+
+        yield progress
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+    if issubclass(category, IgbssWarning):
+        click.echo(f"Warning: {message}", err=True)
+    else:
+        click.echo(warnings.formatwarning(message, category, *where[:2]), err=True)

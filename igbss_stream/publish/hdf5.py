@@ -1,0 +1,455 @@
+"""Write the sources of a recording to HDF5, all of them or none.
+
+The samples go to ``NAME.partial`` beside the output. Only a file that is complete, closed and on
+the disk takes the final name, so whoever finds a file under that name may trust it, and an older
+output stays whole until the new one replaces it.
+
+HDF5 writes through a Python file object, not through its own driver. With its own driver a write
+that fails on a full disk makes closing fail too, and the interpreter then crashes on the file that
+is half closed (HDF5 2.0 still does). A file object can be told to accept everything once the result
+is lost.
+"""
+
+import errno
+import fcntl
+import io
+import math
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import h5py
+import numpy as np
+import numpy.typing as npt
+
+from igbss_stream.errors import RecordingError
+
+_NO_ROOM = {
+    errno.ENOSPC: "the disk is full; free some space or choose an output on another disk",
+    errno.EDQUOT: "the disk quota is used up; free some space or choose an output on another disk",
+    errno.EFBIG: "the file has reached the limit on file sizes; raise it (ulimit -f) or choose an "
+    "output on another disk",
+}
+
+
+class Hdf5Sink:
+    """An HDF5 file that appears under its name only when it is complete.
+
+    A context manager: the file is published when the ``with`` block ends without an exception. On
+    any exception, also `KeyboardInterrupt` and `SystemExit`, what was written is removed and an
+    older output is left as it was. The same input gives the same bytes.
+
+    Parameters
+    ----------
+    path : str or path
+        The output. If it is a link, the link is replaced and its target left alone.
+    overwrite : bool, default=False
+        Whether an existing file may be replaced.
+    source : str or path, optional
+        The file that is being read; it is never written to, whatever `overwrite` says.
+
+    Raises
+    ------
+    RecordingError
+        On entry, if the output may not or cannot be written, or if another run is writing it; on
+        exit, if it cannot be brought to the disk.
+    RuntimeError
+        On exit, if a dataset did not receive all its rows.
+
+    Notes
+    -----
+    For POSIX systems: the lock on the partial file is held until the file has its final name.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        overwrite: bool = False,
+        source: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self.path = Path(path)
+        self.overwrite = overwrite
+        self.source = source
+        self._partial = self.path.parent / f"{self.path.name}.partial"
+        self._file: Any = None
+        self._reserved: dict[str, _Reserved] = {}
+
+    def __enter__(self) -> Self:
+        self._check_path()
+        if self.source is not None and _same_file(self._partial, self.source):
+            raise RecordingError(
+                f"'{self._partial}' is the input, and the output '{self.path}' would be written "
+                "through a file of that name; choose another output"
+            )
+        self._stream = _Stream(_claim(self._partial))
+        try:
+            with self._guarded():
+                self._file = _create_file(self._stream)
+        except BaseException:
+            self._discard()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is not None:
+            self._discard()
+            return
+        try:
+            self._publish()
+        except BaseException:
+            self._discard()
+            raise
+
+    def create(self, name: str, shape: tuple[int, ...], dtype: npt.DTypeLike, **attrs: Any) -> None:
+        """Reserve a dataset, to be filled by `append`.
+
+        Parameters
+        ----------
+        name : str
+            Name of the dataset, e.g. ``"sources"``.
+        shape : tuple of int
+            Final shape; the first axis runs over samples.
+        dtype : dtype
+            Type of the numbers in the file.
+        **attrs
+            Attributes of the dataset: numbers, arrays, text or sequences of text, which are stored
+            as UTF-8 of variable length. An attribute that is None is left out.
+
+        Raises
+        ------
+        RecordingError
+            If the disk has no room for it.
+        """
+        row_bytes = math.prod(shape[1:]) * np.dtype(dtype).itemsize
+        self._check_room(name, shape[0] * row_bytes)
+        with self._guarded():
+            dataset = _group(self._file, name).create_dataset(_last(name), shape, dtype)
+            _set_attributes(dataset, attrs)
+        self._reserved[name] = _Reserved(dataset, shape[0], row_bytes)
+
+    def append(self, name: str, block: npt.NDArray[Any]) -> None:
+        """Write the next rows of a dataset.
+
+        Parameters
+        ----------
+        name : str
+            A dataset that `create` has reserved.
+        block : ndarray of shape (rows, ...)
+            The rows that follow those already written. Zero rows are allowed.
+
+        Raises
+        ------
+        ValueError
+            If the rows do not fit: more than are left, another width, or a type that the dataset
+            cannot hold.
+        RecordingError
+            If the file cannot be written, e.g. because the disk is full.
+        """
+        reserved = self._reserved[name]
+        dataset, start, stop = reserved.dataset, reserved.rows, reserved.rows + len(block)
+        if stop > reserved.all_rows or block.shape[1:] != dataset.shape[1:]:
+            raise ValueError(
+                f"rows {start} to {stop} of shape {block.shape} do not fit into dataset {name!r} "
+                f"of shape {dataset.shape}"
+            )
+        if not np.can_cast(block.dtype, dataset.dtype, "same_kind"):
+            raise ValueError(f"{block.dtype} does not fit into dataset {name!r} of {dataset.dtype}")
+        with self._guarded():
+            dataset[start:stop] = block
+        reserved.rows = stop
+
+    def write(self, name: str, array: npt.ArrayLike, **attrs: Any) -> None:
+        """Write a small array at once, e.g. the mixing matrix.
+
+        Parameters
+        ----------
+        name : str
+            Name of the dataset.
+        array : array-like
+            Numbers, or text, which is stored as UTF-8 of variable length.
+        **attrs
+            Attributes of the dataset, as in `create`.
+
+        Raises
+        ------
+        RecordingError
+            If the file cannot be written, e.g. because the disk is full.
+        """
+        with self._guarded():
+            group = _group(self._file, name)
+            _set_attributes(group.create_dataset(_last(name), data=_storable(array)), attrs)
+
+    def set_attrs(self, **attrs: Any) -> None:
+        """Set attributes of the file itself.
+
+        Parameters
+        ----------
+        **attrs
+            Attributes, as in `create`.
+
+        Raises
+        ------
+        RecordingError
+            If the file cannot be written, e.g. because the disk is full.
+        """
+        with self._guarded():
+            _set_attributes(self._file, attrs)
+
+    def _check_path(self) -> None:
+        """Refuse an output that may not be written, before anything is."""
+        path, folder = self.path, self.path.parent
+        if os.path.isdir(path):
+            raise RecordingError(f"'{path}' is a directory; add a file name")
+        if self.source is not None and _same_file(path, self.source):
+            raise RecordingError(
+                f"'{path}' is the input itself, which is never overwritten; choose another output"
+            )
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise RecordingError(f"'{path}' is not a regular file; choose another output")
+        if os.path.lexists(path) and not self.overwrite:
+            raise RecordingError(
+                f"'{path}' already exists; pass --overwrite to replace it or choose another output"
+            )
+        if not os.path.isdir(folder):
+            raise RecordingError(
+                f"'{path}' cannot be written: there is no directory '{folder}'; create it first"
+            )
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise RecordingError(
+                f"'{path}' cannot be written: no permission to write to '{folder}'; choose an "
+                "output in another directory"
+            )
+
+    def _check_room(self, name: str, n_bytes: int) -> None:
+        """Refuse a dataset of `n_bytes` bytes that the disk has no room for."""
+        written, total = self._progress()
+        needed = n_bytes + total - written
+        with self._guarded():
+            free = shutil.disk_usage(self.path.parent).free
+        if needed > free:
+            raise RecordingError(
+                f"'{self.path}' needs {needed} bytes more for dataset {name!r}, but only {free} "
+                f"bytes are free in '{self.path.parent}'; free some space or choose an output on "
+                "another disk"
+            )
+
+    def _progress(self) -> tuple[int, int]:
+        """Count the bytes of samples that were written, and those that were reserved."""
+        written = sum(r.rows * r.row_bytes for r in self._reserved.values())
+        return written, sum(r.all_rows * r.row_bytes for r in self._reserved.values())
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Turn what h5py and the system raise into a `RecordingError` with a remedy."""
+        try:
+            yield
+        except (OSError, RuntimeError) as error:
+            written, total = self._progress()
+            reason = " ".join(str(error).split()) + "; choose another output"
+            raise RecordingError(
+                f"'{self.path}' cannot be written: {_NO_ROOM.get(_error_number(error), reason)} "
+                f"({written} of {total} bytes of samples were written)"
+            ) from error
+
+    def _publish(self) -> None:
+        """Bring the complete file to the disk and give it its final name."""
+        for name, reserved in self._reserved.items():
+            if reserved.rows != reserved.all_rows:
+                raise RuntimeError(
+                    f"dataset {name!r} of '{self.path}' received {reserved.rows} of "
+                    f"{reserved.all_rows} rows"
+                )
+        with self._guarded():
+            # Flushing first: a flush that fails can be recovered from, a close that fails cannot.
+            self._file.flush()
+            self._file.close()
+            self._stream.flush()
+            os.fsync(self._stream.file.fileno())
+        if os.path.lexists(self.path) and not self.overwrite:
+            raise RecordingError(
+                f"'{self.path}' was created by another program meanwhile; pass --overwrite to "
+                "replace it or choose another output"
+            )
+        with self._guarded():
+            os.replace(self._partial, self.path)
+        # Unlocked at once: whoever waits for the name should find a file that opens.
+        self._stream.close()
+        _sync_directory(self.path.parent)
+
+    def _discard(self) -> None:
+        """Close what is open and remove the partial file, whatever state it is in."""
+        self._stream.accept_everything()
+        with suppress(OSError, RuntimeError):
+            if self._file is not None:
+                self._file.close()
+        # Removed while the lock is held, and only if it is ours: the name may be another's now.
+        if _is_at(self._stream.file, self._partial):
+            with suppress(OSError):
+                os.unlink(self._partial)
+        self._stream.close()
+
+
+@dataclass
+class _Reserved:
+    """A dataset that waits for its rows."""
+
+    dataset: Any
+    all_rows: int
+    row_bytes: int
+    rows: int = 0
+
+
+class _Stream:
+    """The file object that HDF5 sees.
+
+    Its methods are functions written in C, so that no signal handler can run, and raise, in the
+    middle of a write of HDF5.
+    """
+
+    def __init__(self, file: io.BufferedRandom) -> None:
+        self.file = file
+        self.seek: Callable[..., object] = file.seek
+        self.tell: Callable[[], int] = file.tell
+        self.read: Callable[..., bytes | None] = file.read
+        self.readinto: Callable[..., int | None] = file.readinto
+        self.write: Callable[[Any], int] = file.write
+        self.truncate: Callable[[int], int] = file.truncate
+        self.flush: Callable[[], object] = file.flush
+
+    def accept_everything(self) -> None:
+        """Drop what is written from now on, so that a file that cannot be saved can be closed."""
+        raw = self.file.raw
+        self.seek, self.tell, self.read, self.readinto = raw.seek, raw.tell, raw.read, raw.readinto
+        self.write, self.truncate, self.flush = len, int, bool
+
+    def close(self) -> None:
+        """Close the file; HDF5 may still hold on to it if a signal interrupted its own closing."""
+        self.accept_everything()
+        self.seek, self.tell = "".format, int
+        # What the buffer holds by now is worthless if it cannot be written.
+        with suppress(OSError):
+            self.file.close()
+
+
+def _claim(partial: Path) -> io.BufferedRandom:
+    """Open the partial file, empty and locked; one that a killed run left is used again."""
+
+    def create(name: str, flags: int) -> int:
+        return os.open(name, flags | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+
+    try:
+        file = open(partial, "r+b", opener=create)  # noqa: SIM115 - the sink closes it
+    except (OSError, ValueError) as error:
+        raise RecordingError(
+            f"'{partial}' cannot be opened for writing: {error}; choose another output"
+        ) from error
+    if not _lock(file) or not _is_at(file, partial):
+        file.close()
+        raise RecordingError(
+            f"'{partial}' is being written by another run; wait until it has finished or choose "
+            "another output"
+        )
+    file.truncate(0)
+    return file
+
+
+def _lock(file: io.BufferedRandom) -> bool:
+    """Lock a file for this run, as HDF5 does; False if another one holds it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        # Some network disks cannot lock. Refusing to work there would help nobody.
+        return True
+    return True
+
+
+def _is_at(file: io.BufferedRandom, path: Path) -> bool:
+    """Tell whether a file is open and still the one under this name."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
+    except (OSError, ValueError):
+        return False
+
+
+def _same_file(path: Path, other: str | os.PathLike[str]) -> bool:
+    """Tell whether two names, also through links, lead to one file."""
+    try:
+        return os.path.samefile(path, other)
+    except (OSError, ValueError):
+        return False
+
+
+def _sync_directory(folder: Path) -> None:
+    """Bring the new name to the disk."""
+    # Not every file system can do it, and the file is complete in any case.
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _create_file(stream: _Stream) -> Any:
+    """Create an HDF5 file without times in it, which most versions of h5py would store."""
+    access = h5py.h5p.create(h5py.h5p.FILE_ACCESS)
+    access.set_fileobj_driver(h5py.h5fd.fileobj_driver, stream)
+    access.set_fclose_degree(h5py.h5f.CLOSE_STRONG)
+    # The format of HDF5 1.8: every reader in use knows it, and it has no limit of 64 KiB on an
+    # attribute, which the names of 4096 channels exceed. The default depends on the version of HDF5.
+    access.set_libver_bounds(h5py.h5f.LIBVER_V18, h5py.h5f.LIBVER_V18)
+    untimed = h5py.h5p.create(h5py.h5p.FILE_CREATE)
+    untimed.set_obj_track_times(False)
+    return h5py.File(h5py.h5f.create(b"stream", h5py.h5f.ACC_TRUNC, untimed, access))
+
+
+def _group(file: Any, name: str) -> Any:
+    """Return the group that a dataset belongs in, created without times where it is missing."""
+    untimed = h5py.h5p.create(h5py.h5p.GROUP_CREATE)
+    untimed.set_obj_track_times(False)
+    group = file
+    for part in name.strip("/").split("/")[:-1]:
+        if part not in group:
+            h5py.h5g.create(group.id, part.encode(), gcpl=untimed)
+        group = group[part]
+    return group
+
+
+def _last(name: str) -> str:
+    """Return the last part of a name."""
+    return name.rsplit("/", 1)[-1]
+
+
+def _set_attributes(target: Any, attrs: dict[str, Any]) -> None:
+    """Set the attributes that are not None."""
+    for name, value in attrs.items():
+        if value is not None:
+            target.attrs[name] = _storable(value)
+
+
+def _storable(value: npt.ArrayLike) -> npt.NDArray[Any]:
+    """Turn a value into an array that h5py stores; text becomes UTF-8 of variable length."""
+    array = np.asarray(value)
+    return array.astype(h5py.string_dtype()) if array.dtype.kind in "UO" else array
+
+
+def _error_number(error: BaseException | None) -> int:
+    """Return the first system error number in a chain of exceptions, or 0."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno:
+            return error.errno
+        error = error.__cause__ or error.__context__
+    return 0

@@ -1,0 +1,185 @@
+"""The estimator: IGBSS as scikit-learn has it. Needs the extra ``sklearn``."""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from igbss_stream.config import ModelSettings, Start
+from igbss_stream.separation import Separation, Separator, as_samples, mix
+from igbss_stream.transform import Transform
+
+
+class IGBSS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Information-geometric blind source separation.
+
+    The parameters are those of `igbss_stream.separate`.
+
+    Parameters
+    ----------
+    n_sources : int, optional
+        Number of sources; as many as channels when left out.
+    structure : {"systematic", "cyclic", "random"} or array-like of shape (channels, sources)
+        Which sources reach which channels.
+    order : int, default=1
+        Largest number of sources that interact.
+    transform : {"exp", "min-max", "sum"} or Transform, default="exp"
+        How samples become probabilities.
+    closure : {"strict", "full"}, default="strict"
+        Whether a mixing node lies below the received nodes its sources reach, or below all.
+    solver : {"auto", "closed-form", "joint", "blocked", "gradient"}, default="auto"
+        "auto" takes the closed form where it is exact, the joint natural gradient elsewhere.
+    latent_mass : float, default=0.0
+        Share of probability on the latent states.
+    init : {"zero", "random"} or (theta_z, theta_a), default="zero"
+        Where the descent starts.
+    tol : float, default=1e-10
+        Largest relative gradient at which a fit counts as converged.
+    max_iter : int, default=1000
+        Largest number of iterations.
+    random_state : int, Generator or RandomState, optional
+        Seed of structure "random" and of init "random".
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (sources, channels)
+        Unmixing matrix; with a leading axis if the structure changes from sample to sample.
+    mixing_ : ndarray of shape (channels, sources)
+        Incidence of sources on channels.
+    n_iter_ : int
+        Number of iterations; 1 for the closed form.
+    converged_ : bool
+        Whether the fit reached `tol`.
+    kl_ : ndarray of shape (n_iter_ + 1,)
+        KL(p_hat || p) at the start and after each iteration, in nats.
+    theta_z_ : ndarray of shape (samples, sources)
+        Natural parameters of the source layer.
+    theta_a_ : ndarray of shape (channels, subsets)
+        Natural parameters of the mixing layer.
+
+    Notes
+    -----
+    What `fit` learns from the samples is the state of the transform. Sources of other samples are found
+    by a fit of their own (by the closed form, each sample stands alone).
+
+    The parameter `transform` shares its name with the method: read it with ``get_params()["transform"]``
+    and change it with ``set_params(transform=...)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from igbss_stream.sklearn import IGBSS
+    >>> x = np.random.default_rng(0).normal(size=(100, 4))
+    >>> model = IGBSS().fit(x)
+    >>> bool(np.allclose(model.inverse_transform(model.transform(x)), x))
+    True
+    """
+
+    def __init__(
+        self,
+        n_sources: int | None = None,
+        *,
+        structure: str | ArrayLike = "systematic",
+        order: int = 1,
+        transform: str | Transform = "exp",
+        closure: str = "strict",
+        solver: str = "auto",
+        latent_mass: float = 0.0,
+        init: Start = "zero",
+        tol: float = 1e-10,
+        max_iter: int = 1000,
+        random_state: Any = None,
+    ) -> None:
+        self.n_sources = n_sources
+        self.structure = structure
+        self.order = order
+        self._transform = transform  # self.transform is the method
+        self.closure = closure
+        self.solver = solver
+        self.latent_mass = latent_mass
+        self.init = init
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name."""
+        return {**super().get_params(deep=deep), "transform": self._transform}
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name."""
+        if "transform" in params:
+            self._transform = params.pop("transform")
+        super().set_params(**params)
+        return self
+
+    def fit(self, X: ArrayLike, y: Any = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like of shape (samples, channels)
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self
+        """
+        self._fit(X)
+        return self
+
+    def fit_transform(self, X: ArrayLike, y: Any = None) -> NDArray[Any]:
+        """Fit the model and return the sources, (samples, sources), in the unit of X."""
+        return self._fit(X).sources
+
+    def transform(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the sources of samples of the same channels.
+
+        Parameters
+        ----------
+        X : array-like of shape (samples, channels)
+
+        Returns
+        -------
+        ndarray of shape (samples, sources), in the unit of X
+        """
+        check_is_fitted(self)
+        samples = as_samples(validate_data(self, X, dtype=[np.float64, np.float32], reset=False))
+        if self._separator.by_sample:
+            return self._separator.sources(samples)
+        return self._separator.window(samples).sources
+
+    def inverse_transform(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the channels that sources make up.
+
+        Parameters
+        ----------
+        X : array-like of shape (samples, sources)
+
+        Returns
+        -------
+        ndarray of shape (samples, channels), in the unit of X
+        """
+        check_is_fitted(self)
+        return mix(self._separator.poset, self._separator.transform, as_samples(X, "X"))
+
+    @property
+    def _n_features_out(self) -> int:
+        return self._separator.poset.n_sources
+
+    def _fit(self, X: ArrayLike) -> Separation:
+        settings = ModelSettings(**self.get_params(deep=False))
+        checked = validate_data(
+            self, X, dtype=[np.float64, np.float32], ensure_min_samples=2, ensure_min_features=2
+        )
+        samples = as_samples(checked)
+        names = getattr(self, "feature_names_in_", [f"channel {i}" for i in range(samples.shape[1])])
+        self._separator = Separator(settings, samples.shape[1])
+        separation = self._separator.separate(samples, names)
+        self.components_, self.mixing_ = separation.unmixing, separation.mixing
+        self.n_iter_, self.converged_ = separation.n_iter, separation.converged
+        self.kl_, self.theta_z_, self.theta_a_ = separation.kl, separation.theta_z, separation.theta_a
+        return separation

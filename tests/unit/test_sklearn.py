@@ -1,0 +1,83 @@
+"""The estimator by scikit-learn's own checks, and what those do not cover."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from igbss_stream import separate
+from igbss_stream.errors import InputError, ParameterError
+from igbss_stream.sklearn import IGBSS
+
+
+@parametrize_with_checks([IGBSS(), IGBSS(transform="min-max")])  # type: ignore[untyped-decorator]
+def test_scikit_learn_checks(estimator: IGBSS, check: Callable[[Any], None]) -> None:
+    check(estimator)
+
+
+@pytest.fixture
+def x() -> np.ndarray[Any, Any]:
+    return np.random.default_rng(0).normal(3.0, 2.0, (60, 4))
+
+
+@pytest.mark.parametrize("transform", ["exp", "min-max"])
+@pytest.mark.parametrize("n_sources", [None, 3])
+def test_estimator_and_function_agree(x: np.ndarray, transform: str, n_sources: int | None) -> None:
+    model = IGBSS(n_sources, transform=transform)
+    sources = model.fit_transform(x)
+    want = separate(x, n_sources=n_sources, transform=transform)
+    np.testing.assert_array_equal(sources, want.sources)
+    np.testing.assert_array_equal(model.transform(x), want.sources)
+    np.testing.assert_array_equal(model.components_, want.unmixing)
+    np.testing.assert_array_equal(model.mixing_, want.mixing)
+    np.testing.assert_array_equal(model.kl_, want.kl)
+    np.testing.assert_array_equal(model.theta_z_, want.theta_z)
+    np.testing.assert_array_equal(model.theta_a_, want.theta_a)
+    assert (model.n_iter_, model.converged_) == (want.n_iter, want.converged)
+
+
+@pytest.mark.parametrize("transform", ["exp", "min-max", "sum"])
+def test_inverse_transform_returns_the_channels(x: np.ndarray, transform: str) -> None:
+    x = np.abs(x) + 0.1
+    model = IGBSS(transform=transform).fit(x)
+    np.testing.assert_allclose(model.inverse_transform(model.transform(x)), x, rtol=1e-8)
+
+
+def test_inverse_transform_of_fewer_sources_is_a_projection(x: np.ndarray) -> None:
+    model = IGBSS(3).fit(x)
+    once = model.inverse_transform(model.transform(x))
+    weights = model.mixing_
+    np.testing.assert_allclose(once @ np.linalg.pinv(weights).T @ weights.T, once, rtol=1e-9)
+    with pytest.raises(InputError, match="expected 3 sources, got 4"):
+        model.inverse_transform(x)
+
+
+def test_parameter_named_as_the_method() -> None:
+    model = IGBSS(transform="sum")
+    assert model.get_params()["transform"] == "sum"
+    assert clone(model).get_params()["transform"] == "sum"
+    assert model.set_params(transform="exp", order=2).get_params()["transform"] == "exp"
+    assert model.order == 2
+    assert callable(model.transform)
+    with pytest.raises(ValueError, match="Invalid parameter"):
+        model.set_params(transforms="exp")
+    assert "transform='sum'" in repr(IGBSS(transform="sum"))
+
+
+def test_in_a_pipeline(x: np.ndarray) -> None:
+    pipeline = make_pipeline(StandardScaler(), IGBSS()).set_params(igbss__transform="min-max")
+    assert pipeline.fit_transform(x).shape == x.shape
+    assert pipeline.get_feature_names_out().tolist() == ["igbss0", "igbss1", "igbss2", "igbss3"]
+
+
+def test_mistakes_are_found_in_fit(x: np.ndarray) -> None:
+    with pytest.raises(ParameterError, match="transform must be one of exp, min-max, sum"):
+        IGBSS(transform="log").fit(x)
+    x[:, 2] = 5.0
+    with pytest.raises(InputError, match="1 of 4 channels are flat"):
+        IGBSS().fit(x)

@@ -1,0 +1,145 @@
+"""The survey against plain NumPy, and what it refuses."""
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from igbss_stream.errors import InputError
+from igbss_stream.survey import Survey, survey_of
+
+Samples = NDArray[Any]
+
+
+def names(x: Samples) -> list[str]:
+    return [f"c{i}" for i in range(x.shape[1])]
+
+
+def in_blocks(x: Samples, cuts: list[int], **options: bool) -> Survey:
+    survey = Survey(names(x), x.dtype, len(x), **options)
+    for part in np.split(x, sorted(cuts)):
+        survey.update(np.ascontiguousarray(part))
+    return survey
+
+
+@given(
+    st.integers(1, 60),
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([np.float32, np.float64]),
+    st.lists(st.integers(0, 200), max_size=5),
+)
+def test_survey_equals_numpy_however_the_samples_are_cut(
+    n_channels: int, seed: int, dtype: type, cuts: list[int]
+) -> None:
+    x: Samples = np.random.default_rng(seed).normal(100.0, 3.0, (200, n_channels)).astype(dtype)
+    survey = in_blocks(x, cuts, keep_rows=True)
+    np.testing.assert_array_equal(survey.low, x.min(axis=0))
+    np.testing.assert_array_equal(survey.high, x.max(axis=0))
+    np.testing.assert_allclose(survey.mean, x.mean(axis=0, dtype=np.float64), rtol=1e-12)
+    np.testing.assert_array_equal(survey.median, np.median(x.astype(np.float64), axis=0))
+    assert survey.n_seen == 200
+    survey.check()
+
+
+def test_kept_rows_are_the_same_however_the_samples_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("igbss_stream.survey._KEPT", 90)
+    x = np.random.default_rng(0).normal(size=(200, 3))
+    whole, cut = in_blocks(x, [], keep_rows=True), in_blocks(x, [1, 8, 50, 51, 199], keep_rows=True)
+    np.testing.assert_array_equal(whole.kept, x[::7])
+    np.testing.assert_array_equal(cut.kept, x[::7])
+
+
+def test_spread_is_robust_and_in_the_unit_of_the_samples() -> None:
+    x = np.random.default_rng(0).normal(50.0, 2.0, (4000, 5))
+    x[7, 3] = 7e5
+    assert survey_of(x, names(x), keep_rows=True).spread == pytest.approx(2.0, rel=0.05)
+    assert survey_of(x * 1e-19, names(x), keep_rows=True).spread == pytest.approx(2e-19, rel=0.05)
+
+
+def test_spread_of_channels_that_mostly_rest() -> None:
+    x = np.zeros((100, 2))
+    x[::10] = [5.0, 3.0]
+    assert survey_of(x, names(x), keep_rows=True).spread == pytest.approx(x.std(axis=0).mean())
+    rare = np.zeros((100, 2))
+    rare[55] = 1.0
+    thin = Survey(["a", "b"], rare.dtype, 10**8, keep_rows=True)
+    thin.update(rare)
+    assert thin.spread == 1.0
+
+
+@pytest.mark.parametrize("block", [1, 7, 64, 1000])
+def test_bad_samples_are_counted_and_placed(block: int) -> None:
+    x = np.random.default_rng(0).normal(size=(300, 6)).astype(np.float32)
+    x[17, 2] = np.nan
+    x[18, 2] = np.inf
+    x[250, 4] = -np.inf
+    survey = in_blocks(x, list(range(block, 300, block)))
+    assert survey.n_bad == 3
+    message = (
+        "3 samples are NaN or infinite: c2 has 2, from sample 17 (nan); c4 has 1, from sample 250 (-inf)."
+    )
+    with pytest.raises(InputError, match=re.escape(message)):
+        survey.check()
+
+
+def test_many_bad_channels_are_summed_up() -> None:
+    x = np.full((4, 7), np.nan)
+    with pytest.raises(InputError, match=r"28 samples.*; 3 more channels"):
+        survey_of(x, names(x)).check()
+
+
+def test_sums_that_overflow_are_no_bad_samples() -> None:
+    x = np.array([[1e308, 1.0], [1e308, 2.0], [-1e308, 3.0]])
+    survey = survey_of(x, names(x))
+    assert survey.n_bad == 0
+    survey.check()
+
+
+def test_flat_channels_are_named_whatever_their_offset() -> None:
+    x = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
+    x[:, 1] = 4200.0
+    x[:, 3] = np.float32(4200.0) + np.float32(0.0005) * (np.arange(50) % 2)  # one rounding error
+    survey = survey_of(x, names(x))
+    assert survey.flat == [1, 3]
+    with pytest.raises(
+        InputError, match=r"2 of 4 channels are flat \(constant\): c1, c3\. Leave them out by"
+    ):
+        survey.check(remedy=" by hand")
+
+
+def test_small_signals_on_large_offsets_are_not_flat() -> None:
+    x = 1e-19 * np.random.default_rng(0).normal(size=(50, 2))
+    assert survey_of(x, names(x)).flat == []
+    y = (4200 + np.random.default_rng(0).normal(0, 10, (50, 2))).astype(np.float32)
+    assert survey_of(y, names(y)).flat == []
+
+
+def test_one_sample_is_too_few() -> None:
+    with pytest.raises(InputError, match=r"at least 2 samples. Got 1 sample\(s\)"):
+        survey_of(np.ones((1, 2)), ["a", "b"]).check()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("offset", [0.0, 4200.0])
+@pytest.mark.parametrize("unit", [1.0, 1e-19])
+def test_rank(dtype: type, offset: float, unit: float) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(0.0, 10.0, (500, 6))
+    cleaned = x @ rng.normal(size=(6, 4)) @ rng.normal(size=(4, 6))
+    referenced = x - x.mean(axis=1, keepdims=True)
+    flat = x.copy()
+    flat[:, 2] = 0.0
+    twin = x.copy()
+    twin[:, 5] = 3.0 * twin[:, 0]
+    for y, rank in (x, 6), (referenced, 5), (cleaned, 4), (flat, 5), (twin, 5):
+        y = np.ascontiguousarray(((y + offset) * unit).astype(dtype))
+        assert survey_of(y, names(y), covariance=True).rank == rank
+
+
+def test_rank_needs_the_covariance() -> None:
+    with pytest.raises(RuntimeError, match="without covariance"):
+        _ = survey_of(np.ones((3, 2)), ["a", "b"]).rank
