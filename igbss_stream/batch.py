@@ -7,6 +7,7 @@ given up. Otherwise a first pass surveys the recording.
 
 import json
 import math
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -103,7 +104,7 @@ def separate_recording(
         separator = Separator(settings, len(keep))
         survey = separator.new_survey(source.names, recording.dtype, recording.n_samples)
         if separator.needs_survey:
-            for _, block in source.blocks(_block_length(recording), tell, "surveying"):
+            for _, block in source.blocks(source.block_length, tell, "surveying"):
                 survey.update(block)
             separator.prepare(survey, remedy=" with --drop-flat")
         _create_outputs(sink, recording, separator)
@@ -132,6 +133,7 @@ class _Channels:
         self._recording, self._keep = recording, keep
         self.names = [recording.channels[i] for i in keep]
         self.n_samples = recording.n_samples
+        self.block_length = _block_length(recording)
 
     def blocks(self, length: int, tell: Progress, doing: str) -> Iterator[tuple[int, NDArray[Any]]]:
         """Yield (start, samples) and report progress after each block is done with."""
@@ -176,11 +178,11 @@ def _separate_by_sample(
     source: _Channels, separator: Separator, survey: Survey, sink: Hdf5Sink, tell: Progress
 ) -> None:
     surveyed = separator.needs_survey
-    for _, block in source.blocks(_block_length(source._recording), tell, "separating"):
+    for start, block in source.blocks(source.block_length, tell, "separating"):
         if not surveyed:
             survey.update(block)
         if survey.n_bad == 0:  # else only the count goes on, for the message
-            sink.append("sources", separator.sources(block))
+            sink.append("sources", separator.sources(block, start))
     if not surveyed:
         separator.prepare(survey, remedy=" with --drop-flat")
 
@@ -218,7 +220,7 @@ def _write_model(
         sink.write("fits", fits)
     sink.set_attrs(
         igbss_stream_version=__version__,
-        input=recording.path.name,
+        input=os.fsencode(recording.path.name).decode(errors="replace"),
         dataset=recording.dataset,
         solver=separator.solver,
         settings=separator.settings.to_json(),

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from igbss_stream import __version__
-from igbss_stream.errors import IgbssError, IgbssWarning, ParameterError
+from igbss_stream.errors import IgbssError, IgbssWarning, ParameterError, printable
 
 if TYPE_CHECKING:
     from igbss_stream.batch import Outcome, Progress
@@ -49,7 +49,7 @@ def reports_mistakes(command: Callable[..., None]) -> Callable[..., None]:
             click.echo(f"Error: {error}", err=True)
             sys.exit(EXIT_MISTAKE)
         except KeyboardInterrupt:
-            click.echo("Interrupted; no output was written.", err=True)
+            click.echo("Interrupted; no incomplete output is left.", err=True)
             sys.exit(EXIT_INTERRUPTED)
 
     return wrapped
@@ -179,6 +179,8 @@ def demo(seed: int, samples: int) -> None:
 
     if samples < 2:
         raise ParameterError(f"--samples must be at least 2. Got {samples} instead.")
+    if seed < 0:
+        raise ParameterError(f"--seed must be a whole number >= 0. Got {seed} instead.")
     click.echo(render(run(seed, samples), samples))
 
 
@@ -213,8 +215,9 @@ def _structure(structure: str) -> Any:
     try:
         if path.suffix == ".npy":
             return np.load(path, allow_pickle=False)
-        return np.loadtxt(path, delimiter="," if path.suffix == ".csv" else None, ndmin=2)
-    except (OSError, ValueError) as error:
+        with warnings.catch_warnings(action="error", category=UserWarning):  # of a file without numbers
+            return np.loadtxt(path, delimiter="," if path.suffix == ".csv" else None, ndmin=2)
+    except (OSError, ValueError, EOFError, UserWarning) as error:
         raise ParameterError(f"--structure {structure!r} cannot be read as a matrix: {error}") from error
 
 
@@ -223,14 +226,15 @@ def _samples(seconds: float, rate: float | None) -> int:
         raise ParameterError(
             "--window is in seconds, and the recording does not say its rate; pass --rate."
         )
-    if not (math.isfinite(seconds) and seconds > 0):
+    if not (math.isfinite(seconds * rate) and seconds > 0):
         raise ParameterError(f"--window must be a number of seconds above 0. Got {seconds} instead.")
     return round(seconds * rate)
 
 
 def _summary(outcome: "Outcome", output: Path, seconds: float) -> str:
     length = f" ({outcome.n_samples / outcome.rate:.1f} s at {outcome.rate:g} Hz)" if outcome.rate else ""
-    left_out = f"; left out as flat: {', '.join(outcome.left_out)}" if outcome.left_out else ""
+    flat = ", ".join(map(printable, outcome.left_out))
+    left_out = f"; left out as flat: {flat}" if flat else ""
     return (
         f"{outcome.n_channels} channels x {outcome.n_samples} samples{length} -> {outcome.n_sources} "
         f"sources by {outcome.solver} in {seconds:.2f} s: {output}{left_out}"

@@ -79,6 +79,10 @@ class ModelSettings:
                 f"solver 'closed-form' needs latent_mass = 0. Got {self.latent_mass} instead; "
                 "use solver 'joint' or leave the latent mass out."
             )
+        if isinstance(self.random_state, int | np.integer) and self.random_state < 0:
+            raise ParameterError(
+                f"random_state must be a whole number >= 0 or a Generator. Got {self.random_state} instead."
+            )
         if isinstance(self.init, str) and self.init not in STARTS:
             raise ParameterError(
                 f"init must be one of {', '.join(STARTS)}, or a pair (theta_z, theta_a). "

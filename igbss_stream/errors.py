@@ -32,3 +32,8 @@ class RecordingError(IgbssError, OSError):
 
 class IgbssWarning(UserWarning):
     """The result is usable, but perhaps not what the caller expects."""
+
+
+def printable(name: str) -> str:
+    """Return a name with what would break a line or steer a terminal escaped; files may hold anything."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in name)

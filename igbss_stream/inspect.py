@@ -1,5 +1,6 @@
 """Show what an HDF5 file holds, as plain text."""
 
+from igbss_stream.errors import printable
 from igbss_stream.ingest.hdf5_contents import DatasetDescription, FileDescription, describe
 
 __all__ = ["DatasetDescription", "FileDescription", "describe", "render"]
@@ -32,7 +33,7 @@ def render(description: FileDescription) -> str:
         A line for the file, and a table with a line for each dataset, without a line break at the
         end. What a dataset does not have is a dash.
     """
-    title = _printable(f"{description.path}: {description.size_bytes} bytes")
+    title = printable(f"{description.path}: {description.size_bytes} bytes")
     if not description.datasets:
         return f"{title}, no datasets"
     table = [_HEADER, *map(_row, description.datasets)]
@@ -58,7 +59,7 @@ def _row(d: DatasetDescription) -> tuple[str, ...]:
         "yes" if d.usable else "no",
         d.note,
     )
-    return tuple(_printable(cell) if cell else "-" for cell in cells)
+    return tuple(printable(cell) if cell else "-" for cell in cells)
 
 
 def _shape(shape: tuple[int, ...] | None) -> str | None:
@@ -73,8 +74,3 @@ def _channels(names: tuple[str, ...]) -> str:
     if len(names) <= 3:
         return ", ".join(names)
     return f"{', '.join(names[:3])}, ... ({len(names)})"
-
-
-def _printable(text: str) -> str:
-    """Escape what would break the table or steer the terminal; names in a file may hold anything."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

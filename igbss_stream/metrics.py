@@ -1,7 +1,5 @@
 """How close separated sources come to known ones; for mixtures made with known sources only."""
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -40,7 +38,9 @@ def sir(sources: ArrayLike, truth: ArrayLike) -> NDArray[np.float64]:
 
     The energy of a matched source that the true one explains by scaling, over the rest.
     """
-    matched: NDArray[Any] = standardised(sources)[:, match(sources, truth)]
-    correlation = np.mean(matched * standardised(truth), axis=0)
+    wanted = standardised(truth)
+    matched = standardised(sources)[:, match(sources, truth)]
+    share = np.mean(matched * wanted, axis=0)
+    rest = np.mean((matched - share * wanted) ** 2, axis=0)
     with np.errstate(divide="ignore"):
-        return np.asarray(10 * np.log10(correlation**2 / (1 - correlation**2)))
+        return np.asarray(10 * np.log10(share**2 / rest))

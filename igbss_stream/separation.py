@@ -201,13 +201,15 @@ class Separator:
         self.prepare(survey)
         return self.window(x)
 
-    def sources(self, x: NDArray[Any]) -> NDArray[Any]:
+    def sources(self, x: NDArray[Any], start: int = 0) -> NDArray[Any]:
         """Return the sources of samples that stand alone, by the closed form.
 
         Parameters
         ----------
         x : ndarray of shape (samples, channels)
             C-ordered float32 or float64.
+        start : int
+            Index of the first sample in the recording, for messages.
 
         Returns
         -------
@@ -219,7 +221,7 @@ class Separator:
         for at in range(0, len(x), _ROWS_AT_ONCE):
             part = slice(at, at + _ROWS_AT_ONCE)
             log_values = self.transform.log(x[part])
-            _check_positive(log_values, "solver 'closed-form'")
+            _check_positive(log_values, "solver 'closed-form'", start + at)
             out[part] = self.transform.inverse(unmix(self.poset, log_values))
         return out
 
@@ -235,9 +237,9 @@ class Separator:
         """
         if start % self.poset.periods:
             raise ValueError(f"start must be a multiple of {self.poset.periods}, got {start}")
-        window = _Window(self.poset, self.transform, x, self.settings.latent_mass)
+        window = _Window(self.poset, self.transform, x, start, self.settings.latent_mass)
         if self.by_sample:
-            return Separation(self.sources(x), self.poset, self.transform, self.solver, window)
+            return Separation(self.sources(x, start), self.poset, self.transform, self.solver, window)
         shape_z, shape_a = (len(x), self.poset.n_sources), (self.poset.n_channels, self.poset.n_subsets)
         fit = solve(
             self.poset,
@@ -264,8 +266,11 @@ class Separator:
 class _Window:
     """A window in the model's terms: what p_hat is, and how a fit becomes sources."""
 
-    def __init__(self, poset: Poset, transform: Transform, x: NDArray[Any], latent_mass: float) -> None:
-        self.poset, self.transform, self.x, self.latent_mass = poset, transform, x, latent_mass
+    def __init__(
+        self, poset: Poset, transform: Transform, x: NDArray[Any], start: int, latent_mass: float
+    ) -> None:
+        self.poset, self.transform, self.latent_mass = poset, transform, latent_mass
+        self.x, self.start = x, start
 
     @cached_property
     def log_values(self) -> Array:
@@ -281,13 +286,14 @@ class _Window:
         finite = self.log_values[np.isfinite(self.log_values)]
         if top - finite.min() > _LARGEST_RANGE:
             sample, channel = np.unravel_index(np.argmax(np.abs(self.log_values)), self.log_values.shape)
+            furthest = f"{self.x[sample, channel]:g} (sample {self.start + sample}, channel {channel})"
             raise InputError(
                 f"transform '{self.transform.name}' spans exp({top - finite.min():.3g}), more than float64 "
-                f"holds; furthest out is {self.x[sample, channel]:g}, sample {sample} of channel {channel}."
-                " Give a larger scale, cut the outlier out, or use transform 'min-max'."
+                f"holds; furthest out is {furthest}. Give a larger scale, cut the outlier out, or use "
+                "transform 'min-max'."
             )
         if self.latent_mass == 0:
-            _check_positive(self.log_values, "latent_mass = 0")
+            _check_positive(self.log_values, "latent_mass = 0", self.start)
         return target(self.poset, np.exp(self.log_values - top), self.latent_mass)
 
     def sources(self, fit: Fit) -> Array:
@@ -461,10 +467,10 @@ def _resolve(settings: ModelSettings, poset: Poset) -> str:
     return "closed-form" if settings.latent_mass == 0 and poset.has_closed_form else "joint"
 
 
-def _check_positive(log_values: Array, what: str) -> None:
+def _check_positive(log_values: Array, what: str, start: int) -> None:
     if log_values.size and np.isneginf(log_values.min()):
         sample, channel = np.argwhere(np.isneginf(log_values))[0]
         raise InputError(
-            f"{what} needs values above zero. Got 0 at sample {sample}, channel {channel}; use transform "
-            "'exp' or 'min-max', or latent_mass = 1e-3."
+            f"{what} needs values above zero. Got 0 at sample {start + sample}, channel {channel}; "
+            "use transform 'exp' or 'min-max', or latent_mass = 1e-3."
         )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream.errors import InputError
+from igbss_stream.errors import InputError, printable
 from igbss_stream.model import _kernels
 
 _LANE = 48  # numbers a row of the kernel has at least: enough for its loop to run on whole registers
@@ -43,7 +43,7 @@ class Survey:
         keep_rows: bool = False,
         covariance: bool = False,
     ) -> None:
-        self.names = tuple(names)
+        self.names = tuple(map(printable, names))
         self.dtype = np.dtype(dtype)
         self.n_seen = 0
         n_channels = len(self.names)
@@ -57,6 +57,7 @@ class Survey:
         self._first_bad = np.full(n_channels, -1, dtype=np.int64)
         self._first_value = np.zeros(n_channels)
         self._origin: NDArray[np.float64] | None = None
+        self._unit = 1.0
         self._products = np.zeros((n_channels, n_channels)) if covariance else None
 
     def update(self, x: NDArray[Any]) -> None:
@@ -71,7 +72,7 @@ class Survey:
             self._totals[~np.isfinite(self._totals)] = 0.0
         if self._stride:
             self._kept.append(x[-self.n_seen % self._stride :: self._stride].copy())
-        if self._products is not None:
+        if self._products is not None and not self.n_bad:
             self._add_products(x, self._products)
         self.n_seen += n_samples
 
@@ -135,11 +136,11 @@ class Survey:
         if self._products is None or self._origin is None:
             raise RuntimeError("a survey without covariance knows no rank")
         moving = np.setdiff1d(np.arange(len(self.names)), self.flat)
-        drift = self.mean - self._origin
+        drift = (self.mean - self._origin) / self._unit
         covariance = self._products / self.n_seen - np.outer(drift, drift)
         deviation = np.sqrt(np.diag(covariance)[moving])
         correlation = covariance[np.ix_(moving, moving)] / np.outer(deviation, deviation)
-        size = np.maximum(np.abs(self.low), np.abs(self.high))[moving]
+        size = np.maximum(np.abs(self.low), np.abs(self.high))[moving] / self._unit
         rounding = max(
             float(np.max(np.finfo(self.dtype).eps * size / deviation)) ** 2,
             64 * float(np.finfo(np.float64).eps),
@@ -194,7 +195,10 @@ class Survey:
     def _add_products(self, x: NDArray[Any], products: NDArray[np.float64]) -> None:
         if self._origin is None:
             self._origin = x[0].astype(np.float64)
-        centred = x - self._origin
+            # A power of two near the size of the samples: squares of 1e-200 would vanish.
+            largest = float(np.abs(x - self._origin).max())
+            self._unit = 2.0 ** min(math.frexp(largest)[1], 1023) if largest > 0 else 1.0
+        centred = (x - self._origin) / self._unit
         products += centred.T @ centred
 
 

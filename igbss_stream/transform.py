@@ -15,6 +15,7 @@ name        log v                                     needs
 """
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -31,24 +32,24 @@ _REACH = (
 )
 
 
-class Transform:
+class Transform(ABC):
     """What the transforms have in common."""
 
     name: ClassVar[str]
     linear: ClassVar[bool] = False
     """Whether log v is linear in x, so that unmixing log v and unmixing x are one thing."""
 
+    @abstractmethod
     def fit(self, survey: Survey) -> Self:
         """Return the transform with its state taken from a survey, where it has none yet."""
-        raise NotImplementedError
 
+    @abstractmethod
     def log(self, x: NDArray[Any]) -> Array:
         """Return log v, in float64; -inf where v is zero."""
-        raise NotImplementedError
 
+    @abstractmethod
     def inverse(self, log_values: Array) -> Array:
         """Return the samples whose transform this is, in the unit of the input."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,9 @@
 
 import os
 
+# scikit-learn runs its checks of the array API only where SciPy is told so before it is imported.
+os.environ.setdefault("SCIPY_ARRAY_API", "1")
+
 import pytest
 from hypothesis import settings
 

@@ -204,26 +204,39 @@ def _solve(factor: Array, vector: Array) -> None:
         vector[n] = value * factor[n, n]
 
 
-@kernel(types.void(_R3, _R3, _R2, _R2, _R2, _F2, _F1))
+@kernel(types.void(_R3, _R3, _R2, _R2, _R2, _F3, _F2, _F2, _F1))
 def eliminate_sources(
-    w: Array, design: Array, p_z: Array, p_x: Array, g_z: Array, shared: Array, drive: Array
+    w: Array,
+    design: Array,
+    p_z: Array,
+    p_x: Array,
+    g_z: Array,
+    fits: Array,
+    step_z: Array,
+    shared: Array,
+    drive: Array,
 ) -> None:
     """Reduce the information matrix to the groups of latent nodes, sample by sample.
 
     `design` (periods, channels, groups) says how log p(x) moves with each group's sum. For each
     sample, v = weighted least-squares fit of the design by W, with residual r = design - W v; the
     Schur complement of the source block is r' diag(p_x) r + v' diag(p_z) v, a sum of squares, which
-    no cancellation can make indefinite. Adds to `shared` (groups, groups) and `drive` (groups).
+    no cancellation can make indefinite. Adds to `shared` (groups, groups) and `drive` (groups); fills
+    `step_z` with the step of the sources if no group moves, and `fits` (samples or 1, groups, sources)
+    with v, where it has a row for each sample.
     """
     n_samples, n_sources = p_z.shape
     periods, n_channels, n_groups = design.shape
     block = np.empty((n_sources, n_sources))
-    fit = np.empty((n_groups, n_sources))
     rest = np.empty((n_groups, n_channels))
     period = 0
     for m in range(n_samples):
+        fit = fits[m if len(fits) == n_samples else 0]
         _source_block(w[period], p_z[m], p_x[m], block)
         _factor(block)
+        for n in range(n_sources):
+            step_z[m, n] = -g_z[m, n]
+        _solve(block, step_z[m])
         for g in range(n_groups):
             for n in range(n_sources):
                 value = 0.0
@@ -251,29 +264,36 @@ def eliminate_sources(
         period = period + 1 if period + 1 < periods else 0
 
 
-@kernel(types.void(_R3, _R2, _R2, _R2, _R2, _R1, _F2))
-def source_step(
-    w: Array, moved: Array, p_z: Array, p_x: Array, g_z: Array, offset: Array, step_z: Array
+@kernel(types.void(_R3, _R2, _R3, _R1, _R2, _R2, _R1, _F2))
+def follow_groups(
+    w: Array, moved: Array, fits: Array, sums: Array, p_z: Array, p_x: Array, offset: Array, step_z: Array
 ) -> None:
-    """Fill the step of theta_z, given how much the groups move log p(x) (periods, channels).
+    """Complete the step of theta_z that `eliminate_sources` began, now that the groups' sums are known.
 
-    `offset` (sources) turns the step of log p(z) into that of theta_z.
+    `moved` (periods, channels) is what the sums do to log p(x); `offset` (sources) turns the step of
+    log p(z) into that of theta_z. Without a kept fit a sample is solved again: that needs no memory.
     """
     n_samples, n_sources = p_z.shape
     periods, n_channels, _ = w.shape
     block = np.empty((n_sources, n_sources))
+    follow = np.empty(n_sources)
     period = 0
     for m in range(n_samples):
-        _source_block(w[period], p_z[m], p_x[m], block)
-        _factor(block)
+        if len(fits) == n_samples:
+            follow[:] = 0.0
+            for g in range(len(sums)):
+                for n in range(n_sources):
+                    follow[n] += fits[m, g, n] * sums[g]
+        else:
+            _source_block(w[period], p_z[m], p_x[m], block)
+            _factor(block)
+            for n in range(n_sources):
+                follow[n] = 0.0
+                for i in range(n_channels):
+                    follow[n] += w[period, i, n] * p_x[m, i] * moved[period, i]
+            _solve(block, follow)
         for n in range(n_sources):
-            value = -g_z[m, n]
-            for i in range(n_channels):
-                value -= w[period, i, n] * p_x[m, i] * moved[period, i]
-            step_z[m, n] = value
-        _solve(block, step_z[m])
-        for n in range(n_sources):
-            step_z[m, n] -= offset[n]
+            step_z[m, n] -= follow[n] + offset[n]
         period = period + 1 if period + 1 < periods else 0
 
 
@@ -318,13 +338,32 @@ def _exp_excess(x: float) -> float:
     return 0.5 * x * x * series
 
 
-@kernel(types.float64(_R2, _R2, types.float64, types.float64))
-def exp_excess(p: Array, u: Array, mean: float, t: float) -> float:
-    """Return the sum over one layer of p (exp(v) - 1 - v) with v = t (u - mean)."""
+@helper
+def _layer_excess(p: Array, u: Array, mean: float, t: float) -> float:
     total = 0.0
     for m in range(p.shape[0]):
         for n in range(p.shape[1]):
             total += p[m, n] * _exp_excess(t * (u[m, n] - mean))
+    return total
+
+
+@kernel(types.float64(_R2, _R2, _R2, _R2, _R2, _R2, types.float64, types.float64, types.float64))
+def exp_excess(
+    p_z: Array,
+    u_z: Array,
+    p_x: Array,
+    u_x: Array,
+    p_a: Array,
+    u_a: Array,
+    p_bottom: float,
+    mean: float,
+    t: float,
+) -> float:
+    """Return the sum over all states of p (exp(v) - 1 - v) with v = t (u - mean); u of bottom is 0."""
+    total = p_bottom * _exp_excess(-t * mean)
+    total += _layer_excess(p_a, u_a, mean, t)
+    total += _layer_excess(p_z, u_z, mean, t)
+    total += _layer_excess(p_x, u_x, mean, t)
     return total
 
 

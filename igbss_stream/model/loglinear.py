@@ -133,7 +133,7 @@ def expectations(poset: Poset, p_z: Array, p_x: Array, p_a: Array) -> tuple[Arra
 
 def mass_above(poset: Poset, z_total: Array, x_total: Array) -> Array:
     """Return the mass of the source and received nodes above each set of sources, (subsets,)."""
-    return z_total @ poset.member.T + np.tensordot(x_total, poset.below, 2)
+    return z_total @ poset.member.T + x_total.ravel() @ poset.below.reshape(-1, poset.n_subsets)
 
 
 def target(poset: Poset, values: Array, latent_mass: float = 0.0) -> Target:

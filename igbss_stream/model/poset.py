@@ -243,12 +243,13 @@ def _check_count(n_sources: int, n_channels: int) -> None:
 
 
 def _given(structure: ArrayLike, n_channels: int, n_sources: int | None) -> NDArray[np.float64]:
-    try:
-        weights = np.array(structure, dtype=np.float64)
-    except (TypeError, ValueError):
+    given = np.asarray(structure)
+    if given.dtype.kind not in "biuf":
         raise ParameterError(
-            f"structure must be a name or a numeric matrix (channels, sources). Got {structure!r} instead."
-        ) from None
+            f"structure must be a name or a matrix of real numbers (channels, sources). "
+            f"Got dtype {given.dtype} instead."
+        )
+    weights = given.astype(np.float64)
     if weights.ndim != 2 or weights.shape[0] != n_channels:
         raise ParameterError(
             f"structure must be a matrix with a row for each of the {n_channels} channels. "

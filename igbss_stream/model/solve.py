@@ -41,7 +41,7 @@ from igbss_stream.model.poset import Poset
 
 ARMIJO = 1e-4
 MAX_HALVINGS = 60
-_ORIGIN = np.zeros((1, 1))
+_KEPT_GROUPS = 4  # up to here the fits of a step are kept, at 4 numbers a source node, not made twice
 
 
 @dataclass(frozen=True)
@@ -133,14 +133,15 @@ class _Point:
         mean, slope = _kernels.response(
             poset.incidence, c, d, self.step_z, self.g_z, p.p_z, p.p_x, self._u_z, self._u_x
         )
-        mean += float(np.sum(p.p_a * step_a))
-        slope += float(np.sum(self.g_a * step_a))
+        mean += float(np.vdot(p.p_a, step_a))
+        slope += float(np.vdot(self.g_a, step_a))
         if not slope < 0.0:
             return None
-        layers = (p.p_z, self._u_z), (p.p_x, self._u_x), (p.p_a, step_a), (_ORIGIN + p.p_bottom, _ORIGIN)
         t = 1.0
         for _ in range(MAX_HALVINGS):
-            excess = sum(_kernels.exp_excess(mass, u, mean, t) for mass, u in layers)
+            excess = _kernels.exp_excess(
+                p.p_z, self._u_z, p.p_x, self._u_x, p.p_a, step_a, p.p_bottom, mean, t
+            )
             change = math.log1p(excess) + t * slope
             if change <= ARMIJO * t * slope:
                 self.theta_z += t * self.step_z
@@ -160,15 +161,16 @@ def _joint_direction() -> Direction:
     def direction(at: _Point) -> Array:
         poset, p, goal = at.poset, at.p, at.goal
         active, design = poset.active_design
+        reduced = _Reduced(at, design)
         shared, drive = np.zeros((poset.n_subsets + 1,) * 2), np.zeros(poset.n_subsets + 1)
-        shared[np.ix_(active, active)], drive[active] = _eliminated(at, design)
+        shared[active[:, None], active], drive[active] = reduced.shared, reduced.drive
         mass = np.append(p.p_a, p.p_bottom)
         own = mass - np.append(np.full(p.p_a.size, goal.p_a), goal.p_bottom)
         group = np.append(poset.subset_of_node, poset.n_subsets)
         step, sums = _solve_groups(shared, -drive, mass, -own, group)
         # From log-masses back to theta: log p(a) = theta_a + log p(bottom), log p(z) = theta_z + c + ...
         step_a: Array = (step[:-1] - step[-1]).reshape(p.p_a.shape)
-        _source_step(at, poset.latent_design @ sums, step_a.sum(axis=0) @ poset.member + step[-1])
+        reduced.complete(sums[active], step_a.sum(axis=0) @ poset.member + step[-1])
         return step_a
 
     return direction
@@ -181,11 +183,12 @@ def _source_direction() -> Direction:
         p, goal = at.p, at.goal
         # Mixing nodes and bottom move together, as psi does: one group with one member.
         design = 1.0 - at.poset.incidence.sum(axis=2, keepdims=True)
-        shared, drive = _eliminated(at, design)
+        reduced = _Reduced(at, design)
         mass = np.array([p.p_bottom + p.p_a.sum()])
         own = (p.p_bottom - goal.p_bottom) + (p.p_a - goal.p_a).sum()
-        step, sums = _solve_groups(shared, -drive, mass, np.array([-own]), np.zeros(1, dtype=int))
-        _source_step(at, design @ sums, np.full(at.poset.n_sources, step[0]))
+        only = np.zeros(1, dtype=int)
+        step, sums = _solve_groups(reduced.shared, -reduced.drive, mass, np.array([-own]), only)
+        reduced.complete(sums, np.full(at.poset.n_sources, step[0]))
         return np.zeros_like(at.theta_a)
 
     return direction
@@ -328,12 +331,27 @@ def limit(poset: Poset, goal: Target, log_sources: Array) -> Fit:
     )
 
 
-def _eliminated(at: _Point, design: Array) -> tuple[Array, Array]:
-    """Return the information and the gradient of the groups once the source layer is eliminated."""
-    n_groups = design.shape[2]
-    shared, drive = np.zeros((n_groups, n_groups)), np.tensordot(at.x_error, design, 2)
-    _kernels.eliminate_sources(at.poset.incidence, design, at.p.p_z, at.p.p_x, at.g_z, shared, drive)
-    return shared, drive
+class _Reduced:
+    """The information and the gradient of the groups of latent nodes, the source layer eliminated."""
+
+    def __init__(self, at: _Point, design: Array) -> None:
+        n_groups = design.shape[2]
+        self._at, self._design = at, design
+        self.shared = np.zeros((n_groups, n_groups))
+        self.drive = at.x_error.ravel() @ design.reshape(at.x_error.size, n_groups)
+        n_kept = len(at.g_z) if n_groups <= _KEPT_GROUPS else 1
+        self._fits = np.empty((n_kept, n_groups, at.poset.n_sources))
+        _kernels.eliminate_sources(
+            at.poset.incidence, design, at.p.p_z, at.p.p_x, at.g_z,
+            self._fits, at.step_z, self.shared, self.drive,
+        )  # fmt: skip
+
+    def complete(self, sums: Array, offset: Array) -> None:
+        """Let the step of the sources follow the sums of the groups."""
+        at = self._at
+        _kernels.follow_groups(
+            at.poset.incidence, self._design @ sums, self._fits, sums, at.p.p_z, at.p.p_x, offset, at.step_z
+        )
 
 
 def _solve_groups(
@@ -365,7 +383,3 @@ def _solve_groups(
     # sums, which move p(x), is given back.
     x += (harmonic * (sums - np.bincount(group, x, n_groups)))[group] / mass
     return x, sums
-
-
-def _source_step(at: _Point, moved: Array, offset: Array) -> None:
-    _kernels.source_step(at.poset.incidence, moved, at.p.p_z, at.p.p_x, at.g_z, offset, at.step_z)

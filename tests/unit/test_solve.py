@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 
 from igbss_stream.model import loglinear
-from igbss_stream.model.poset import STRUCTURES, Closure, incidence
+from igbss_stream.model.poset import STRUCTURES, Closure, Poset, incidence
 from igbss_stream.model.solve import SOLVERS, Fit, solve
 from tests import reference
 from tests.strategies import Case, cases, make_case
@@ -94,3 +94,14 @@ def test_reason_tells_why_a_descent_ended() -> None:
     assert "resolves no further descent" in solve(*start, tol=0.0).reason
     warm = solve(*start)
     assert solve(*start[:2], warm.theta_z, warm.theta_a).n_iter == 0
+
+
+def test_masses_beyond_float64_end_the_descent_without_an_error() -> None:
+    """A p_hat that spans more than float64 can hold makes the system singular; the fit says so."""
+    poset = Poset(incidence("systematic", 3), 2, "full")
+    values = np.exp(np.random.default_rng(0).uniform(-330.0, 330.0, (20, 3)))
+    fit = solve(poset, loglinear.target(poset, values, 1e-3), np.zeros((20, 3)), np.zeros((3, 6)))
+    assert not fit.converged
+    assert "resolves no further descent" in fit.reason
+    assert np.isfinite(fit.theta_z).all()
+    assert np.all(np.diff(fit.kl) <= 0)

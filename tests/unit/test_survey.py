@@ -92,6 +92,7 @@ def test_many_bad_channels_are_summed_up() -> None:
         survey_of(x, names(x)).check()
 
 
+@pytest.mark.jit  # Python warns of the overflow that compiled code goes on with
 def test_sums_that_overflow_are_no_bad_samples() -> None:
     x = np.array([[1e308, 1.0], [1e308, 2.0], [-1e308, 3.0]])
     survey = survey_of(x, names(x))

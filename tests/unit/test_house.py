@@ -1,0 +1,112 @@
+"""Rules of the house: who imports what, and docstrings that tell of every parameter."""
+
+import ast
+import importlib
+import inspect
+import pkgutil
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import igbss_stream
+
+PACKAGE = Path(igbss_stream.__file__).parent
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+# What may be imported only where: files, or folders that end in a slash.
+ALLOWED = {
+    "numba": ("model/_kernels.py", "model/_jit.py"),
+    "h5py": ("ingest/", "publish/"),
+    "sklearn": ("sklearn.py",),
+    "click": ("cli.py",),
+    "rich": ("cli.py",),
+}
+
+
+def imports(file: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+
+
+def name_of(file: Path) -> str:
+    return file.relative_to(PACKAGE).as_posix()
+
+
+@pytest.mark.parametrize("file", FILES, ids=name_of)
+def test_each_library_is_imported_where_it_belongs(file: Path) -> None:
+    for module in imports(file):
+        places = ALLOWED.get(module.split(".")[0])
+        if places is not None:
+            assert name_of(file).startswith(places), f"{name_of(file)} imports {module}"
+
+
+@pytest.mark.parametrize("file", sorted((PACKAGE / "model").glob("*.py")), ids=name_of)
+def test_the_model_knows_nothing_of_streams(file: Path) -> None:
+    ours = {module for module in imports(file) if module.startswith("igbss_stream")}
+    assert all(module.startswith(("igbss_stream.model", "igbss_stream.errors")) for module in ours), ours
+
+
+def test_stages_do_not_know_the_ends() -> None:
+    for stage in ("survey", "transform", "separation", "config"):
+        used = set(imports(PACKAGE / f"{stage}.py"))
+        assert not any(
+            part in module for module in used for part in ("ingest", "publish", "batch", "cli")
+        ), stage
+
+
+def modules() -> list[str]:
+    return [module.name for module in pkgutil.walk_packages([str(PACKAGE)], "igbss_stream.")]
+
+
+def public_functions() -> Iterator[tuple[str, Callable[..., Any]]]:
+    for module_name in modules():
+        module = importlib.import_module(module_name)
+        for name, thing in vars(module).items():
+            if name.startswith("_") or getattr(thing, "__module__", None) != module_name:
+                continue
+            if inspect.isfunction(thing):
+                yield f"{module_name}.{name}", thing
+            elif inspect.isclass(thing):
+                for method, function in vars(thing).items():
+                    if inspect.isfunction(function) and not method.startswith("_"):
+                        yield f"{module_name}.{name}.{method}", function
+
+
+@pytest.mark.parametrize(
+    ("name", "function"), [pytest.param(*item, id=item[0]) for item in public_functions()]
+)
+def test_documented_parameters_are_those_of_the_signature(name: str, function: Callable[..., Any]) -> None:
+    doc = inspect.getdoc(function) or ""
+    assert doc, f"{name} has no docstring"
+    section = re.search(r"^Parameters\n-+\n(.*?)(?:\n\n[A-Z]\w+\n-+\n|\Z)", doc, re.S | re.M)
+    if section is None:
+        return
+    documented = [
+        part.strip().lstrip("*")
+        for line in section.group(1).splitlines()
+        if line and not line.startswith(" ")
+        for part in line.split(" : ")[0].split(",")
+    ]
+    taken = [parameter for parameter in inspect.signature(function).parameters if parameter != "self"]
+    assert documented == taken
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    code = "import sys, igbss_stream, igbss_stream.cli; print([m for m in ('numba', 'numpy', 'scipy', 'h5py') if m in sys.modules])"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
+
+
+def test_names_of_the_package() -> None:
+    assert callable(igbss_stream.separate)
+    assert igbss_stream.Separation.__name__ == "Separation"
+    with pytest.raises(AttributeError, match="no attribute 'seperate'"):
+        _ = igbss_stream.seperate

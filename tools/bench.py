@@ -1,0 +1,218 @@
+#!/usr/bin/env python
+"""Measure what igbss_stream costs, each figure as a ratio to a floor of the same run where it can be.
+
+    .venv/bin/python tools/bench.py             all of it, about three minutes
+    .venv/bin/python tools/bench.py fit batch   some of it
+
+Each figure is the median over rounds that alternate what is measured with its floor; the table shows the
+limit that the project sets itself. Exit code 1 if a figure misses its limit. Nothing here is a test: noise
+must not fail one.
+"""
+
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+import click
+import h5py
+import numpy as np
+
+from igbss_stream import separate
+from igbss_stream.demo import mixing_matrix, time_series
+from igbss_stream.model import _kernels, loglinear
+from igbss_stream.model.poset import Poset, incidence
+from igbss_stream.model.solve import solve
+
+COMMAND = [str(Path(sys.executable).parent / "igbss-stream")]
+SLICE = 16384  # rows of a slice of the plain copy
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One line of the table."""
+
+    name: str
+    value: float
+    unit: str
+    limit: float
+    detail: str = ""
+
+    @property
+    def within(self) -> bool:
+        """Whether the limit is kept."""
+        return self.value <= self.limit
+
+
+def seconds(run: Callable[[], object]) -> float:
+    """Return how long one call takes."""
+    began = time.perf_counter()
+    run()
+    return time.perf_counter() - began
+
+
+def paired(run: Callable[[], object], floor: Callable[[], object], rounds: int) -> tuple[float, float]:
+    """Return the medians of both, measured in turn after one round that does not count."""
+    pairs = [(seconds(run), seconds(floor)) for _ in range(rounds + 1)][1:]
+    return median(pair[0] for pair in pairs), median(pair[1] for pair in pairs)
+
+
+def scaling() -> Iterator[Figure]:
+    """Follow the cost of one joint step over the number of samples."""
+    poset = Poset(incidence("systematic", 3))
+    costs = {}
+    for n_samples in (1_000, 10_000, 100_000, 1_000_000):
+        values = np.random.default_rng(0).uniform(0.1, 1.0, (n_samples, 3))
+        goal = loglinear.target(poset, values, 1e-3)
+        start = np.zeros((n_samples, 3)), np.zeros((3, 3))
+
+        def fit(
+            steps: int, goal: loglinear.Target = goal, start: tuple[np.ndarray, np.ndarray] = start
+        ) -> None:
+            solve(poset, goal, *start, tol=0.0, max_iter=steps)
+
+        rounds = max(3, 50_000 // n_samples)
+        long, short = paired(lambda f=fit: f(6), lambda f=fit: f(1), rounds)  # type: ignore[misc]
+        costs[n_samples] = (long - short) / 5
+    exponent = np.log(costs[1_000_000] / costs[1_000]) / np.log(1_000)
+    detail = ", ".join(f"{n:,}: {cost * 1e3:.3g} ms" for n, cost in costs.items())
+    yield Figure("natural-gradient step, exponent in samples", float(exponent), "", 1.1, detail)
+
+
+def fit() -> Iterator[Figure]:
+    """Time a whole fit of the paper's time series, from theta = 0."""
+    poset = Poset(incidence("systematic", 3))
+    x = time_series(500) @ mixing_matrix(0).T
+    goal = loglinear.target(poset, np.exp(x - x.max()), 1e-3)
+    start = np.zeros((500, 3)), np.zeros((3, 3))
+    runs = [solve(poset, goal, *start, tol=1e-9) for _ in range(20)]
+    spent = median(seconds(lambda: solve(poset, goal, *start, tol=1e-9)) for _ in range(200))
+    yield Figure(
+        "fit of L = N = 3, M = 500 to 1e-9", spent * 1e3, "ms", 3.0, f"{runs[0].n_iter} iterations"
+    )
+
+
+def closed_form() -> Iterator[Figure]:
+    """Compare the closed form on a million samples with a copy of the array."""
+    for n_channels in (3, 16, 64):
+        x = np.random.default_rng(0).standard_normal((1_000_000, n_channels), dtype=np.float32)
+        out, in_order = np.empty_like(x), np.arange(n_channels)
+        weight = 1.0 / (n_channels - 1)
+        name = f"closed form, 1,000,000 x {n_channels} float32"
+        for what, limit, run in (
+            ("kernel", 2.0, partial(_kernels.unmix_complement, x, in_order, True, weight, out)),
+            ("separate", 4.0, partial(separate, x)),
+            ("separate, min-max", math.inf, partial(separate, x, transform="min-max")),
+        ):
+            spent, floor = paired(run, x.copy, 15 if limit < math.inf else 3)
+            detail = f"{spent * 1e3:.2f} ms, copy {floor * 1e3:.2f} ms"
+            yield Figure(f"{name}: {what} / copy", spent / floor, "", limit, detail)
+
+
+def record(path: Path, n_samples: int) -> Path:
+    """Write a recording of 64 channels at 1 kHz, float32, stored in one piece."""
+    rng = np.random.default_rng(0)
+    with h5py.File(path, "w") as file:
+        data = file.create_dataset("data", (n_samples, 64), "f4")
+        data.attrs["rate"] = 1000.0
+        for at in range(0, n_samples, 60_000):
+            rows = min(60_000, n_samples - at)
+            data[at : at + rows] = rng.standard_normal((rows, 64), dtype=np.float32)
+    return path
+
+
+def plain_copy(source: Path, target: Path) -> None:
+    """Copy the dataset slice by slice with h5py alone."""
+    with h5py.File(source) as old, h5py.File(target, "w") as new:
+        data = old["data"]
+        copy = new.create_dataset("data", data.shape, data.dtype)
+        for at in range(0, len(data), SLICE):
+            copy[at : at + SLICE] = data[at : at + SLICE]
+
+
+def spawn(*arguments: str, **environment: str) -> tuple[float, float]:
+    """Run the command; return its seconds and its peak memory in MB."""
+    began = time.perf_counter()
+    process = subprocess.Popen(
+        [*COMMAND, *arguments],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=os.environ | environment,
+    )
+    _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        raise RuntimeError(f"igbss-stream {' '.join(arguments)} failed")
+    return time.perf_counter() - began, usage.ru_maxrss / 1024
+
+
+def batch() -> Iterator[Figure]:
+    """Compare the command on half an hour of 64 channels, less its start-up, with a plain copy."""
+    with tempfile.TemporaryDirectory() as folder:
+        at = Path(folder)
+        big, small = record(at / "big.h5", 1_800_000), record(at / "small.h5", 1_000)
+        out = str(at / "out.h5")
+
+        def copied(source: Path, target: Path) -> float:
+            os.sync()
+            return seconds(lambda: plain_copy(source, target))
+
+        def separated(source: Path) -> float:
+            return spawn("batch", str(source), "--output", out, "--overwrite")[0]
+
+        rounds = [(separated(big), separated(small), copied(big, at / "copy.h5")) for _ in range(8)][1:]
+        whole, start_up, floor = (median(column) for column in zip(*rounds, strict=True))
+        detail = f"{whole:.2f} s less {start_up:.2f} s of start-up, copy {floor:.2f} s"
+        yield Figure("batch, 64 channels x 30 min / copy", (whole - start_up) / floor, "", 2.0, detail)
+        big.unlink()
+        peaks = []
+        for minutes in (5, 60):
+            source = record(at / "long.h5", minutes * 60_000)
+            peaks.append(spawn("batch", str(source), "--output", out, "--overwrite")[1])
+        detail = f"{peaks[0]:.0f} MB for 5 minutes, {peaks[1]:.0f} MB for 60"
+        yield Figure("batch, peak memory", max(peaks), "MB", 400.0, detail)
+        yield Figure("batch, memory that 55 minutes more take", peaks[1] - peaks[0], "MB", 10.0, detail)
+
+
+def start() -> Iterator[Figure]:
+    """Time how long the command takes to begin."""
+    with tempfile.TemporaryDirectory() as folder:
+        at = Path(folder)
+        small, out, cache = str(record(at / "small.h5", 1_000)), str(at / "out.h5"), str(at / "cache")
+        cold = spawn("batch", small, "--output", out, NUMBA_CACHE_DIR=cache)[0]
+        yield Figure("first call after installation, cold cache", cold, "s", 15.0)
+        warm = median(spawn("batch", small, "--output", out, "--overwrite")[0] for _ in range(9))
+        yield Figure("batch on a small file, warm cache", warm, "s", 1.5)
+        helped = median(spawn("--help")[0] for _ in range(9))
+        yield Figure("--help", helped, "s", 0.3)
+
+
+# Those that start the command come first, while this process is small.
+PARTS = {"start": start, "batch": batch, "fit": fit, "scaling": scaling, "closed-form": closed_form}
+
+
+@click.command()
+@click.argument("parts", nargs=-1, type=click.Choice(list(PARTS)))
+def main(parts: tuple[str, ...]) -> None:
+    """Measure PARTS, or everything."""
+    missed = False
+    for part in (part for part in PARTS if part in (parts or PARTS)):
+        for figure in PARTS[part]():
+            limit = "" if math.isinf(figure.limit) else f"<= {figure.limit:g}"
+            verdict = "" if figure.within else "  MISSED"
+            print(
+                f"{figure.name:60}{figure.value:9.2f} {figure.unit:3}{limit:>9}{verdict}   {figure.detail}",
+                flush=True,
+            )
+            missed |= not figure.within
+    sys.exit(1 if missed else 0)
+
+
+if __name__ == "__main__":
+    main()
