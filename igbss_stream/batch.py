@@ -193,7 +193,7 @@ _FIT = np.dtype([("start", "i8"), ("n_samples", "i8"), ("n_iter", "i8"), ("kl", 
 def _separate_by_window(
     source: _Channels, separator: Separator, window: int, sink: Hdf5Sink, tell: Progress
 ) -> NDArray[np.void]:
-    """Fit windows of equal length, each from the mixing layer of the one before."""
+    """Fit windows of about equal length, one after the other."""
     count = max(1, round(source.n_samples / window))
     periods = separator.poset.periods
     length = math.ceil(source.n_samples / count / periods) * periods

@@ -8,6 +8,7 @@ import logging
 import math
 import sys
 import time
+import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -45,7 +46,7 @@ def reports_mistakes(command: Callable[..., None]) -> Callable[..., None]:
             command(**options)
         except IgbssError as error:
             if debug:
-                raise
+                traceback.print_exc()
             click.echo(f"Error: {error}", err=True)
             sys.exit(EXIT_MISTAKE)
         except KeyboardInterrupt:
@@ -211,6 +212,8 @@ def _structure(structure: str) -> Any:
 
     path = Path(structure)
     if path.suffix not in (".npy", ".csv", ".txt"):
+        if path.is_file():
+            raise ParameterError(f"--structure {structure!r} must end in .npy, .csv or .txt to be read.")
         return structure
     try:
         if path.suffix == ".npy":

@@ -281,7 +281,9 @@ class _Window:
     def goal(self) -> Target:
         """The empirical distribution."""
         top = self.log_values.max()
-        if not np.isfinite(top):
+        if np.isposinf(top):
+            raise InputError(f"transform '{self.transform.name}' overflows. Give it a larger scale.")
+        if np.isneginf(top):
             raise InputError(f"transform '{self.transform.name}' leaves no mass: all samples are zero.")
         finite = self.log_values[np.isfinite(self.log_values)]
         if top - finite.min() > _LARGEST_RANGE:

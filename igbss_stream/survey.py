@@ -13,6 +13,7 @@ from igbss_stream.model import _kernels
 
 _LANE = 48  # numbers a row of the kernel has at least: enough for its loop to run on whole registers
 _KEPT = 1 << 20  # numbers kept for medians: 8 MB
+_LARGEST_SHARE = 1e-6  # of the largest number of a type: samples beyond could overflow in sums
 _FLAT = 4.0  # a channel is flat if it moves by no more than this many rounding errors
 _MEDIAN_TO_DEVIATION = 1.4826  # median absolute deviation to standard deviation, for a Gaussian
 
@@ -158,12 +159,19 @@ class Survey:
         Raises
         ------
         InputError
-            If there are fewer than two samples, samples that are not finite, or flat channels.
+            If there are fewer than two samples, samples that are not finite or too large to be summed, or
+            flat channels.
         """
         if self.n_seen < 2:
             raise InputError(f"separation needs at least 2 samples. Got {self.n_seen} sample(s) instead.")
         if self.n_bad:
             raise InputError(self._bad_message())
+        largest = float(np.maximum(np.abs(self.low), np.abs(self.high)).max())
+        if largest > _LARGEST_SHARE * float(np.finfo(self.dtype).max):
+            raise InputError(
+                f"samples go up to {largest:g}, which leaves {self.dtype} no room for sums. "
+                "Divide them by a unit that suits them."
+            )
         flat = self.flat
         if flat:
             shown = ", ".join(self.names[i] for i in flat[:8]) + (", ..." if len(flat) > 8 else "")
@@ -195,9 +203,10 @@ class Survey:
     def _add_products(self, x: NDArray[Any], products: NDArray[np.float64]) -> None:
         if self._origin is None:
             self._origin = x[0].astype(np.float64)
+        if not products.any():
             # A power of two near the size of the samples: squares of 1e-200 would vanish.
-            largest = float(np.abs(x - self._origin).max())
-            self._unit = 2.0 ** min(math.frexp(largest)[1], 1023) if largest > 0 else 1.0
+            largest = float(np.abs(x - self._origin).max(initial=0.0))
+            self._unit = 2.0 ** math.frexp(largest)[1] if largest > 0 else 1.0
         centred = (x - self._origin) / self._unit
         products += centred.T @ centred
 

@@ -27,9 +27,10 @@ from igbss_stream.survey import Survey
 
 Array = NDArray[np.float64]
 
-_REACH = (
-    10.0  # largest |log v| of "exp" with its own scale: what a descent from theta = 0 takes in its stride
-)
+# Largest |log v| of "exp" with its own scale: what a descent from theta = 0 takes in its stride.
+_REACH = 10.0
+# Least margin of "min-max": closer to zero the minimum would have no probability to speak of.
+_LEAST_MARGIN = 1e-9
 
 
 class Transform(ABC):
@@ -83,7 +84,8 @@ class Exp(Transform):
 
     def log(self, x: NDArray[Any]) -> Array:
         """Return (x - center) / scale."""
-        return np.asarray((x - np.asarray(_known(self.center), dtype=np.float64)) / _known(self.scale))
+        with np.errstate(over="ignore"):  # infinity tells the model that the scale is too small
+            return np.asarray((x - np.asarray(_known(self.center), dtype=np.float64)) / _known(self.scale))
 
     def inverse(self, log_values: Array) -> Array:
         """Return center + scale log v."""
@@ -112,6 +114,8 @@ class MinMax(Transform):
 
     def __post_init__(self) -> None:
         _check_positive("margin", self.margin)
+        if self.margin < _LEAST_MARGIN:
+            raise ParameterError(f"margin must be at least {_LEAST_MARGIN:g}. Got {self.margin!r} instead.")
         _check_positive("span", self.span)
         if (self.low is None) != (self.span is None):
             raise ParameterError("transform 'min-max' needs low and span both, or neither.")

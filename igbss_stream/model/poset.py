@@ -259,7 +259,11 @@ def _given(structure: ArrayLike, n_channels: int, n_sources: int | None) -> NDAr
         raise ParameterError(
             f"structure must have n_sources = {n_sources} columns. Got {weights.shape[1]} instead."
         )
-    _check_count(weights.shape[1], n_channels)
+    if not 1 <= weights.shape[1] <= n_channels:
+        raise ParameterError(
+            f"structure must have between 1 and {n_channels} columns, one a source. "
+            f"Got {weights.shape[1]} instead."
+        )
     bad = np.argwhere(~(np.isfinite(weights) & (weights >= 0)))
     if bad.size:
         i, n = bad[0]

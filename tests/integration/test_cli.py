@@ -16,7 +16,6 @@ import igbss_stream.cli
 import igbss_stream.separation
 from igbss_stream import __version__
 from igbss_stream.cli import main
-from igbss_stream.errors import ParameterError, RecordingError
 from tests.integration.conftest import Command, assert_says, contents
 from tests.recordings import (
     NAMES,
@@ -150,11 +149,14 @@ def test_demo_is_better_than_the_channels_by_default(igbss: Command) -> None:
     assert rows["igbss, min-max"] < 0.75
 
 
-def test_debug_raises_what_is_otherwise_a_line(igbss: Command, recording: Path, tmp_path: Path) -> None:
-    with pytest.raises(RecordingError, match="does not exist"):
-        igbss("inspect", tmp_path / "nothing.h5", "--debug")
-    with pytest.raises(ParameterError, match="n_sources must be at most"):
-        igbss("batch", recording, "-o", tmp_path / "out.h5", "--n-sources", 9, "--debug")
+def test_debug_shows_where_an_error_comes_from(igbss: Command, recording: Path, tmp_path: Path) -> None:
+    for args, error in (
+        (("inspect", tmp_path / "nothing.h5"), "RecordingError"),
+        (("batch", recording, "-o", tmp_path / "out.h5", "--n-sources", 9), "ParameterError"),
+    ):
+        result = igbss(*args, "--debug")
+        assert result.exit_code == 2
+        assert_says(result.output, "Traceback", f"igbss_stream.errors.{error}", "\nError: ")
     assert list(contents(tmp_path)) == [recording]
 
 

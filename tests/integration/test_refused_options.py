@@ -32,7 +32,10 @@ STRUCTURES: dict[str, tuple[str, list[str]]] = {
     ),
     "columns that depend on each other": ("1,0,1\n0,1,1\n1,0,1\n0,1,1\n", ["3 columns have rank 2"]),
     "a row too few": ("1,0\n0,1\n1,1\n", ["4 channels", "(3, 2)"]),
-    "more columns than rows": ("1,0,0,0,1\n0,1,0,0,1\n0,0,1,0,1\n0,0,0,1,1\n", ["at most", "4", "5"]),
+    "more columns than rows": (
+        "1,0,0,0,1\n0,1,0,0,1\n0,0,1,0,1\n0,0,0,1,1\n",
+        ["between 1 and 4 columns", "5"],
+    ),
     "a negative weight": ("1,0\n0,-2\n1,1\n1,1\n", ["weights >= 0", "-2", "row 1, column 1"]),
     "a weight that is not finite": ("1,0\n0,1\n1,nan\n1,1\n", ["finite", "nan", "row 2, column 1"]),
     "a column of zeros": ("1,0\n1,0\n1,0\n1,0\n", ["column 1", "reaches no channel"]),

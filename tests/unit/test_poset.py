@@ -67,6 +67,7 @@ def test_equal_channels_are_found() -> None:
         (lambda: incidence("systematic", 3, 2.5), "whole number >= 1. Got 2.5"),  # type: ignore[arg-type]
         (lambda: incidence(np.eye(3), 4), "a row for each of the 4 channels. Got shape (3, 3)"),
         (lambda: incidence(np.eye(3), 3, 2), "n_sources = 2 columns. Got 3"),
+        (lambda: incidence(np.ones((2, 3)), 2), "between 1 and 2 columns, one a source. Got 3"),
         (lambda: incidence([["a", "b"]], 1), "a matrix of real numbers"),
         (lambda: incidence([[1.0, -2.0], [1.0, 1.0]], 2), "Got -2.0 in row 0, column 1"),
         (lambda: incidence([[1.0, np.nan], [1.0, 1.0]], 2), "Got nan in row 0, column 1"),

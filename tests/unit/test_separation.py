@@ -314,7 +314,12 @@ class TestInput:
                 InputError,
                 "more than float64 holds",
             ),
-            (lambda x: separate(0 * x + [0, 0, 0, 0], transform="sum"), InputError, "flat"),
+            (
+                lambda x: separate(x, transform=Exp(scale=1e-308), solver="joint"),
+                InputError,
+                "overflows. Give it a larger scale",
+            ),
+            (lambda x: separate(0 * x, transform="sum"), InputError, "flat"),
         ],
     )
     def test_what_cannot_be_used_is_named(

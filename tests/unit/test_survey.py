@@ -97,7 +97,8 @@ def test_sums_that_overflow_are_no_bad_samples() -> None:
     x = np.array([[1e308, 1.0], [1e308, 2.0], [-1e308, 3.0]])
     survey = survey_of(x, names(x))
     assert survey.n_bad == 0
-    survey.check()
+    with pytest.raises(InputError, match="leaves float64 no room for sums"):
+        survey.check()
 
 
 def test_flat_channels_are_named_whatever_their_offset() -> None:
@@ -144,3 +145,18 @@ def test_rank(dtype: type, offset: float, unit: float) -> None:
 def test_rank_needs_the_covariance() -> None:
     with pytest.raises(RuntimeError, match="without covariance"):
         _ = survey_of(np.ones((3, 2)), ["a", "b"]).rank
+
+
+def test_rank_where_the_first_samples_rest() -> None:
+    """The unit of the sums of products is taken where samples first move."""
+    x = 1e-200 * np.random.default_rng(0).normal(size=(60, 4))
+    x[:20] = x[0]
+    assert in_blocks(x, [10, 20, 30], covariance=True).rank == 4
+
+
+@pytest.mark.parametrize(("dtype", "largest"), [(np.float32, 1e35), (np.float64, 5e307)])
+def test_samples_that_leave_no_room_for_sums(dtype: type, largest: float) -> None:
+    x: Samples = np.random.default_rng(0).normal(size=(20, 3))
+    x = (x / np.abs(x).max() * largest).astype(dtype)
+    with pytest.raises(InputError, match=r"samples go up to .* Divide them by a unit"):
+        survey_of(x, names(x)).check()

@@ -90,6 +90,7 @@ def test_sum_is_in_units_of_the_mean(x: np.ndarray) -> None:
         (lambda x: Exp(scale=0.0), ParameterError, "scale must be a finite number above 0. Got 0.0"),
         (lambda x: Sum(scale=np.nan), ParameterError, "scale must be a finite number above 0. Got nan"),
         (lambda x: MinMax(margin=-1.0), ParameterError, "margin must be a finite number above 0. Got -1.0"),
+        (lambda x: MinMax(margin=1e-308), ParameterError, "margin must be at least 1e-09"),
         (lambda x: MinMax(low=1.0), ParameterError, "low and span both, or neither"),
         (lambda x: Exp().log(x), RuntimeError, "no state yet"),
     ],
