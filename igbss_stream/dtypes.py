@@ -1,4 +1,4 @@
-"""The two types in which samples are processed, and what becomes of every other type."""
+"""The two types in which samples are processed, and what becomes of every other type and layout."""
 
 from typing import Any
 
@@ -58,3 +58,26 @@ def unsupported_dtype(what: str, dtype: str) -> InputError:
         f"{what} has dtype {dtype}; separation needs real numbers: store the samples as a plain "
         "array of integers, float32 or float64"
     )
+
+
+def as_samples(x: npt.ArrayLike, what: str = "x") -> npt.NDArray[Any]:
+    """Return an array as (samples, channels), C-ordered, native float32 or float64.
+
+    Raises
+    ------
+    InputError
+        If it has another number of axes or holds something other than real numbers.
+    """
+    array = np.asarray(x)
+    if array.dtype.kind == "O":
+        try:
+            array = array.astype(np.float64)
+        except (TypeError, ValueError):
+            raise InputError(f"{what} must hold real numbers. Got objects that are not.") from None
+    dtype = working_dtype(array.dtype, what)
+    if array.ndim != 2:
+        raise InputError(
+            f"{what} must have the shape (samples, channels). Got shape {array.shape} instead"
+            f"{': a single channel has nothing to be separated from' if array.ndim == 1 else ''}."
+        )
+    return np.ascontiguousarray(array, dtype=dtype)

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from igbss_stream.config import ModelSettings, Start, start_from
-from igbss_stream.dtypes import working_dtype
+from igbss_stream.dtypes import as_samples
 from igbss_stream.errors import IgbssWarning, InputError, ParameterError
-from igbss_stream.model import _kernels
+from igbss_stream.linear import unmix
 from igbss_stream.model.loglinear import Target, target
 from igbss_stream.model.poset import Poset, incidence
 from igbss_stream.model.solve import Fit, limit, solve
@@ -383,77 +383,6 @@ def separate(
     samples = as_samples(x)
     names = [f"channel {i}" for i in range(samples.shape[1])]
     return Separator(settings, samples.shape[1]).separate(samples, names)
-
-
-def as_samples(x: ArrayLike, what: str = "x") -> NDArray[Any]:
-    """Return an array as (samples, channels), C-ordered, native float32 or float64.
-
-    Raises
-    ------
-    InputError
-        If it has another number of axes or holds something other than real numbers.
-    """
-    array = np.asarray(x)
-    if array.dtype.kind == "O":
-        try:
-            array = array.astype(np.float64)
-        except (TypeError, ValueError):
-            raise InputError(f"{what} must hold real numbers. Got objects that are not.") from None
-    dtype = working_dtype(array.dtype, what)
-    if array.ndim != 2:
-        raise InputError(
-            f"{what} must have the shape (samples, channels). Got shape {array.shape} instead"
-            f"{': a single channel has nothing to be separated from' if array.ndim == 1 else ''}."
-        )
-    return np.ascontiguousarray(array, dtype=dtype)
-
-
-def unmix(poset: Poset, x: NDArray[Any], start: int = 0) -> NDArray[Any]:
-    """Return the pseudo-inverse of W applied to each sample, the same to the bit however x is cut.
-
-    Parameters
-    ----------
-    poset : Poset
-    x : ndarray of shape (samples, channels)
-        C-ordered float32 or float64.
-    start : int
-        Index of the first sample, where the incidence has periods.
-
-    Returns
-    -------
-    ndarray of shape (samples, sources), of the type of x
-    """
-    out = np.empty((len(x), poset.n_sources), x.dtype)
-    cut = poset.cut
-    if cut is None:
-        _kernels.unmix(x, np.ascontiguousarray(poset.unmixing.transpose(0, 2, 1)), start, out)
-    else:
-        in_order = bool((cut == np.arange(len(cut))).all())
-        _kernels.unmix_complement(x, cut, in_order, 1.0 / (len(cut) - 1), out)
-    return out
-
-
-def mix(poset: Poset, transform: Transform, sources: NDArray[Any]) -> NDArray[Any]:
-    """Return the channels that sources make up: the forward model, without interactions.
-
-    Parameters
-    ----------
-    poset : Poset
-    transform : Transform
-        With its state.
-    sources : ndarray of shape (samples, sources)
-        C-ordered float32 or float64, in the unit of the channels.
-
-    Returns
-    -------
-    ndarray of shape (samples, channels), of the type of the sources
-    """
-    if sources.shape[1] != poset.n_sources:
-        raise InputError(f"expected {poset.n_sources} sources, got {sources.shape[1]}.")
-    values = sources if transform.linear else transform.log(sources)
-    out = np.empty((len(sources), poset.n_channels), values.dtype)
-    _kernels.unmix(values, np.ascontiguousarray(poset.incidence.transpose(0, 2, 1)), 0, out)
-    return out if transform.linear else transform.inverse(out).astype(sources.dtype, copy=False)
 
 
 def _resolve(settings: ModelSettings, poset: Poset) -> str:

@@ -8,7 +8,9 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from igbss_stream.config import ModelSettings, Start
-from igbss_stream.separation import Separation, Separator, as_samples, mix
+from igbss_stream.dtypes import as_samples
+from igbss_stream.linear import mix
+from igbss_stream.separation import Separation, Separator
 from igbss_stream.transform import Transform
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream.errors import InputError, printable
-from igbss_stream.model import _kernels
+from igbss_stream.model import _sample_kernels
 
 _LANE = 48  # numbers a row of the kernel has at least: enough for its loop to run on whole registers
 _KEPT = 1 << 20  # numbers kept for medians: 8 MB
@@ -67,7 +67,9 @@ class Survey:
         even = n_samples - n_samples % self._rows
         for part, rows in (x[:even], self._rows), (x[even:], 1):
             width = rows * n_channels
-            _kernels.survey(part.reshape(-1), self._lows[:width], self._highs[:width], self._totals[:width])
+            _sample_kernels.survey(
+                part.reshape(-1), self._lows[:width], self._highs[:width], self._totals[:width]
+            )
         if not np.isfinite(self._totals).all():
             self._count_bad(x)
             self._totals[~np.isfinite(self._totals)] = 0.0

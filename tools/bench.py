@@ -27,7 +27,7 @@ import numpy as np
 
 from igbss_stream import separate
 from igbss_stream.demo import mixing_matrix, time_series
-from igbss_stream.model import _kernels, loglinear
+from igbss_stream.model import _sample_kernels, loglinear
 from igbss_stream.model.poset import Poset, incidence
 from igbss_stream.model.solve import solve
 
@@ -107,7 +107,7 @@ def closed_form() -> Iterator[Figure]:
         weight = 1.0 / (n_channels - 1)
         name = f"closed form, 1,000,000 x {n_channels} float32"
         for what, limit, run in (
-            ("kernel", 2.0, partial(_kernels.unmix_complement, x, in_order, True, weight, out)),
+            ("kernel", 2.0, partial(_sample_kernels.unmix_complement, x, in_order, True, weight, out)),
             ("separate", 4.0, partial(separate, x)),
             ("separate, min-max", math.inf, partial(separate, x, transform="min-max")),
         ):

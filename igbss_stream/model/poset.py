@@ -21,6 +21,7 @@ Closure = Literal["strict", "full"]
 RandomState = int | np.random.Generator | None
 
 STRUCTURES = ("systematic", "cyclic", "random")
+LEARNED = "learned"  # see `igbss_stream.model.structure`: it takes samples to make one
 MAX_SUBSETS = 2048  # a joint step factors a matrix of this size: 32 MB, a second
 
 # Below this share of the largest singular value a structure counts as rank-deficient.
@@ -34,7 +35,7 @@ class Poset:
     Parameters
     ----------
     incidence : ndarray of shape (periods, channels, sources)
-        Real, non-negative weights W; sample m uses ``incidence[m % periods]``.
+        Real weights W; sample m uses ``incidence[m % periods]``.
     order : int
         Largest number of sources that interact, 1 <= order <= sources.
     closure : {"strict", "full"}
@@ -105,8 +106,8 @@ class Poset:
         """Which mixing nodes lie below each channel, (periods, channels, subsets)."""
         if self.closure == "full":
             return np.ones((self.periods, self.n_channels, self.n_subsets))
-        shared = (self.incidence > 0).astype(float) @ self.member.T
-        return (shared > 0).astype(float)
+        shared = (self.incidence != 0).astype(float) @ self.member.T
+        return np.asarray(shared > 0, dtype=np.float64)
 
     @cached_property
     def unmixing(self) -> NDArray[np.float64]:
@@ -215,8 +216,8 @@ def incidence(
         return _given(structure, n_channels, n_sources)
     if structure not in STRUCTURES:
         raise ParameterError(
-            f"structure must be one of {', '.join(STRUCTURES)}, or a matrix (channels, sources). "
-            f"Got {structure!r} instead."
+            f"structure must be one of {', '.join((*STRUCTURES, LEARNED))}, or a matrix (channels, "
+            f"sources). Got {structure!r} instead."
         )
     count = n_channels if n_sources is None else n_sources
     _check_count(count, n_channels)

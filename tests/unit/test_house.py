@@ -20,7 +20,12 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 # What may be imported only where: files, or folders that end in a slash.
 ALLOWED = {
-    "numba": ("model/_kernels.py", "model/_jit.py"),
+    "numba": (
+        "model/_kernels.py",
+        "model/_sample_kernels.py",
+        "model/_learning_kernels.py",
+        "model/_jit.py",
+    ),
     "h5py": ("ingest/", "publish/"),
     "sklearn": ("sklearn.py",),
     "click": ("cli.py",),

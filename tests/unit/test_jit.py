@@ -8,7 +8,7 @@ import numba
 import numpy as np
 import pytest
 
-from igbss_stream.model import _jit, _kernels
+from igbss_stream.model import _jit, _kernels, _sample_kernels
 
 pytestmark = pytest.mark.jit
 
@@ -76,7 +76,7 @@ def test_readonly_and_writable_arrays_are_taken_alike() -> None:
     frozen.flags.writeable = False
     unmixing = np.random.default_rng(1).normal(size=(1, 3, 2))
     out, out_of_frozen = np.empty((5, 2)), np.empty((5, 2))
-    _kernels.unmix(x, unmixing, 0, out)
-    _kernels.unmix(frozen, unmixing, 0, out_of_frozen)
+    _sample_kernels.unmix(x, unmixing, np.zeros(2), 0, out)
+    _sample_kernels.unmix(frozen, unmixing, np.zeros(2), 0, out_of_frozen)
     np.testing.assert_array_equal(out, out_of_frozen)
     np.testing.assert_allclose(out, x @ unmixing[0], rtol=1e-12)

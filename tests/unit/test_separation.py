@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 from igbss_stream import separate
 from igbss_stream.config import ModelSettings
 from igbss_stream.demo import mixing_matrix, time_series
+from igbss_stream.dtypes import as_samples
 from igbss_stream.errors import IgbssWarning, InputError, ParameterError
+from igbss_stream.linear import mix, unmix
 from igbss_stream.metrics import rmse
 from igbss_stream.model.poset import Closure, Poset, incidence
-from igbss_stream.separation import Separator, as_samples, mix, unmix
+from igbss_stream.separation import Separator
 from igbss_stream.survey import survey_of
 from igbss_stream.transform import Exp, MinMax, Sum
 from tests import reference

@@ -1,0 +1,122 @@
+"""Compiled functions over samples as they come, in float32 or float64.
+
+Sums run in float64 and in one fixed order, so that a sample comes out the same to the bit whatever block
+it lies in.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import types
+from numpy.typing import NDArray
+
+from igbss_stream.model._jit import array, helper, kernel
+
+Samples = NDArray[np.float32] | NDArray[np.float64]
+Indices = NDArray[np.int64]
+Array = NDArray[np.float64]
+
+_F1 = array(types.float64, 1)
+_R1, _R3 = (array(types.float64, n, readonly=True) for n in (1, 3))
+
+
+def _each_precision(make: Callable[[Any], Any]) -> list[Any]:
+    return [make(types.float32), make(types.float64)]
+
+
+@kernel(
+    *_each_precision(
+        lambda real: types.void(array(real, 1, readonly=True), array(real, 1), array(real, 1), _F1)
+    )
+)
+def survey(x: Samples, low: Samples, high: Samples, total: Array) -> None:
+    """Update minimum, maximum and sum of each channel; a sum that is not finite tells of a bad sample.
+
+    `x` holds whole rows one after the other; the other arrays hold one entry a column of a row that
+    may be several samples wide, which lets narrow recordings run as fast as wide ones.
+    """
+    width = low.shape[0]
+    for m in range(x.shape[0] // width):
+        row = x[m * width : (m + 1) * width]
+        for k in range(width):
+            low[k] = min(low[k], row[k])
+            high[k] = max(high[k], row[k])
+            total[k] += row[k]
+
+
+@kernel(
+    *_each_precision(
+        lambda real: types.void(array(real, 2, readonly=True), _R3, _R1, types.int64, array(real, 2))
+    )
+)
+def unmix(x: Samples, unmixing: Array, offset: Array, start: int, out: Samples) -> None:
+    """Fill out[m] = unmixing.T @ x[m] + offset; unmixing is (periods, inputs, outputs).
+
+    `start` is the index of the first sample.
+    """
+    n_samples, n_in = x.shape
+    periods, _, n_out = unmixing.shape
+    row = np.empty(n_out)
+    period = start % periods
+    for m in range(n_samples):
+        row[:] = offset
+        for i in range(n_in):
+            value = np.float64(x[m, i])
+            for n in range(n_out):
+                row[n] += value * unmixing[period, i, n]
+        for n in range(n_out):
+            out[m, n] = row[n]
+        period = period + 1 if period + 1 < periods else 0
+
+
+@helper
+def _unmix_triple(x: Samples, weight: float, out: Samples) -> None:
+    """Three channels, each source cut off its own: three loads and three stores that run side by side."""
+    flat, flat_out = x.reshape(-1), out.reshape(-1)
+    for m in range(x.shape[0]):
+        a, b, c = np.float64(flat[3 * m]), np.float64(flat[3 * m + 1]), np.float64(flat[3 * m + 2])
+        mean = (a + b + c) * weight
+        flat_out[3 * m] = mean - a
+        flat_out[3 * m + 1] = mean - b
+        flat_out[3 * m + 2] = mean - c
+
+
+@kernel(
+    *_each_precision(
+        lambda real: types.void(
+            array(real, 2, readonly=True),
+            array(types.int64, 1, readonly=True),
+            types.boolean,
+            types.float64,
+            array(real, 2),
+        )
+    )
+)
+def unmix_complement(x: Samples, cut: Indices, in_order: bool, weight: float, out: Samples) -> None:
+    """Fill out[m, n] = weight * (sum of x[m]) - x[m, cut[n]], the unmixing of ones less a permutation.
+
+    `in_order` says that cut[n] = n. The sum runs in four strands of fixed membership: one alone would wait
+    for each addition, and the strands do not depend on the block.
+    """
+    n_samples, n_channels = x.shape
+    if in_order and n_channels == 3:
+        _unmix_triple(x, weight, out)
+        return
+    whole = n_channels - n_channels % 4
+    for m in range(n_samples):
+        first, second, third, fourth = 0.0, 0.0, 0.0, 0.0
+        for i in range(0, whole, 4):
+            first += np.float64(x[m, i])
+            second += np.float64(x[m, i + 1])
+            third += np.float64(x[m, i + 2])
+            fourth += np.float64(x[m, i + 3])
+        for i in range(whole, n_channels):
+            first += np.float64(x[m, i])
+        mean = ((first + second) + (third + fourth)) * weight
+        if in_order:
+            for n in range(n_channels):
+                out[m, n] = mean - x[m, n]
+        else:
+            for n in range(n_channels):
+                out[m, n] = mean - x[m, cut[n]]
