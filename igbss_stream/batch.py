@@ -169,7 +169,7 @@ def _create_outputs(sink: Hdf5Sink, recording: Hdf5Recording, separator: Separat
         (recording.n_samples, n_sources),
         recording.dtype,
         rate=recording.rate,
-        unit=recording.unit,
+        unit=recording.unit if separator.mean is None else None,
         channels=[f"source-{n}" for n in range(n_sources)],
     )
 
@@ -214,8 +214,11 @@ def _write_model(
 ) -> None:
     poset = separator.poset
     periodic = poset.periods > 1
-    sink.write("mixing", poset.incidence if periodic else poset.incidence[0], channels=channels)
+    unit = recording.unit if separator.mean is not None else None  # learned sources have none themselves
+    sink.write("mixing", poset.incidence if periodic else poset.incidence[0], channels=channels, unit=unit)
     sink.write("unmixing", poset.unmixing if periodic else poset.unmixing[0], channels=channels)
+    if separator.mean is not None:
+        sink.write("mean", separator.mean, channels=channels, unit=recording.unit)
     if fits is not None:
         sink.write("fits", fits)
     sink.set_attrs(

@@ -64,8 +64,8 @@ def model_options(command: Callable[..., None]) -> Callable[..., None]:
             "--structure",
             default="systematic",
             show_default=True,
-            help="Which sources reach which channels: systematic, cyclic, random, or a file (.npy, .csv, "
-            ".txt) with a matrix of weights, channels by sources.",
+            help="Which sources reach which channels: systematic, cyclic, random, learned (from the "
+            "samples), or a file (.npy, .csv, .txt) with a matrix of weights, channels by sources.",
         ),
         click.option(
             "--order", default=1, show_default=True, help="Largest number of sources that interact."

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream.errors import ParameterError
+from igbss_stream.model.poset import LEARNED
 from igbss_stream.transform import Transform, as_transform
 
 SOLVERS = ("auto", "closed-form", "joint", "blocked", "gradient")
@@ -25,8 +26,9 @@ class ModelSettings:
     ----------
     n_sources : int, optional
         Number of sources; as many as channels when left out.
-    structure : {"systematic", "cyclic", "random"} or array-like of shape (channels, sources)
-        Which sources reach which channels, see `igbss_stream.model.poset.incidence`.
+    structure : {"systematic", "cyclic", "random", "learned"} or array-like of shape (channels, sources)
+        Which sources reach which channels, see `igbss_stream.model.poset.incidence`; "learned" from the
+        samples, see `igbss_stream.model.structure`.
     order : int
         Largest number of sources that interact.
     transform : {"exp", "min-max", "sum"} or Transform
@@ -79,6 +81,8 @@ class ModelSettings:
                 f"solver 'closed-form' needs latent_mass = 0. Got {self.latent_mass} instead; "
                 "use solver 'joint' or leave the latent mass out."
             )
+        if self.is_learned:
+            self._check_learned()
         if isinstance(self.random_state, int | np.integer) and self.random_state < 0:
             raise ParameterError(
                 f"random_state must be a whole number >= 0 or a Generator. Got {self.random_state} instead."
@@ -88,6 +92,25 @@ class ModelSettings:
                 f"init must be one of {', '.join(STARTS)}, or a pair (theta_z, theta_a). "
                 f"Got {self.init!r} instead."
             )
+
+    @property
+    def is_learned(self) -> bool:
+        """Whether the structure is learned from the samples."""
+        return isinstance(self.structure, str) and self.structure == LEARNED
+
+    def _check_learned(self) -> None:
+        """Refuse what a learned structure, a linear model of order 1, does not go with."""
+        for name, value, wanted in (
+            ("transform", as_transform(self.transform).name, ("exp",)),
+            ("order", self.order, (1,)),
+            ("solver", self.solver, ("auto", "closed-form")),
+            ("latent_mass", self.latent_mass, (0,)),
+        ):
+            if value not in wanted:
+                allowed = " or ".join(map(str, wanted))
+                raise ParameterError(
+                    f"structure 'learned' needs {name} = {allowed}. Got {value!r} instead."
+                )
 
     def to_json(self) -> str:
         """Return the settings as JSON."""

@@ -6,7 +6,7 @@ of the transform), it then takes window after window; `batch` uses it so.
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,7 +21,7 @@ from igbss_stream.model.loglinear import Target, target
 from igbss_stream.model.poset import Poset, incidence
 from igbss_stream.model.solve import Fit, limit, solve
 from igbss_stream.survey import Survey, survey_of
-from igbss_stream.transform import Transform, as_transform
+from igbss_stream.transform import Exp, Transform, as_transform
 
 Array = NDArray[np.float64]
 
@@ -47,12 +47,15 @@ class Separation:
         How samples became probabilities, with its state.
     solver : str
         The solver that was used.
+    mean : ndarray of shape (channels,) or None
+        What a learned structure takes off the channels first.
     """
 
     sources: NDArray[Any]
     poset: Poset
     transform: Transform
     solver: str
+    mean: Array | None
     _window: "_Window"
     _fit: Fit | None = None
 
@@ -60,7 +63,7 @@ class Separation:
     def mixing(self) -> Array:
         """Incidence W (channels, sources), with a leading axis if it changes from sample to sample.
 
-        With transform "exp" the channels are ``sources @ mixing.T``.
+        With transform "exp" the channels are ``sources @ mixing.T``, plus `mean` if there is one.
         """
         weights = self.poset.incidence
         return weights[0] if len(weights) == 1 else weights
@@ -150,11 +153,23 @@ class Separator:
         if n_channels < 2:
             raise InputError(f"separation needs at least 2 channels. Got {n_channels} instead.")
         self.settings = settings
-        weights = incidence(settings.structure, n_channels, settings.n_sources, settings.random_state)
-        self.poset = Poset(weights, settings.order, settings.closure)
+        self.n_channels = n_channels
         self.transform = as_transform(settings.transform)
-        self.solver = _resolve(settings, self.poset)
-        self._warn_of_equal_channels()
+        self.mean: Array | None = None
+        self._poset: Poset | None = None
+        self.solver = "closed-form"
+        if not settings.is_learned:
+            weights = incidence(settings.structure, n_channels, settings.n_sources, settings.random_state)
+            self._poset = Poset(weights, settings.order, settings.closure)
+            self.solver = _resolve(settings, self._poset)
+            self._warn_of_equal_channels()
+
+    @property
+    def poset(self) -> Poset:
+        """The sample space; a learned one is there once `prepare` has seen the samples."""
+        if self._poset is None:
+            raise RuntimeError("the structure is not learned yet: prepare the separator first")
+        return self._poset
 
     @property
     def by_sample(self) -> bool:
@@ -164,7 +179,7 @@ class Separator:
     @property
     def needs_survey(self) -> bool:
         """Whether `prepare` has to see all samples before the first is separated."""
-        return not (self.by_sample and self.transform.linear)
+        return self.settings.is_learned or not (self.by_sample and self.transform.linear)
 
     def new_survey(self, names: Sequence[str], dtype: np.dtype[Any], n_samples: int) -> Survey:
         """Return an empty survey that gathers what `prepare` needs."""
@@ -172,8 +187,9 @@ class Separator:
             names,
             dtype,
             n_samples,
-            keep_rows=self.needs_survey and self.transform.linear,
-            covariance=self.settings.n_sources is not None,
+            keep_rows=self.needs_survey and self.transform.linear and not self.settings.is_learned,
+            covariance=self.settings.is_learned or self.settings.n_sources is not None,
+            keep_excerpt=self.settings.is_learned,
         )
 
     def prepare(self, survey: Survey, *, remedy: str = "") -> None:
@@ -183,16 +199,38 @@ class Separator:
         ------
         InputError
             See `Survey.check`; also if n_sources was asked for and exceeds the rank of the samples.
+
+        Warns
+        -----
+        IgbssWarning
+            If a learned structure has fewer sources than channels because the rank is lower.
         """
         survey.check(remedy=remedy)
-        if self.settings.n_sources is not None and self.poset.n_sources > survey.rank:
+        wanted = self.settings.n_sources
+        if wanted is not None and wanted > survey.rank:
             raise InputError(
-                f"n_sources = {self.poset.n_sources} exceeds the rank of the samples, {survey.rank} "
-                f"(of {self.poset.n_channels} channels, as after average reference or ICA cleaning). "
-                f"Ask for at most {survey.rank}."
+                f"n_sources = {wanted} exceeds the rank of the samples, {survey.rank} (of "
+                f"{self.n_channels} channels, as after average reference or ICA cleaning). Ask for at most "
+                f"{survey.rank}."
             )
-        if self.needs_survey:
+        if self.settings.is_learned:
+            self._learn(survey, survey.rank if wanted is None else wanted)
+        elif self.needs_survey:
             self.transform = self.transform.fit(survey)
+
+    def _learn(self, survey: Survey, n_sources: int) -> None:
+        from igbss_stream.model.structure import learn  # its kernels are for this alone
+
+        if self.settings.n_sources is None and n_sources < self.n_channels:
+            warnings.warn(
+                f"the {self.n_channels} channels have rank {n_sources} (as after average reference or ICA "
+                f"cleaning): {n_sources} sources are separated.",
+                IgbssWarning,
+                stacklevel=4,
+            )
+        learned = learn(survey.excerpt, n_sources)
+        self.mean = learned.mean
+        self._poset = Poset(learned.mixing[None], 1, self.settings.closure)
 
     def separate(self, x: NDArray[Any], names: Sequence[str]) -> Separation:
         """Survey a whole recording, prepare for it, and return its separation as one window."""
@@ -216,7 +254,7 @@ class Separator:
         ndarray of shape (samples, sources), of the type of x
         """
         if self.transform.linear:
-            return unmix(self.poset, x)
+            return unmix(self.poset, x, mean=self.mean)
         out = np.empty((len(x), self.poset.n_sources), x.dtype)
         for at in range(0, len(x), _ROWS_AT_ONCE):
             part = slice(at, at + _ROWS_AT_ONCE)
@@ -237,9 +275,14 @@ class Separator:
         """
         if start % self.poset.periods:
             raise ValueError(f"start must be a multiple of {self.poset.periods}, got {start}")
-        window = _Window(self.poset, self.transform, x, start, self.settings.latent_mass)
+        transform = self.transform
+        if self.mean is not None and isinstance(transform, Exp):
+            transform = replace(transform, center=self.mean)
+        window = _Window(self.poset, transform, x, start, self.settings.latent_mass)
         if self.by_sample:
-            return Separation(self.sources(x, start), self.poset, self.transform, self.solver, window)
+            return Separation(
+                self.sources(x, start), self.poset, self.transform, self.solver, self.mean, window
+            )
         shape_z, shape_a = (len(x), self.poset.n_sources), (self.poset.n_channels, self.poset.n_subsets)
         fit = solve(
             self.poset,
@@ -250,7 +293,7 @@ class Separator:
             max_iter=self.settings.max_iter,
         )
         sources = window.sources(fit).astype(x.dtype, copy=False)
-        return Separation(sources, self.poset, self.transform, self.solver, window, fit)
+        return Separation(sources, self.poset, self.transform, self.solver, None, window, fit)
 
     def _warn_of_equal_channels(self) -> None:
         groups = ["; ".join(", ".join(map(str, group)) for group in self.poset.equal_channels)]

@@ -23,8 +23,8 @@ class IGBSS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     ----------
     n_sources : int, optional
         Number of sources; as many as channels when left out.
-    structure : {"systematic", "cyclic", "random"} or array-like of shape (channels, sources)
-        Which sources reach which channels.
+    structure : {"systematic", "cyclic", "random", "learned"} or array-like of shape (channels, sources)
+        Which sources reach which channels; "learned" from the samples.
     order : int, default=1
         Largest number of sources that interact.
     transform : {"exp", "min-max", "sum"} or Transform, default="exp"
@@ -49,7 +49,9 @@ class IGBSS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     components_ : ndarray of shape (sources, channels)
         Unmixing matrix; with a leading axis if the structure changes from sample to sample.
     mixing_ : ndarray of shape (channels, sources)
-        Incidence of sources on channels.
+        Incidence of sources on channels; if learned, in the unit of the channels.
+    mean_ : ndarray of shape (channels,)
+        What a learned structure takes off the channels first; zero for others.
     n_iter_ : int
         Number of iterations; 1 for the closed form.
     converged_ : bool
@@ -166,7 +168,8 @@ class IGBSS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         ndarray of shape (samples, channels), in the unit of X
         """
         check_is_fitted(self)
-        return mix(self._separator.poset, self._separator.transform, as_samples(X, "X"))
+        separator = self._separator
+        return mix(separator.poset, separator.transform, as_samples(X, "X"), separator.mean)
 
     @property
     def _n_features_out(self) -> int:
@@ -182,6 +185,7 @@ class IGBSS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         self._separator = Separator(settings, samples.shape[1])
         separation = self._separator.separate(samples, names)
         self.components_, self.mixing_ = separation.unmixing, separation.mixing
+        self.mean_ = np.zeros(samples.shape[1]) if separation.mean is None else separation.mean
         self.n_iter_, self.converged_ = separation.n_iter, separation.converged
         self.kl_, self.theta_z_, self.theta_a_ = separation.kl, separation.theta_z, separation.theta_a
         return separation

@@ -12,6 +12,8 @@ from igbss_stream.errors import InputError, printable
 from igbss_stream.model import _sample_kernels
 
 _LANE = 48  # numbers a row of the kernel has at least: enough for its loop to run on whole registers
+_EXCERPT = 1 << 21  # numbers that a structure is learned from: 16 MB
+_STRETCHES = 8  # that an excerpt is taken in, at even distances
 _KEPT = 1 << 20  # numbers kept for medians: 8 MB
 _LARGEST_SHARE = 1e-6  # of the largest number of a type: samples beyond could overflow in sums
 _FLAT = 4.0  # a channel is flat if it moves by no more than this many rounding errors
@@ -33,6 +35,8 @@ class Survey:
         Whether to keep rows, for `median` and `spread`.
     covariance : bool
         Whether to sum up products, for `rank`.
+    keep_excerpt : bool
+        Whether to keep samples that follow each other, for `excerpt`.
     """
 
     def __init__(
@@ -43,6 +47,7 @@ class Survey:
         *,
         keep_rows: bool = False,
         covariance: bool = False,
+        keep_excerpt: bool = False,
     ) -> None:
         self.names = tuple(map(printable, names))
         self.dtype = np.dtype(dtype)
@@ -54,6 +59,8 @@ class Survey:
         self._totals = np.zeros(self._rows * n_channels)
         self._stride = max(1, math.ceil(n_samples * n_channels / _KEPT)) if keep_rows else 0
         self._kept: list[NDArray[Any]] = []
+        self._stretches = _stretches(n_samples, _EXCERPT // n_channels) if keep_excerpt else []
+        self._excerpt: list[NDArray[Any]] = []
         self._bad = np.zeros(n_channels, dtype=np.int64)
         self._first_bad = np.full(n_channels, -1, dtype=np.int64)
         self._first_value = np.zeros(n_channels)
@@ -75,6 +82,9 @@ class Survey:
             self._totals[~np.isfinite(self._totals)] = 0.0
         if self._stride:
             self._kept.append(x[-self.n_seen % self._stride :: self._stride].copy())
+        for start, stop in self._stretches:
+            part = x[max(0, start - self.n_seen) : max(0, stop - self.n_seen)]
+            self._excerpt.append(part.astype(np.float64))
         if self._products is not None and not self.n_bad:
             self._add_products(x, self._products)
         self.n_seen += n_samples
@@ -101,6 +111,11 @@ class Survey:
     def kept(self) -> NDArray[np.float64]:
         """Rows at even distances over all samples, at most a million numbers."""
         return np.concatenate(self._kept).astype(np.float64)
+
+    @property
+    def excerpt(self) -> NDArray[np.float64]:
+        """Stretches of samples that follow each other, at most two million numbers."""
+        return np.concatenate(self._excerpt)
 
     @property
     def median(self) -> NDArray[np.float64]:
@@ -211,6 +226,15 @@ class Survey:
             self._unit = 2.0 ** math.frexp(largest)[1] if largest > 0 else 1.0
         centred = (x - self._origin) / self._unit
         products += centred.T @ centred
+
+
+def _stretches(n_samples: int, n_rows: int) -> list[tuple[int, int]]:
+    """Return where stretches of about `n_rows` samples in all begin and end."""
+    if n_rows >= n_samples:
+        return [(0, n_samples)]
+    length = max(1, n_rows // _STRETCHES)
+    starts = np.linspace(0, n_samples - length, _STRETCHES).astype(int)
+    return [(int(start), int(start) + length) for start in starts]
 
 
 def survey_of(

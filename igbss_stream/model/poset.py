@@ -52,6 +52,7 @@ class Poset:
     closure: Closure = "strict"
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "incidence", np.ascontiguousarray(self.incidence, dtype=np.float64))
         if self.closure not in get_args(Closure):
             raise ParameterError(
                 f"closure must be one of {', '.join(get_args(Closure))}. Got {self.closure!r} instead."

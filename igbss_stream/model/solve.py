@@ -297,17 +297,18 @@ def limit(poset: Poset, goal: Target, log_sources: Array) -> Fit:
     """Return what fits tend to where the closed form holds, as the latent mass goes to zero.
 
     Theta itself diverges, so that ratios inside a layer are given: theta_z are the log-sources and
-    theta_a is zero; p_z and p_a sum to one over their own layer, p_x to its mass in the limit, and eta is
-    that of p_hat, which the limit meets.
+    theta_a is zero; p_z and p_a sum to one over their own layer, p_x to its mass in the limit. With as many
+    sources as channels the limit meets p_hat and its eta; with fewer it is the fit of log p_hat by least
+    squares.
 
     Parameters
     ----------
     poset : Poset
-        With `Poset.has_closed_form`.
+        With `Poset.has_closed_form`, or of a learned structure.
     goal : Target
         p_hat without latent mass.
     log_sources : ndarray of shape (samples, sources)
-        W^-1 log p_hat, but for a constant a source.
+        Pseudo-inverse of W applied to log p_hat, but for a constant a source.
 
     Returns
     -------
@@ -316,19 +317,27 @@ def limit(poset: Poset, goal: Target, log_sources: Array) -> Fit:
     """
     theta_a = np.zeros((poset.n_channels, poset.n_subsets))
     uniform = distribution(poset, np.zeros_like(log_sources), theta_a)
-    p_z = np.exp(log_sources - log_sources.max())
     halved = poset.shares_mass  # p(x) = p(z) = p_hat / 2
+    fitted = goal.p_x
+    if poset.n_channels > poset.n_sources:
+        fitted = _normalised(log_sources @ poset.incidence[0].T)
     p = Distribution(
-        p_z / p_z.sum(),
-        goal.p_x / 2.0 if halved else goal.p_x,
+        _normalised(log_sources),
+        fitted / 2.0 if halved else fitted,
         np.full_like(theta_a, 1.0 / theta_a.size),
         p_bottom=0.0,
         psi=math.inf,
     )
-    kl = np.array([divergence(goal, uniform), math.log(2.0) if halved else 0.0])
-    return Fit(
-        log_sources, theta_a, p, goal.eta_z, goal.eta_a, kl, 0.0, 1, True, "closed form: exact in one pass"
-    )
+    eta_z, eta_a = expectations(poset, np.zeros_like(log_sources), fitted, np.zeros_like(theta_a))
+    missed = float(np.sum(goal.p_x * np.log(goal.p_x / fitted)))
+    kl = np.array([divergence(goal, uniform), math.log(2.0) if halved else max(0.0, missed)])
+    error = float(np.abs(eta_z - goal.eta_z).max() / np.abs(goal.eta_z).max())
+    return Fit(log_sources, theta_a, p, eta_z, eta_a, kl, error, 1, True, "closed form: one pass")
+
+
+def _normalised(log_values: Array) -> Array:
+    values = np.exp(log_values - log_values.max())
+    return np.asarray(values / values.sum())
 
 
 class _Reduced:

@@ -15,7 +15,8 @@ from igbss_stream.errors import InputError, ParameterError
 from igbss_stream.sklearn import IGBSS
 
 
-@parametrize_with_checks([IGBSS(), IGBSS(transform="min-max")])  # type: ignore[untyped-decorator]
+@parametrize_with_checks([IGBSS(), IGBSS(transform="min-max"), IGBSS(structure="learned")])  # type: ignore[untyped-decorator]
+@pytest.mark.filterwarnings("ignore:the .* channels have rank")  # of data that the checks draw
 def test_scikit_learn_checks(estimator: IGBSS, check: Callable[[Any], None]) -> None:
     check(estimator)
 

@@ -1,0 +1,277 @@
+"""The learned structure: what it separates, its conventions, and its parts against plain references."""
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.linalg import solve_toeplitz
+from scipy.signal import lfilter
+
+from igbss_stream import separate
+from igbss_stream.demo import mixing_matrix, time_series
+from igbss_stream.errors import IgbssWarning, InputError, ParameterError
+from igbss_stream.metrics import match, rmse, sir
+from igbss_stream.model import _learning_kernels, structure
+from igbss_stream.model.structure import Learned, learn
+from igbss_stream.sklearn import IGBSS
+
+Array = NDArray[np.float64]
+
+
+def sources_of(learned: Learned, x: Array) -> Array:
+    return (x - learned.mean) @ learned.unmixing.T
+
+
+def laplace(n_samples: int = 2000, n_sources: int = 3, seed: int = 0) -> Array:
+    return np.random.default_rng(seed).laplace(size=(n_samples, n_sources))
+
+
+@pytest.mark.jit
+class TestSeparation:
+    """Signs and order of the sources are those delivered; seeds are those of no other use."""
+
+    def test_time_series_of_the_paper(self) -> None:
+        truth = time_series()
+        errors = [
+            rmse(sources_of(learn(x, 3), x), truth)
+            for x in (truth @ mixing_matrix(seed).T for seed in range(100, 110))
+        ]
+        assert np.mean(errors) < 0.012
+        assert max(errors) < 0.05
+
+    def test_white_heavy_tails(self) -> None:
+        errors = []
+        for seed in range(100, 110):
+            rng = np.random.default_rng(seed)
+            truth = rng.standard_t(1.3, (1000, 2)) * [0.2, 0.1]
+            x = truth @ rng.uniform(0.5, 2.0, (2, 2)).T
+            errors.append(rmse(sources_of(learn(x, 2), x), truth))
+        assert np.median(errors) < 0.02
+
+    def test_gaussian_sources_that_differ_in_spectrum_alone(self) -> None:
+        rng = np.random.default_rng(1)
+        filters = [1.0, -0.9], [1.0, 0.0, 0.8], [1.0, 0.7]
+        noise = rng.normal(size=(5000, 3))
+        truth = np.column_stack([lfilter([1.0], f, noise[:, i]) for i, f in enumerate(filters)])
+        x = truth @ rng.uniform(0.5, 2.0, (3, 3)).T
+        assert sir(sources_of(learn(x, 3), x), truth).min() > 25.0
+
+    def test_white_sources_of_several_shapes(self) -> None:
+        rng = np.random.default_rng(2)
+        truth = np.column_stack(
+            [
+                rng.uniform(-1, 1, 5000),
+                rng.laplace(size=5000),
+                rng.exponential(size=5000),
+                rng.choice([-1.0, 1.0], 5000),
+            ]
+        )
+        x = truth @ rng.uniform(0.5, 2.0, (4, 4)).T
+        assert sir(sources_of(learn(x, 4), x), truth).min() > 25.0
+
+    def test_more_channels_than_sources(self) -> None:
+        rng = np.random.default_rng(3)
+        truth = laplace()
+        x = truth @ rng.uniform(0.5, 2.0, (8, 3)).T + 0.001 * rng.normal(size=(2000, 8))
+        assert sir(sources_of(learn(x, 3), x), truth).min() > 20.0
+
+    def test_the_mixing_matrix_does_not_matter(self) -> None:
+        truth = laplace(seed=4)
+        results = [
+            sources_of(learn(x, 3), x)
+            for x in (truth @ np.random.default_rng(seed).uniform(0.5, 2.0, (3, 3)).T for seed in range(4))
+        ]
+        for result in results[1:]:
+            np.testing.assert_allclose(
+                result[:, match(result, truth)], results[0][:, match(results[0], truth)], atol=0.02
+            )
+
+
+@pytest.fixture(scope="module")
+def correlated() -> Array:
+    """Return four channels with noise in the unit of ten, on an offset of 4200."""
+    rng = np.random.default_rng(5)
+    return np.asarray(
+        4200.0 + laplace(400) @ (10.0 * rng.normal(size=(4, 3))).T + rng.normal(size=(400, 4))
+    )
+
+
+@pytest.fixture(scope="module")
+def learned(correlated: Array) -> Learned:
+    return learn(correlated, 4)
+
+
+class TestConventions:
+    def test_scale_sign_and_order(self, correlated: Array, learned: Learned) -> None:
+        np.testing.assert_allclose(sources_of(learned, correlated).std(axis=0), 1.0, rtol=1e-9)
+        strongest = np.abs(learned.mixing).argmax(axis=0)
+        assert np.all(learned.mixing[strongest, np.arange(4)] > 0)
+        explained = np.sum(learned.mixing**2, axis=0)
+        assert np.all(np.diff(explained) <= 0)
+
+    def test_channels_come_back(self, correlated: Array, learned: Learned) -> None:
+        np.testing.assert_allclose(learned.unmixing @ learned.mixing, np.eye(4), atol=1e-10)
+        back = sources_of(learned, correlated) @ learned.mixing.T + learned.mean
+        np.testing.assert_allclose(back, correlated, rtol=1e-12)
+
+    def test_runs_are_the_same_to_the_bit(self, correlated: Array, learned: Learned) -> None:
+        again = learn(correlated, 4)
+        np.testing.assert_array_equal(again.mixing, learned.mixing)
+        np.testing.assert_array_equal(again.unmixing, learned.unmixing)
+
+    @pytest.mark.parametrize("factor", [1e-19, 1e6])
+    def test_the_unit_goes_to_the_mixing(self, correlated: Array, learned: Learned, factor: float) -> None:
+        scaled = learn(correlated * factor, 4)
+        np.testing.assert_allclose(scaled.mixing, learned.mixing * factor, rtol=1e-4, atol=1e-4 * factor)
+
+    def test_order_and_sign_follow_an_earlier_structure(self, correlated: Array, learned: Learned) -> None:
+        order, sign = [2, 0, 3, 1], np.array([-1.0, 1.0, 1.0, -1.0])
+        before = learned.unmixing[order] * sign[:, None]
+        after = learn(correlated[200:], 4, previous=before)
+        gains = after.unmixing @ np.linalg.pinv(before)
+        assert np.abs(gains).argmax(axis=1).tolist() == [0, 1, 2, 3]
+        assert np.all(np.diag(gains) > 0)
+        assert after.n_iter < learned.n_iter + 60
+
+
+class TestPublicFace:
+    @pytest.fixture
+    def x(self) -> Array:
+        return np.asarray(time_series(300) @ mixing_matrix(7).T)
+
+    def test_separate(self, x: Array) -> None:
+        separation = separate(x, structure="learned")
+        assert rmse(separation.sources, time_series(300)) < 0.1
+        assert separation.mean is not None
+        np.testing.assert_allclose(
+            separation.sources @ separation.mixing.T + separation.mean, x, rtol=1e-9, atol=1e-9
+        )
+        np.testing.assert_allclose(separation.kl[-1], 0.0, atol=1e-12)
+        np.testing.assert_allclose(
+            np.log(separation.p_z / separation.p_z[0]),
+            separation.theta_z - separation.theta_z[0],
+            atol=1e-9,
+        )
+
+    def test_estimator(self, x: Array) -> None:
+        model = IGBSS(structure="learned").fit(x)
+        np.testing.assert_array_equal(model.transform(x), separate(x, structure="learned").sources)
+        np.testing.assert_allclose(model.inverse_transform(model.transform(x)), x, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(model.mean_, x.mean(axis=0))
+        assert not IGBSS().fit(x).mean_.any()
+
+    def test_samples_stand_alone(self, x: Array) -> None:
+        model = IGBSS(structure="learned").fit(x.astype(np.float32))
+        whole = model.transform(x.astype(np.float32))
+        parts = [model.transform(x[at : at + 7].astype(np.float32)) for at in range(0, 300, 7)]
+        np.testing.assert_array_equal(np.concatenate(parts), whole)
+
+    def test_rank_below_the_channels_is_warned_of(self, x: Array) -> None:
+        wide = np.column_stack([x, x @ [1.0, -2.0, 0.5]]) + 4200.0
+        with pytest.warns(IgbssWarning, match="the 4 channels have rank 3 .* 3 sources are separated"):
+            separation = separate(wide, structure="learned")
+        assert separation.mean is not None
+        assert separation.sources.shape == (300, 3)
+        assert np.abs(separation.sources).max() < 10.0
+        np.testing.assert_allclose(
+            separation.sources @ separation.mixing.T + separation.mean, wide, rtol=1e-9
+        )
+        assert separation.kl[-1] == pytest.approx(0.0, abs=1e-9)
+        with pytest.raises(InputError, match="n_sources = 4 exceeds the rank"):
+            separate(wide, structure="learned", n_sources=4)
+
+    def test_fewer_sources_than_the_rank_are_a_fit(self) -> None:
+        x = laplace(300, 4)
+        separation = separate(x, structure="learned", n_sources=2)
+        assert 0.0 < separation.kl[-1] < separation.kl[0]
+        np.testing.assert_allclose(separation.p_x.sum(), 1.0)
+
+    @pytest.mark.parametrize(
+        ("option", "value"),
+        [("order", 2), ("transform", "min-max"), ("solver", "joint"), ("latent_mass", 0.1)],
+    )
+    def test_what_does_not_go_with_it_is_named(self, x: Array, option: str, value: Any) -> None:
+        with pytest.raises(
+            ParameterError, match=f"structure 'learned' needs {option} = .* Got {re.escape(repr(value))}"
+        ):
+            separate(x, structure="learned", **{option: value})
+
+    def test_long_recordings_are_learned_from_stretches(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("igbss_stream.survey._EXCERPT", 3 * 800)
+        seen: list[Array] = []
+        real = structure.learn
+
+        def spy(x: Array, n_sources: int) -> Learned:
+            seen.append(x)
+            return real(x, n_sources)
+
+        monkeypatch.setattr(structure, "learn", spy)
+        x = laplace(4000)
+        separate(x, structure="learned")
+        starts = [0, 557, 1114, 1671, 2228, 2785, 3342, 3900]
+        np.testing.assert_array_equal(seen[0], np.concatenate([x[start : start + 100] for start in starts]))
+
+
+class TestParts:
+    def test_filter_and_its_adjoint(self) -> None:
+        rng = np.random.default_rng(0)
+        y, taps = rng.normal(size=(2, 30)), rng.normal(size=(2, 4))
+        out = np.empty((2, 27))
+        _learning_kernels.filter_rows(y, taps, out)
+        for row, tap, filtered in zip(y, taps, out, strict=True):
+            np.testing.assert_allclose(filtered, np.convolve(row, tap, "valid"), rtol=1e-12)
+        other, back = rng.normal(size=(2, 27)), np.empty((2, 30))
+        _learning_kernels.filter_rows_adjoint(other, taps, back)
+        np.testing.assert_allclose(np.sum(out * other, axis=1), np.sum(y * back, axis=1), rtol=1e-12)
+
+    def test_scores_are_the_slope_of_the_power(self) -> None:
+        rng = np.random.default_rng(0)
+        e, shape, floor = rng.normal(size=(3, 50)), np.array([0.5, 1.0, 4.0]), np.full(3, 1e-2)
+        scores, power, curvature = np.empty((3, 50)), np.empty(3), np.empty(3)
+        _learning_kernels.power_scores(e, shape, floor, scores, power, curvature)
+        np.testing.assert_allclose(power, np.mean((e**2 + floor[:, None]) ** (shape[:, None] / 2), axis=1))
+
+        def at(offset: float) -> tuple[Array, Array]:
+            moved, value = np.empty((3, 50)), np.empty(3)
+            _learning_kernels.power_scores(e + offset, shape, floor, moved, value, np.empty(3))
+            return moved, value
+
+        (up, more), (down, less) = at(1e-6), at(-1e-6)
+        np.testing.assert_allclose((more - less) / 2e-6, shape * scores.mean(axis=1), rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose((up - down).mean(axis=1) / 2e-6, curvature, rtol=1e-6)
+        again = np.empty(3)
+        _learning_kernels.mean_power(e, shape, floor, again)
+        np.testing.assert_allclose(again, power, rtol=1e-14)
+
+    def test_levinson_solves_the_normal_equations(self) -> None:
+        lagged = np.array([[1.0, 0.6, 0.3, 0.1], [1.0, -0.2, 0.5, 0.0]])
+        for taps, row in zip(structure._levinson(lagged), lagged, strict=True):
+            np.testing.assert_allclose(taps[1:], -solve_toeplitz(row[:3], row[1:]), rtol=1e-5)
+            assert taps[0] == 1.0
+
+    def test_weighted_taps_find_an_autoregressive_process(self) -> None:
+        noise = np.random.default_rng(0).laplace(size=4000)
+        y = lfilter([1.0], [1.0, -1.2, 0.5], noise)[None, :]
+        e = np.empty((1, 3998))
+        start = np.array([[1.0, 0.0, 0.0]])
+        _learning_kernels.filter_rows(y, start, e)
+        taps = structure._weighted_taps(y, e, np.array([2.0]), np.array([1e-4]), 2)
+        np.testing.assert_allclose(taps, [[1.0, -1.2, 0.5]], atol=0.05)
+
+    def test_rotation_diagonalises_what_can_be(self) -> None:
+        rng = np.random.default_rng(0)
+        axes = np.linalg.qr(rng.normal(size=(4, 4)))[0]
+        matrices = np.array([axes.T @ np.diag(rng.normal(size=4)) @ axes for _ in range(5)])
+        found = structure._second_order(matrices)
+        gains = np.abs(found @ axes.T)
+        np.testing.assert_allclose(np.sort(gains, axis=1)[:, -1], 1.0, atol=1e-6)
+        np.testing.assert_allclose(found @ found.T, np.eye(4), atol=1e-12)
+
+    def test_filtered_power_is_that_of_the_filtered_signals(self) -> None:
+        rng = np.random.default_rng(0)
+        y, taps = rng.normal(size=(2, 20_000)), np.array([[1.0, -0.5, 0.2], [1.0, 0.9, 0.0]])
+        lagged = np.array([[np.mean(row[k:] * row[: len(row) - k]) for k in range(3)] for row in y])
+        want = [[np.mean(np.convolve(row, tap, "valid") ** 2) for row in y] for tap in taps]
+        np.testing.assert_allclose(structure._filtered_power(taps, lagged), want, rtol=2e-3)
