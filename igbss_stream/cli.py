@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 EXIT_MISTAKE = 2
 EXIT_INTERRUPTED = 130
+_LEAST_DEMO = 50  # samples: fewer do not show a square wave and a sawtooth
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -178,8 +179,8 @@ def demo(seed: int, samples: int) -> None:
     """Separate a mixture whose sources are known, and print how well they came back."""
     from igbss_stream.demo import render, run
 
-    if samples < 2:
-        raise ParameterError(f"--samples must be at least 2. Got {samples} instead.")
+    if samples < _LEAST_DEMO:
+        raise ParameterError(f"--samples must be at least {_LEAST_DEMO}. Got {samples} instead.")
     if seed < 0:
         raise ParameterError(f"--seed must be a whole number >= 0. Got {seed} instead.")
     click.echo(render(run(seed, samples), samples))

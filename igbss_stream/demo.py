@@ -2,12 +2,19 @@
 
 import time
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream.metrics import rmse, sir
 from igbss_stream.separation import separate
+
+WAYS: dict[str, dict[str, Any]] = {
+    "published, exp": {"transform": "exp"},
+    "published, min-max": {"transform": "min-max"},
+    "learned": {"structure": "learned"},
+}
 
 
 @dataclass(frozen=True)
@@ -40,18 +47,16 @@ def run(seed: int = 0, n_samples: int = 500) -> list[Score]:
     Returns
     -------
     list of Score
-        The channels as they are, then their separation by each transform.
+        The channels as they are, then their separation in each of the `WAYS`.
     """
     truth = time_series(n_samples)
     x = truth @ mixing_matrix(seed).T
     scores = [Score("channels as received", rmse(x, truth), float(sir(x, truth).min()), 0.0)]
-    for transform in ("exp", "min-max"):
+    for name, options in WAYS.items():
         began = time.perf_counter()
-        sources = separate(x, transform=transform).sources
+        sources = separate(x, **options).sources
         seconds = time.perf_counter() - began
-        scores.append(
-            Score(f"igbss, {transform}", rmse(sources, truth), float(sir(sources, truth).min()), seconds)
-        )
+        scores.append(Score(name, rmse(sources, truth), float(sir(sources, truth).min()), seconds))
     return scores
 
 
@@ -68,6 +73,7 @@ def render(scores: list[Score], n_samples: int) -> str:
     lines += [
         "",
         "RMSE is between standardised signals, signs as delivered: 0 is perfect, 1.41 unrelated.",
-        "The published structure is fixed before it sees data, so the channels stay mostly mixed.",
+        "The published structure is fixed before it sees data, so the channels stay mostly mixed;",
+        "the learned one is found in the samples (structure='learned').",
     ]
     return "\n".join(lines)

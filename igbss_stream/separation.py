@@ -228,7 +228,14 @@ class Separator:
                 IgbssWarning,
                 stacklevel=4,
             )
-        learned = learn(survey.excerpt, n_sources)
+        excerpt = survey.excerpt
+        resting = np.flatnonzero(np.ptp(excerpt, axis=0) == 0)
+        if resting.size:
+            raise InputError(
+                f"{survey.names[resting[0]]} rests in all stretches that a structure is learned from, as a "
+                "trigger does. Leave the channel out."
+            )
+        learned = learn(excerpt, n_sources)
         self.mean = learned.mean
         self._poset = Poset(learned.mixing[None], 1, self.settings.closure)
 

@@ -28,6 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from igbss_stream.errors import InputError
 from igbss_stream.model import _learning_kernels
 
 Array = NDArray[np.float64]
@@ -35,6 +36,7 @@ Array = NDArray[np.float64]
 LAGS = 20
 _SHAPES = np.array([0.5, 0.6, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0])
 _LOG_GAMMA = np.array([math.lgamma(1.0 + 1.0 / shape) for shape in _SHAPES])
+_SINGULAR = 1e-14  # eigenvalue, as a share of the largest, that is but rounding
 _SMOOTHING = 1e-4  # added to e^2, as a share of its mean
 _RIDGE = 1e-7  # of a regression on lags, as a share of its diagonal: a sine is predicted all too well
 _ROWS = 4096  # that taps and shapes are estimated from: few numbers need no more
@@ -87,11 +89,21 @@ def learn(x: Array, n_sources: int, previous: Array | None = None) -> Learned:
     Returns
     -------
     Learned
+
+    Raises
+    ------
+    InputError
+        If the samples have a lower rank than that, as an excerpt of a recording may.
     """
     mean, scale = x.mean(axis=0), x.std(axis=0)
     standard = np.ascontiguousarray(((x - mean) / scale).T)
     values, vectors = np.linalg.eigh(standard @ standard.T / len(x))
     leading = slice(len(scale) - n_sources, None)
+    if values[leading][0] <= _SINGULAR * values[-1]:
+        raise InputError(
+            f"the samples that a structure is learned from span fewer than {n_sources} directions. "
+            "Ask for fewer sources by n_sources."
+        )
     root, axes = np.sqrt(values[leading]), vectors[:, leading]
     whitening = axes.T / root[:, None]
     descent = _Descent(whitening @ standard)

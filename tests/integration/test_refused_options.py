@@ -184,7 +184,7 @@ def test_file_that_cannot_be_inspected(refused: Refusal, tmp_path: Path) -> None
 
 
 def test_mixture_too_short_to_demonstrate(refused: Refusal) -> None:
-    assert_says(refused("demo", "--samples", 1), "--samples", "at least 2", "1")
+    assert_says(refused("demo", "--samples", 1), "--samples", "at least 50", "1")
 
 
 def test_negative_seed_of_the_demonstration(refused: Refusal) -> None:

@@ -213,6 +213,19 @@ class TestPublicFace:
         starts = [0, 557, 1114, 1671, 2228, 2785, 3342, 3900]
         np.testing.assert_array_equal(seen[0], np.concatenate([x[start : start + 100] for start in starts]))
 
+    def test_a_channel_that_rests_in_the_stretches_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("igbss_stream.survey._EXCERPT", 3 * 800)
+        x = laplace(4000)
+        x[:, 1] = 0.0
+        x[300, 1] = 1.0  # between two stretches
+        with pytest.raises(InputError, match="channel 1 rests in all stretches"):
+            separate(x, structure="learned")
+
+    def test_samples_that_span_too_little_are_refused(self) -> None:
+        x = laplace(100, 2) @ np.array([[1.0, 2.0, 3.0], [0.0, 1.0, 1.0]])
+        with pytest.raises(InputError, match="fewer than 3 directions"):
+            learn(x, 3)
+
 
 class TestParts:
     def test_filter_and_its_adjoint(self) -> None:
