@@ -14,6 +14,7 @@ from igbss_stream.separation import Separation, Separator
 from igbss_stream.transform import Transform
 
 
+# scikit-learn has no types, so that its classes are Any to the type checker.
 class IGBSS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Information-geometric blind source separation.
 

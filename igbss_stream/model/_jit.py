@@ -39,7 +39,7 @@ def kernel(*signatures: Any) -> Callable[[Function], Function]:
     """
 
     def compile_all(function: Function) -> Function:
-        if config.DISABLE_JIT:  # type: ignore[attr-defined]
+        if config.DISABLE_JIT:  # type: ignore[attr-defined]  # set when numba is imported
             return function
         try:
             return _compiled(function, signatures, cache=True)
@@ -53,7 +53,7 @@ def kernel(*signatures: Any) -> Callable[[Function], Function]:
 
 def helper(function: Function) -> Function:
     """Compile a function that only kernels of the same module call."""
-    return numba.njit(**_POLICY)(function)  # type: ignore[no-any-return]
+    return numba.njit(**_POLICY)(function)  # type: ignore[no-any-return]  # numba has no types
 
 
 def _compiled(function: Function, signatures: tuple[Any, ...], *, cache: bool) -> Function:
@@ -63,7 +63,7 @@ def _compiled(function: Function, signatures: tuple[Any, ...], *, cache: bool) -
         if dispatcher.stats.cache_misses:
             _say_once("cold", logging.INFO, "compiling the kernels, once after installation (about 10 s)")
     dispatcher.disable_compile()
-    return dispatcher  # type: ignore[no-any-return]
+    return dispatcher  # type: ignore[no-any-return]  # numba has no types
 
 
 def _say_once(topic: str, level: int, message: str) -> None:

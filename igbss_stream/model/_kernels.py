@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 # What a kernel fills, and what it reads: the latter may be memory-mapped or come from a message.
 _F1, _F2, _F3 = (array(types.float64, n) for n in (1, 2, 3))
 _R1, _R2, _R3 = (array(types.float64, n, readonly=True) for n in (1, 2, 3))
-_PAIR = types.UniTuple(types.float64, 2)  # type: ignore[no-untyped-call]
+_PAIR = types.UniTuple(types.float64, 2)  # type: ignore[no-untyped-call]  # numba has no types
 
 
 @kernel(_PAIR(_R3, _R1, _R2, _R2, _R2, _F2, _F2, _F2))

@@ -58,6 +58,7 @@ def test_equal_channels_are_found() -> None:
     assert Poset(incidence("cyclic", 5, 2)).equal_channels == []
 
 
+# What a type checker would refuse is ignored where a user's mistake is the very thing that is tested.
 @pytest.mark.parametrize(
     ("call", "message"),
     [
