@@ -143,7 +143,7 @@ def pixels(path: Path) -> Array:
     try:
         from PIL import Image
     except ImportError:
-        raise click.ClickException("--images needs Pillow: .venv/bin/pip install pillow") from None
+        raise click.ClickException("--images needs Pillow: .venv/bin/pip install -e .[paper]") from None
     if not path.is_file():
         raise click.ClickException(
             f"{path} is missing: --images needs the USC-SIPI TIFFs, sipi_4.2.05.tiff ..."
