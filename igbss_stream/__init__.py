@@ -5,7 +5,7 @@ The way of a sample through the package::
     ingest/       a recording or a feed becomes blocks of (samples, channels)
     survey        what is in them that cannot be separated, and where their scale lies
     transform     samples become log-probabilities, and back
-    separation    a window becomes its sources, through model/
+    separator     a window becomes its sources, through model/
     publish/      sources go to a file or a socket
     batch         drives the whole, from a recording to a file of sources
 
@@ -16,16 +16,18 @@ command `igbss-stream`.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from igbss_stream.separation import Separation, separate
+    from igbss_stream.separation import Separation
+    from igbss_stream.separator import separate
 
 __version__ = "0.1.0"
 __all__ = ["Separation", "__version__", "separate"]
+_HOMES = {"Separation": "separation", "separate": "separator"}
 
 
 def __getattr__(name: str) -> Any:
     # numba takes half a second to import: not for `igbss-stream --help`
-    if name in ("Separation", "separate"):
+    if name in _HOMES:
         from importlib import import_module
 
-        return getattr(import_module("igbss_stream.separation"), name)
+        return getattr(import_module(f"igbss_stream.{_HOMES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -21,7 +21,7 @@ from igbss_stream.config import ModelSettings, plain
 from igbss_stream.errors import InputError, ParameterError
 from igbss_stream.ingest.hdf5 import Hdf5Recording
 from igbss_stream.publish.hdf5 import Hdf5Sink
-from igbss_stream.separation import Separator
+from igbss_stream.separator import Separator
 from igbss_stream.survey import Survey
 
 BLOCK_BYTES = 1 << 22  # a block and its sources stay in the processor's cache
@@ -117,7 +117,7 @@ def separate_recording(
     return Outcome(
         recording.n_samples,
         len(keep),
-        separator.poset.n_sources,
+        separator.stage.n_sources,
         recording.rate,
         separator.solver,
         tuple(recording.channels[i] for i in left_out),
@@ -163,13 +163,13 @@ def _flat_channels(recording: Hdf5Recording, tell: Progress) -> list[int]:
 
 
 def _create_outputs(sink: Hdf5Sink, recording: Hdf5Recording, separator: Separator) -> None:
-    n_sources = separator.poset.n_sources
+    n_sources = separator.stage.n_sources
     sink.create(
         "sources",
         (recording.n_samples, n_sources),
         recording.dtype,
         rate=recording.rate,
-        unit=recording.unit if separator.mean is None else None,
+        unit=None if separator.settings.has_unit_variance else recording.unit,
         channels=[f"source-{n}" for n in range(n_sources)],
     )
 
@@ -212,13 +212,15 @@ def _write_model(
     separator: Separator,
     fits: NDArray[np.void] | None,
 ) -> None:
-    poset = separator.poset
-    periodic = poset.periods > 1
-    unit = recording.unit if separator.mean is not None else None  # learned sources have none themselves
-    sink.write("mixing", poset.incidence if periodic else poset.incidence[0], channels=channels, unit=unit)
-    sink.write("unmixing", poset.unmixing if periodic else poset.unmixing[0], channels=channels)
-    if separator.mean is not None:
-        sink.write("mean", separator.mean, channels=channels, unit=recording.unit)
+    stage = separator.stage
+    mixing, unmixing = (
+        weights if len(weights) > 1 else weights[0] for weights in (stage.mixing, stage.unmixing)
+    )
+    unit = recording.unit if separator.settings.has_unit_variance else None
+    sink.write("mixing", mixing, channels=channels, unit=unit)
+    sink.write("unmixing", unmixing, channels=channels)
+    if stage.mean is not None:
+        sink.write("mean", stage.mean, channels=channels, unit=recording.unit)
     if fits is not None:
         sink.write("fits", fits)
     sink.set_attrs(

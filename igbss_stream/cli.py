@@ -63,10 +63,10 @@ def model_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--n-sources", type=int, help="Number of sources.  [default: as many as channels]"),
         click.option(
             "--structure",
-            default="systematic",
+            default="learned",
             show_default=True,
-            help="Which sources reach which channels: systematic, cyclic, random, learned (from the "
-            "samples), or a file (.npy, .csv, .txt) with a matrix of weights, channels by sources.",
+            help="Which sources reach which channels: learned (from the samples), systematic, cyclic, "
+            "random, or a file (.npy, .csv, .txt) with a matrix of weights, channels by sources.",
         ),
         click.option(
             "--order", default=1, show_default=True, help="Largest number of sources that interact."
@@ -100,6 +100,12 @@ def model_options(command: Callable[..., None]) -> Callable[..., None]:
         ),
         click.option("--max-iter", default=1000, show_default=True, help="Largest number of iterations."),
         click.option("--random-state", type=int, help="Seed of structure random and of init random."),
+        click.option(
+            "--scaling",
+            default="unit-variance",
+            show_default=True,
+            help="Scale of learned sources: unit-variance, or back-projected to their strongest channel.",
+        ),
     ]
     return functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
 
@@ -108,7 +114,7 @@ _BATCH_EXAMPLES = """\b
 Examples:
   igbss-stream batch eeg.h5 --output sources.h5
   igbss-stream batch probe.h5 --dataset /raw/adc --axis 1 --rate 1000 -o sources.h5
-  igbss-stream batch eeg.h5 --n-sources 8 --latent-mass 1e-3 -o sources.h5 --overwrite"""
+  igbss-stream batch eeg.h5 --n-sources 8 --scaling back-projected -o sources.h5 --overwrite"""
 
 
 @main.command(epilog=_BATCH_EXAMPLES)

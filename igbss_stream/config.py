@@ -14,6 +14,7 @@ from igbss_stream.transform import Transform, as_transform
 
 SOLVERS = ("auto", "closed-form", "joint", "blocked", "gradient")
 STARTS = ("zero", "random")
+SCALINGS = ("unit-variance", "back-projected")
 
 Start = str | tuple[Any, Any]
 
@@ -47,6 +48,9 @@ class ModelSettings:
         Largest number of iterations.
     random_state : int or numpy.random.Generator, optional
         Seed of structure "random" and of init "random".
+    scaling : {"unit-variance", "back-projected"}
+        Scale of the sources of a learned structure: unit variance, the unit in the mixing; or in the unit
+        of the channels, as each source shows in the channel where it is strongest.
 
     Raises
     ------
@@ -55,7 +59,7 @@ class ModelSettings:
     """
 
     n_sources: int | None = None
-    structure: Any = "systematic"
+    structure: Any = LEARNED
     order: int = 1
     transform: str | Transform = "exp"
     closure: Any = "strict"
@@ -65,6 +69,7 @@ class ModelSettings:
     tol: float = 1e-10
     max_iter: int = 1000
     random_state: Any = None
+    scaling: str = "unit-variance"
 
     def __post_init__(self) -> None:
         if self.solver not in SOLVERS:
@@ -81,8 +86,9 @@ class ModelSettings:
                 f"solver 'closed-form' needs latent_mass = 0. Got {self.latent_mass} instead; "
                 "use solver 'joint' or leave the latent mass out."
             )
-        if self.is_learned:
-            self._check_learned()
+        self._check_scaling()
+        if self.is_learned and self.order != 1:
+            raise ParameterError(f"structure 'learned' needs order = 1. Got {self.order!r} instead.")
         if isinstance(self.random_state, int | np.integer) and self.random_state < 0:
             raise ParameterError(
                 f"random_state must be a whole number >= 0 or a Generator. Got {self.random_state} instead."
@@ -98,19 +104,21 @@ class ModelSettings:
         """Whether the structure is learned from the samples."""
         return isinstance(self.structure, str) and self.structure == LEARNED
 
-    def _check_learned(self) -> None:
-        """Refuse what a learned structure, a linear model of order 1, does not go with."""
-        for name, value, wanted in (
-            ("transform", as_transform(self.transform).name, ("exp",)),
-            ("order", self.order, (1,)),
-            ("solver", self.solver, ("auto", "closed-form")),
-            ("latent_mass", self.latent_mass, (0,)),
-        ):
-            if value not in wanted:
-                allowed = " or ".join(map(str, wanted))
-                raise ParameterError(
-                    f"structure 'learned' needs {name} = {allowed}. Got {value!r} instead."
-                )
+    @property
+    def has_unit_variance(self) -> bool:
+        """Whether the sources have unit variance, and the mixing holds the unit of the channels."""
+        return self.is_learned and self.scaling == SCALINGS[0]
+
+    def _check_scaling(self) -> None:
+        if self.scaling not in SCALINGS:
+            raise ParameterError(
+                f"scaling must be one of {', '.join(SCALINGS)}. Got {self.scaling!r} instead."
+            )
+        if self.scaling != SCALINGS[0] and not self.is_learned:
+            raise ParameterError(
+                f"scaling {self.scaling!r} goes with structure 'learned' alone: other structures deliver "
+                "sources in the unit of the channels."
+            )
 
     def to_json(self) -> str:
         """Return the settings as JSON."""

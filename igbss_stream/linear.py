@@ -1,6 +1,7 @@
 """The linear stage: sources from samples and samples from sources, one sample at a time."""
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,64 +9,87 @@ from numpy.typing import NDArray
 from igbss_stream.errors import InputError
 from igbss_stream.model import _sample_kernels
 from igbss_stream.model.poset import Poset
-from igbss_stream.transform import Transform
+
+Array = NDArray[np.float64]
 
 
-def unmix(
-    poset: Poset, x: NDArray[Any], start: int = 0, mean: NDArray[np.float64] | None = None
-) -> NDArray[Any]:
-    """Return the pseudo-inverse of W applied to each sample, the same to the bit however x is cut.
-
-    Parameters
-    ----------
-    poset : Poset
-    x : ndarray of shape (samples, channels)
-        C-ordered float32 or float64.
-    start : int
-        Index of the first sample, where the incidence has periods.
-    mean : ndarray of shape (channels,), optional
-        Taken off the samples first; for an incidence that does not change from sample to sample.
-
-    Returns
-    -------
-    ndarray of shape (samples, sources), of the type of x
-    """
-    out = np.empty((len(x), poset.n_sources), x.dtype)
-    cut = poset.cut
-    if cut is None or mean is not None:
-        offset = np.zeros(poset.n_sources) if mean is None else -poset.unmixing[0] @ mean
-        _sample_kernels.unmix(
-            x, np.ascontiguousarray(poset.unmixing.transpose(0, 2, 1)), offset, start, out
-        )
-    else:
-        in_order = bool((cut == np.arange(len(cut))).all())
-        _sample_kernels.unmix_complement(x, cut, in_order, 1.0 / (len(cut) - 1), out)
-    return out
-
-
-def mix(
-    poset: Poset, transform: Transform, sources: NDArray[Any], mean: NDArray[np.float64] | None = None
-) -> NDArray[Any]:
-    """Return the channels that sources make up: the forward model, without interactions.
+@dataclass(frozen=True, eq=False)
+class LinearStage:
+    """Sources = unmixing @ (x - mean), channels = mixing @ sources + mean.
 
     Parameters
     ----------
-    poset : Poset
-    transform : Transform
-        With its state.
-    sources : ndarray of shape (samples, sources)
-        C-ordered float32 or float64, in the unit of the channels.
+    mixing : ndarray of shape (periods, channels, sources)
+        Sample m uses ``mixing[m % periods]``.
+    unmixing : ndarray of shape (periods, sources, channels)
+        A left inverse of it.
     mean : ndarray of shape (channels,), optional
-        Added to the channels.
-
-    Returns
-    -------
-    ndarray of shape (samples, channels), of the type of the sources
+        Zero when left out; for one period only.
+    cut : ndarray of shape (sources,), optional
+        See `Poset.cut`: a sum and a difference do instead of the matrix.
     """
-    if sources.shape[1] != poset.n_sources:
-        raise InputError(f"expected {poset.n_sources} sources, got {sources.shape[1]}.")
-    values = sources if transform.linear else transform.log(sources)
-    out = np.empty((len(sources), poset.n_channels), values.dtype)
-    offset = np.zeros(poset.n_channels) if mean is None else np.asarray(mean, dtype=np.float64)
-    _sample_kernels.unmix(values, np.ascontiguousarray(poset.incidence.transpose(0, 2, 1)), offset, 0, out)
-    return out if transform.linear else transform.inverse(out).astype(sources.dtype, copy=False)
+
+    mixing: Array
+    unmixing: Array
+    mean: Array | None = None
+    cut: NDArray[np.int64] | None = None
+
+    @classmethod
+    def of(cls, poset: Poset) -> Self:
+        """Return the stage of an incidence and its pseudo-inverse."""
+        return cls(poset.incidence, poset.unmixing, None, poset.cut)
+
+    @property
+    def n_sources(self) -> int:
+        """Number of sources."""
+        return int(self.mixing.shape[2])
+
+    def unmix(self, x: NDArray[Any], start: int = 0) -> NDArray[Any]:
+        """Return the sources of samples, the same to the bit however x is cut.
+
+        Parameters
+        ----------
+        x : ndarray of shape (samples, channels)
+            C-ordered float32 or float64.
+        start : int
+            Index of the first sample, where the incidence has periods.
+
+        Returns
+        -------
+        ndarray of shape (samples, sources), of the type of x
+        """
+        out = np.empty((len(x), self.n_sources), x.dtype)
+        if self.cut is not None:
+            in_order = bool((self.cut == np.arange(len(self.cut))).all())
+            _sample_kernels.unmix_complement(x, self.cut, in_order, 1.0 / (len(self.cut) - 1), out)
+            return out
+        offset = np.zeros(self.n_sources) if self.mean is None else -self.unmixing[0] @ self.mean
+        weights = np.ascontiguousarray(self.unmixing.transpose(0, 2, 1))
+        _sample_kernels.unmix(x, weights, offset, start, out)
+        return out
+
+    def mix(self, sources: NDArray[Any]) -> NDArray[Any]:
+        """Return the channels that sources make up.
+
+        Parameters
+        ----------
+        sources : ndarray of shape (samples, sources)
+            C-ordered float32 or float64.
+
+        Returns
+        -------
+        ndarray of shape (samples, channels), of the type of the sources
+
+        Raises
+        ------
+        InputError
+            If the number of sources is another.
+        """
+        if sources.shape[1] != self.n_sources:
+            raise InputError(f"expected {self.n_sources} sources, got {sources.shape[1]}.")
+        n_channels = self.mixing.shape[1]
+        offset = np.zeros(n_channels) if self.mean is None else self.mean
+        out = np.empty((len(sources), n_channels), sources.dtype)
+        weights = np.ascontiguousarray(self.mixing.transpose(0, 2, 1))
+        _sample_kernels.unmix(sources, weights, offset, 0, out)
+        return out

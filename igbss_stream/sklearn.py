@@ -9,8 +9,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from igbss_stream.config import ModelSettings, Start
 from igbss_stream.dtypes import as_samples
-from igbss_stream.linear import mix
-from igbss_stream.separation import Separation, Separator
+from igbss_stream.separation import Separation
+from igbss_stream.separator import Separator
 from igbss_stream.transform import Transform
 
 
@@ -24,7 +24,7 @@ class IGBSS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     ----------
     n_sources : int, optional
         Number of sources; as many as channels when left out.
-    structure : {"systematic", "cyclic", "random", "learned"} or array-like of shape (channels, sources)
+    structure : {"learned", "systematic", "cyclic", "random"} or array-like of shape (channels, sources)
         Which sources reach which channels; "learned" from the samples.
     order : int, default=1
         Largest number of sources that interact.
@@ -44,6 +44,10 @@ class IGBSS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         Largest number of iterations.
     random_state : int, Generator or RandomState, optional
         Seed of structure "random" and of init "random".
+    scaling : {"unit-variance", "back-projected"}, default="unit-variance"
+        Scale of the sources of a learned structure; see `igbss_stream.config.ModelSettings`.
+    warm_start : bool, default=False
+        Whether `fit` starts from the structure learned before, and keeps its order and signs.
 
     Attributes
     ----------
@@ -86,7 +90,7 @@ class IGBSS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         self,
         n_sources: int | None = None,
         *,
-        structure: str | ArrayLike = "systematic",
+        structure: str | ArrayLike = "learned",
         order: int = 1,
         transform: str | Transform = "exp",
         closure: str = "strict",
@@ -96,6 +100,8 @@ class IGBSS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         tol: float = 1e-10,
         max_iter: int = 1000,
         random_state: Any = None,
+        scaling: str = "unit-variance",
+        warm_start: bool = False,
     ) -> None:
         self.n_sources = n_sources
         self.structure = structure
@@ -108,6 +114,8 @@ class IGBSS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         self.tol = tol
         self.max_iter = max_iter
         self.random_state = random_state
+        self.scaling = scaling
+        self.warm_start = warm_start
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name."""
@@ -169,23 +177,26 @@ class IGBSS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         ndarray of shape (samples, channels), in the unit of X
         """
         check_is_fitted(self)
-        separator = self._separator
-        return mix(separator.poset, separator.transform, as_samples(X, "X"), separator.mean)
+        return self._separator.channels(as_samples(X, "X"))
 
     @property
     def _n_features_out(self) -> int:
-        return self._separator.poset.n_sources
+        return self._separator.stage.n_sources
 
     def _fit(self, X: ArrayLike) -> Separation:
-        settings = ModelSettings(**self.get_params(deep=False))
+        params = self.get_params(deep=False)
+        again = params.pop("warm_start") and hasattr(self, "components_")
+        settings = ModelSettings(**params)
         checked = validate_data(
             self, X, dtype=[np.float64, np.float32], ensure_min_samples=2, ensure_min_features=2
         )
         samples = as_samples(checked)
         names = getattr(self, "feature_names_in_", [f"channel {i}" for i in range(samples.shape[1])])
-        self._separator = Separator(settings, samples.shape[1])
+        previous = np.asarray(self.components_) if again and settings.is_learned else None
+        self._separator = Separator(settings, samples.shape[1], previous)
         separation = self._separator.separate(samples, names)
-        self.components_, self.mixing_ = separation.unmixing, separation.mixing
+        self.components_: NDArray[np.float64] = separation.unmixing
+        self.mixing_ = separation.mixing
         self.mean_ = np.zeros(samples.shape[1]) if separation.mean is None else separation.mean
         self.n_iter_, self.converged_ = separation.n_iter, separation.converged
         self.kl_, self.theta_z_, self.theta_a_ = separation.kl, separation.theta_z, separation.theta_a

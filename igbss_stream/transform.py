@@ -93,6 +93,11 @@ class Exp(Transform):
             log_values * _known(self.scale) + np.asarray(_known(self.center), dtype=np.float64)
         )
 
+    @property
+    def unit(self) -> float:
+        """The scale, which has to be known."""
+        return float(_known(self.scale))
+
 
 @dataclass(frozen=True)
 class MinMax(Transform):
@@ -170,6 +175,38 @@ class Sum(Transform):
     def inverse(self, log_values: Array) -> Array:
         """Return scale v."""
         return np.asarray(np.exp(log_values) * _known(self.scale))
+
+
+@dataclass(frozen=True, eq=False)
+class Centred(Transform):
+    """Another transform with the mean of log v of each channel taken off.
+
+    Parameters
+    ----------
+    of : Transform
+        With its state.
+    mean : ndarray of shape (channels,)
+    """
+
+    of: Transform
+    mean: Array
+
+    @property
+    def name(self) -> str:  # type: ignore[override]  # of an instance: that of the other
+        """Name of the other transform."""
+        return self.of.name
+
+    def fit(self, survey: Survey) -> Self:
+        """Return the transform: it has its state."""
+        return self
+
+    def log(self, x: NDArray[Any]) -> Array:
+        """Return log v of the other transform less its mean."""
+        return np.asarray(self.of.log(x) - self.mean)
+
+    def inverse(self, log_values: Array) -> Array:
+        """Return the samples."""
+        return self.of.inverse(log_values + self.mean)
 
 
 TRANSFORMS: dict[str, type[Transform]] = {kind.name: kind for kind in (Exp, MinMax, Sum)}

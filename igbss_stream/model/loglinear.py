@@ -45,7 +45,8 @@ class Target:
 
     The received layer holds ``1 - latent_mass`` in the proportions of the data. Of the latent mass a
     third lies on bottom, a third in equal parts on the mixing nodes and a third on the source nodes; it
-    puts p_hat in the interior, where the optimum exists and is unique.
+    puts p_hat in the interior, where the optimum exists and is unique. `size_z` is eta_z with the
+    absolute values of the weights, what errors of eta_z are measured by.
     """
 
     p_x: Array
@@ -54,6 +55,7 @@ class Target:
     p_bottom: float
     eta_z: Array
     eta_a: Array
+    size_z: Array
 
 
 @dataclass(frozen=True)
@@ -158,7 +160,9 @@ def target(poset: Poset, values: Array, latent_mass: float = 0.0) -> Target:
         p_x,
         np.full((n_channels, poset.n_subsets), p_a),
     )
-    return Target(p_x, p_z, p_a, third, eta_z, eta_a)
+    # Weights of a caller are non-negative, those of a learned structure (one period) are not.
+    size_z = eta_z if poset.incidence.min() >= 0.0 else p_x @ np.abs(poset.incidence[0]) + p_z
+    return Target(p_x, p_z, p_a, third, eta_z, eta_a, size_z)
 
 
 def divergence(goal: Target, p: Distribution) -> float:

@@ -40,6 +40,8 @@ class Poset:
         Largest number of sources that interact, 1 <= order <= sources.
     closure : {"strict", "full"}
         Which received nodes a mixing node lies below.
+    left_inverse : ndarray of shape (periods, sources, channels), optional
+        What `unmixing` is instead of the pseudo-inverse.
 
     Raises
     ------
@@ -50,6 +52,7 @@ class Poset:
     incidence: NDArray[np.float64]
     order: int = 1
     closure: Closure = "strict"
+    left_inverse: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "incidence", np.ascontiguousarray(self.incidence, dtype=np.float64))
@@ -112,7 +115,9 @@ class Poset:
 
     @cached_property
     def unmixing(self) -> NDArray[np.float64]:
-        """Pseudo-inverse of the incidence, (periods, sources, channels)."""
+        """Left inverse of the incidence, (periods, sources, channels)."""
+        if self.left_inverse is not None:
+            return self.left_inverse
         return np.asarray(np.linalg.pinv(self.incidence), dtype=np.float64)
 
     @property

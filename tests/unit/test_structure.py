@@ -1,21 +1,15 @@
 """The learned structure: what it separates, its conventions, and its parts against plain references."""
 
-import re
-from typing import Any
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.linalg import solve_toeplitz
 from scipy.signal import lfilter
 
-from igbss_stream import separate
 from igbss_stream.demo import mixing_matrix, time_series
-from igbss_stream.errors import IgbssWarning, InputError, ParameterError
 from igbss_stream.metrics import match, rmse, sir
 from igbss_stream.model import _learning_kernels, structure
 from igbss_stream.model.structure import Learned, learn
-from igbss_stream.sklearn import IGBSS
 
 Array = NDArray[np.float64]
 
@@ -134,97 +128,6 @@ class TestConventions:
         assert np.abs(gains).argmax(axis=1).tolist() == [0, 1, 2, 3]
         assert np.all(np.diag(gains) > 0)
         assert after.n_iter < learned.n_iter + 60
-
-
-class TestPublicFace:
-    @pytest.fixture
-    def x(self) -> Array:
-        return np.asarray(time_series(300) @ mixing_matrix(7).T)
-
-    def test_separate(self, x: Array) -> None:
-        separation = separate(x, structure="learned")
-        assert rmse(separation.sources, time_series(300)) < 0.1
-        assert separation.mean is not None
-        np.testing.assert_allclose(
-            separation.sources @ separation.mixing.T + separation.mean, x, rtol=1e-9, atol=1e-9
-        )
-        np.testing.assert_allclose(separation.kl[-1], 0.0, atol=1e-12)
-        np.testing.assert_allclose(
-            np.log(separation.p_z / separation.p_z[0]),
-            separation.theta_z - separation.theta_z[0],
-            atol=1e-9,
-        )
-
-    def test_estimator(self, x: Array) -> None:
-        model = IGBSS(structure="learned").fit(x)
-        np.testing.assert_array_equal(model.transform(x), separate(x, structure="learned").sources)
-        np.testing.assert_allclose(model.inverse_transform(model.transform(x)), x, rtol=1e-9, atol=1e-9)
-        np.testing.assert_allclose(model.mean_, x.mean(axis=0))
-        assert not IGBSS().fit(x).mean_.any()
-
-    def test_samples_stand_alone(self, x: Array) -> None:
-        model = IGBSS(structure="learned").fit(x.astype(np.float32))
-        whole = model.transform(x.astype(np.float32))
-        parts = [model.transform(x[at : at + 7].astype(np.float32)) for at in range(0, 300, 7)]
-        np.testing.assert_array_equal(np.concatenate(parts), whole)
-
-    def test_rank_below_the_channels_is_warned_of(self, x: Array) -> None:
-        wide = np.column_stack([x, x @ [1.0, -2.0, 0.5]]) + 4200.0
-        with pytest.warns(IgbssWarning, match="the 4 channels have rank 3 .* 3 sources are separated"):
-            separation = separate(wide, structure="learned")
-        assert separation.mean is not None
-        assert separation.sources.shape == (300, 3)
-        assert np.abs(separation.sources).max() < 10.0
-        np.testing.assert_allclose(
-            separation.sources @ separation.mixing.T + separation.mean, wide, rtol=1e-9
-        )
-        assert separation.kl[-1] == pytest.approx(0.0, abs=1e-9)
-        with pytest.raises(InputError, match="n_sources = 4 exceeds the rank"):
-            separate(wide, structure="learned", n_sources=4)
-
-    def test_fewer_sources_than_the_rank_are_a_fit(self) -> None:
-        x = laplace(300, 4)
-        separation = separate(x, structure="learned", n_sources=2)
-        assert 0.0 < separation.kl[-1] < separation.kl[0]
-        np.testing.assert_allclose(separation.p_x.sum(), 1.0)
-
-    @pytest.mark.parametrize(
-        ("option", "value"),
-        [("order", 2), ("transform", "min-max"), ("solver", "joint"), ("latent_mass", 0.1)],
-    )
-    def test_what_does_not_go_with_it_is_named(self, x: Array, option: str, value: Any) -> None:
-        with pytest.raises(
-            ParameterError, match=f"structure 'learned' needs {option} = .* Got {re.escape(repr(value))}"
-        ):
-            separate(x, structure="learned", **{option: value})
-
-    def test_long_recordings_are_learned_from_stretches(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("igbss_stream.survey._EXCERPT", 3 * 800)
-        seen: list[Array] = []
-        real = structure.learn
-
-        def spy(x: Array, n_sources: int) -> Learned:
-            seen.append(x)
-            return real(x, n_sources)
-
-        monkeypatch.setattr(structure, "learn", spy)
-        x = laplace(4000)
-        separate(x, structure="learned")
-        starts = [0, 557, 1114, 1671, 2228, 2785, 3342, 3900]
-        np.testing.assert_array_equal(seen[0], np.concatenate([x[start : start + 100] for start in starts]))
-
-    def test_a_channel_that_rests_in_the_stretches_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("igbss_stream.survey._EXCERPT", 3 * 800)
-        x = laplace(4000)
-        x[:, 1] = 0.0
-        x[300, 1] = 1.0  # between two stretches
-        with pytest.raises(InputError, match="channel 1 rests in all stretches"):
-            separate(x, structure="learned")
-
-    def test_samples_that_span_too_little_are_refused(self) -> None:
-        x = laplace(100, 2) @ np.array([[1.0, 2.0, 3.0], [0.0, 1.0, 1.0]])
-        with pytest.raises(InputError, match="fewer than 3 directions"):
-            learn(x, 3)
 
 
 class TestParts:

@@ -1,0 +1,369 @@
+"""From samples to sources: the one function that separates, and the object that does it in pieces.
+
+`separate` takes a whole array. `Separator` is what it is made of: prepared once (structure, solver, state
+of the transform), it then takes window after window; `batch` uses it so.
+"""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from igbss_stream.config import ModelSettings, Start, start_from
+from igbss_stream.dtypes import as_samples
+from igbss_stream.errors import IgbssWarning, InputError, ParameterError
+from igbss_stream.linear import LinearStage
+from igbss_stream.model.poset import Poset, incidence
+from igbss_stream.model.solve import solve
+from igbss_stream.projection import Projection, check_positive
+from igbss_stream.separation import Separation
+from igbss_stream.survey import Survey
+from igbss_stream.transform import Centred, Exp, Transform, as_transform
+
+if TYPE_CHECKING:
+    from igbss_stream.model.structure import Learned
+
+Array = NDArray[np.float64]
+
+_LEAST_SAMPLES = 3  # a source, to learn a structure from: with fewer, any direction can look separated
+_ROWS_AT_ONCE = 1 << 14  # rows whose logarithms are held at a time: they stay in cache
+
+
+class Separator:
+    """Separates windows of one recording or stream by one structure and one state of the transform.
+
+    Parameters
+    ----------
+    settings : ModelSettings
+    n_channels : int
+    previous : ndarray of shape (sources, channels), optional
+        Unmixing of an earlier learned structure, which a new one starts from and is matched to.
+
+    Raises
+    ------
+    ParameterError
+        If the settings do not fit the number of channels.
+    """
+
+    def __init__(self, settings: ModelSettings, n_channels: int, previous: Array | None = None) -> None:
+        if n_channels < 2:
+            raise InputError(f"separation needs at least 2 channels. Got {n_channels} instead.")
+        if previous is not None:
+            _check_previous(previous, settings, n_channels)
+        self.settings = settings
+        self.n_channels = n_channels
+        self.transform = as_transform(settings.transform)
+        self._previous = previous
+        self._model: tuple[Poset, LinearStage] | None = None
+        if settings.is_learned:
+            fits = settings.latent_mass > 0
+            self.solver = (
+                settings.solver if settings.solver != "auto" else "joint" if fits else "closed-form"
+            )
+        else:
+            weights = incidence(settings.structure, n_channels, settings.n_sources, settings.random_state)
+            poset = Poset(weights, settings.order, settings.closure)
+            self._model = poset, LinearStage.of(poset)
+            self.solver = _resolve(settings, poset)
+            _warn_of_equal_channels(poset)
+
+    @property
+    def poset(self) -> Poset:
+        """The sample space; a learned one is there once `prepare` has seen the samples."""
+        return self._known[0]
+
+    @property
+    def stage(self) -> LinearStage:
+        """From samples (transform "exp") or log v (others) to sources."""
+        return self._known[1]
+
+    @property
+    def _known(self) -> tuple[Poset, LinearStage]:
+        if self._model is None:
+            raise RuntimeError("the structure is not learned yet: prepare the separator first")
+        return self._model
+
+    @property
+    def by_sample(self) -> bool:
+        """Whether each sample is separated on its own, so that windows may be cut anywhere."""
+        return self.solver == "closed-form"
+
+    @property
+    def needs_survey(self) -> bool:
+        """Whether `prepare` has to see all samples before the first is separated."""
+        return self.settings.is_learned or not (self.by_sample and self.transform.linear)
+
+    def new_survey(self, names: Sequence[str], dtype: np.dtype[Any], n_samples: int) -> Survey:
+        """Return an empty survey that gathers what `prepare` needs."""
+        return Survey(
+            names,
+            dtype,
+            n_samples,
+            keep_rows=self.needs_survey and self.transform.linear,
+            covariance=self.settings.is_learned or self.settings.n_sources is not None,
+            keep_excerpt=self.settings.is_learned,
+        )
+
+    def prepare(self, survey: Survey, *, remedy: str = "") -> None:
+        """Refuse samples that cannot be separated; take the state of the transform from the others.
+
+        Raises
+        ------
+        InputError
+            See `Survey.check`; also if n_sources was asked for and exceeds the rank of the samples.
+
+        Warns
+        -----
+        IgbssWarning
+            If a learned structure has fewer sources than channels because the rank is lower.
+        """
+        survey.check(remedy=remedy)
+        wanted = self.settings.n_sources
+        if wanted is not None and wanted > survey.rank:
+            raise InputError(
+                f"n_sources = {wanted} exceeds the rank of the samples, {survey.rank} (of "
+                f"{self.n_channels} channels, as after average reference or ICA cleaning). Ask for at most "
+                f"{survey.rank}."
+            )
+        if self.needs_survey:
+            self.transform = self.transform.fit(survey)
+        if self.settings.is_learned:
+            self._learn(survey, survey.rank if wanted is None else wanted)
+
+    def _learn(self, survey: Survey, n_sources: int) -> None:
+        from igbss_stream.model.structure import back_projected, learn  # its kernels are for this alone
+
+        if survey.n_seen < _LEAST_SAMPLES * n_sources:
+            raise InputError(
+                f"a structure of {n_sources} sources is learned from at least {_LEAST_SAMPLES * n_sources} "
+                f"samples. Got {survey.n_seen} instead; use structure 'systematic', or fewer sources."
+            )
+        if self.settings.n_sources is None and n_sources < self.n_channels:
+            warnings.warn(
+                f"the {self.n_channels} channels have rank {n_sources} (as after average reference or ICA "
+                f"cleaning): {n_sources} sources are separated.",
+                IgbssWarning,
+                stacklevel=4,
+            )
+        excerpt = survey.excerpt
+        resting = np.flatnonzero(np.ptp(excerpt, axis=0) == 0)
+        if resting.size:
+            raise InputError(
+                f"{survey.names[resting[0]]} rests in all stretches that a structure is learned from, as a "
+                "trigger does. Leave the channel out."
+            )
+        if not isinstance(self.transform, Exp):
+            excerpt = self.transform.log(excerpt)
+            check_positive(excerpt, "structure 'learned'", 0)
+        learned = learn(excerpt, n_sources, self._previous)
+        if self.settings.scaling == "back-projected":
+            learned = back_projected(learned)
+        self._model = self._learned_model(learned)
+
+    def _learned_model(self, learned: "Learned") -> tuple[Poset, LinearStage]:
+        """Return the sample space, whose log v has mean zero, and the stage; center the transform."""
+        transform, unit = self.transform, 1.0
+        if isinstance(transform, Exp):
+            unit = transform.unit
+            self.transform = replace(transform, center=learned.mean)
+        else:
+            self.transform = Centred(transform, learned.mean)
+        weights, inverse = learned.mixing[None], learned.unmixing[None]
+        mean = learned.mean if self.transform.linear else None
+        poset = Poset(weights / unit, 1, self.settings.closure, inverse * unit)
+        return poset, LinearStage(weights, inverse, mean)
+
+    def separate(self, x: NDArray[Any], names: Sequence[str]) -> Separation:
+        """Survey a whole recording, prepare for it, and return its separation as one window."""
+        survey = self.new_survey(names, x.dtype, len(x))
+        survey.update(x)
+        self.prepare(survey)
+        return self.window(x)
+
+    def sources(self, x: NDArray[Any], start: int = 0) -> NDArray[Any]:
+        """Return the sources of samples that stand alone, by the closed form.
+
+        Parameters
+        ----------
+        x : ndarray of shape (samples, channels)
+            C-ordered float32 or float64.
+        start : int
+            Index of the first sample in the recording, for messages.
+
+        Returns
+        -------
+        ndarray of shape (samples, sources), of the type of x
+        """
+        if self.transform.linear:
+            return self.stage.unmix(x)
+        out = np.empty((len(x), self.stage.n_sources), x.dtype)
+        for at in range(0, len(x), _ROWS_AT_ONCE):
+            part = slice(at, at + _ROWS_AT_ONCE)
+            log_values = self.transform.log(x[part])
+            check_positive(log_values, "solver 'closed-form'", start + at)
+            out[part] = self._delivered(log_values)
+        return out
+
+    def channels(self, sources: NDArray[Any]) -> NDArray[Any]:
+        """Return the channels that sources make up: the forward model, without interactions.
+
+        Parameters
+        ----------
+        sources : ndarray of shape (samples, sources)
+            C-ordered float32 or float64.
+
+        Returns
+        -------
+        ndarray of shape (samples, channels), of the type of the sources
+        """
+        if self.transform.linear:
+            return self.stage.mix(sources)
+        log_sources = sources if self.settings.is_learned else self.transform.log(sources)
+        return self.transform.inverse(self.stage.mix(log_sources)).astype(sources.dtype, copy=False)
+
+    def _delivered(self, log_values: Array) -> Array:
+        """Return the sources of log v; those of a learned structure have a scale of their own."""
+        if self.transform.linear:
+            return self.stage.unmix(self.transform.inverse(log_values))
+        log_sources = self.stage.unmix(log_values)
+        return log_sources if self.settings.is_learned else self.transform.inverse(log_sources)
+
+    def window(self, x: NDArray[Any], start: int = 0) -> Separation:
+        """Return the separation of a window.
+
+        Parameters
+        ----------
+        x : ndarray of shape (samples, channels)
+            C-ordered float32 or float64.
+        start : int
+            Index of its first sample in the recording; a whole number of periods of the incidence.
+        """
+        if start % self.poset.periods:
+            raise ValueError(f"start must be a multiple of {self.poset.periods}, got {start}")
+        poset, transform = self.poset, self.transform
+        projection = Projection(poset, transform, x, start, self.settings.latent_mass)
+        if self.by_sample:
+            sources = self.sources(x, start)
+            return Separation(sources, poset, transform, self.solver, self.stage, projection)
+        shape_z, shape_a = (len(x), poset.n_sources), (poset.n_channels, poset.n_subsets)
+        fit = solve(
+            poset,
+            projection.goal,
+            *start_from(self.settings.init, shape_z, shape_a, self.settings.random_state),
+            solver=self.solver,
+            tol=self.settings.tol,
+            max_iter=self.settings.max_iter,
+        )
+        sources = self._delivered(projection.fitted(fit)).astype(x.dtype, copy=False)
+        return Separation(sources, poset, transform, self.solver, self.stage, projection, fit)
+
+
+def separate(
+    x: ArrayLike,
+    *,
+    n_sources: int | None = None,
+    structure: str | ArrayLike = "learned",
+    order: int = 1,
+    transform: str | Transform = "exp",
+    closure: str = "strict",
+    solver: str = "auto",
+    latent_mass: float = 0.0,
+    init: Start = "zero",
+    tol: float = 1e-10,
+    max_iter: int = 1000,
+    random_state: int | np.random.Generator | None = None,
+    scaling: str = "unit-variance",
+    previous: Separation | None = None,
+) -> Separation:
+    """Separate the sources behind a set of channels.
+
+    Parameters
+    ----------
+    x : array-like of shape (samples, channels)
+        Real numbers of any type and order; float64 and integers of 32 bits and more are processed in
+        float64, all else in float32.
+    n_sources, structure, order, transform, closure, solver, latent_mass, init, tol, max_iter
+    random_state, scaling
+        See `igbss_stream.config.ModelSettings`.
+    previous : Separation, optional
+        Of earlier samples of the same channels: a learned structure starts from its structure, and has
+        its order and signs.
+
+    Returns
+    -------
+    Separation
+
+    Raises
+    ------
+    ParameterError
+        If an option cannot be used.
+    InputError
+        If the samples cannot be separated; the message says which and why.
+
+    Notes
+    -----
+    The model is that of Luo, Azizi, Sugiyama (UAI 2021).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from igbss_stream import separate
+    >>> x = np.array([[1.0, 2.0, 3.0], [2.0, 0.0, 1.0]])
+    >>> separate(x, structure="systematic").sources
+    array([[ 2. ,  1. ,  0. ],
+           [-0.5,  1.5,  0.5]])
+    """
+    settings = ModelSettings(
+        n_sources=n_sources,
+        structure=structure,
+        order=order,
+        transform=transform,
+        closure=closure,
+        solver=solver,
+        latent_mass=latent_mass,
+        init=init,
+        tol=tol,
+        max_iter=max_iter,
+        random_state=random_state,
+        scaling=scaling,
+    )
+    samples = as_samples(x)
+    names = [f"channel {i}" for i in range(samples.shape[1])]
+    before = None if previous is None else previous.unmixing
+    return Separator(settings, samples.shape[1], before).separate(samples, names)
+
+
+def _check_previous(previous: Array, settings: ModelSettings, n_channels: int) -> None:
+    if not settings.is_learned:
+        raise ParameterError("previous goes with structure 'learned' alone.")
+    if previous.ndim != 2 or previous.shape[1] != n_channels:
+        raise InputError(
+            f"previous was learned from {previous.shape[-1]} channels. Got {n_channels} channels instead."
+        )
+
+
+def _warn_of_equal_channels(poset: Poset) -> None:
+    groups = "; ".join(", ".join(map(str, group)) for group in poset.equal_channels)
+    if groups:
+        warnings.warn(
+            f"the structure cannot tell channels apart: rows {groups} are equal, so the model gives "
+            "these channels one signal. More sources, or a structure of your own, avoid it.",
+            IgbssWarning,
+            stacklevel=4,
+        )
+
+
+def _resolve(settings: ModelSettings, poset: Poset) -> str:
+    if settings.solver == "closed-form" and poset.n_channels != poset.n_sources:
+        raise ParameterError(
+            f"solver 'closed-form' needs as many sources as channels, {poset.n_channels}. "
+            f"Got n_sources = {poset.n_sources} instead; use solver 'joint'."
+        )
+    if settings.solver == "closed-form" and not poset.has_closed_form:
+        raise ParameterError("solver 'closed-form' is not exact for this structure; use solver 'joint'.")
+    if settings.solver != "auto":
+        return settings.solver
+    return "closed-form" if settings.latent_mass == 0 and poset.has_closed_form else "joint"
