@@ -5,7 +5,9 @@
     IgbssError                 every error this package raises on purpose
     ├── ParameterError         an option has a value that cannot be used   (a ValueError)
     ├── InputError             the samples cannot be separated as they are (a ValueError)
-    └── RecordingError         a file cannot be read or written            (an OSError)
+    ├── RecordingError         a file cannot be read or written            (an OSError)
+    ├── FeedError              a socket cannot be opened, or falls silent  (an OSError)
+    └── WireError              a message from the network is refused       (a ValueError)
 
     IgbssWarning               the result is usable, but not what one may expect
 
@@ -28,6 +30,26 @@ class InputError(IgbssError, ValueError):
 
 class RecordingError(IgbssError, OSError):
     """A file cannot be read or written."""
+
+
+class FeedError(IgbssError, OSError):
+    """A socket cannot be opened, or nothing comes from it."""
+
+
+class WireError(IgbssError, ValueError):
+    """A message from the network is refused; the daemon counts these and goes on.
+
+    Parameters
+    ----------
+    reason : str
+        One word, good as the label of a counter.
+    text : str
+        What is wrong.
+    """
+
+    def __init__(self, reason: str, text: str) -> None:
+        super().__init__(f"{reason}: {text}")
+        self.reason = reason
 
 
 class IgbssWarning(UserWarning):

@@ -1,0 +1,327 @@
+"""Chunks, gaps and what describes them, as the frames of a message and back. Bytes only, no sockets.
+
+A message has three frames: ``topic | JSON header | raw little-endian C-order buffer``; docs/wire.md has all
+fields. `Encoder` writes the messages of one stream, `decode` reads any, and trusts none: each size is
+checked against what came and against `Limits` before memory is taken for it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from igbss_stream import __version__
+from igbss_stream.chunk import Chunk, Gap, Stream
+from igbss_stream.dtypes import working_dtype
+from igbss_stream.errors import WireError
+
+VERSION = 1
+_MAX_INTEGER = 2**53 - 1  # the largest that JSON keeps whole in every language
+
+Frames = list[Any]
+"""Topic, header and buffer: bytes, or for the buffer of a chunk its array."""
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=_MAX_INTEGER)]
+Positive = Annotated[int, msgspec.Meta(ge=1, le=_MAX_INTEGER)]
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+Rate = Annotated[float, msgspec.Meta(gt=0)]
+
+
+class Reason(StrEnum):
+    """Why a message is refused."""
+
+    FRAMES = "frames"  # not three frames
+    SIZE = "size"  # a frame is larger than the limits allow
+    HEADER = "header"  # not JSON, or not the fields that its kind has
+    VERSION = "version"
+    TOPIC = "topic"  # not the name of the stream
+    DTYPE = "dtype"
+    CHANNELS = "channels"  # more than the limits allow
+    LENGTH = "length"  # the buffer is not as long as the header says
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a receiver takes at most.
+
+    Parameters
+    ----------
+    message_bytes : int
+        Size of a buffer.
+    header_bytes : int
+    channels : int
+    """
+
+    message_bytes: int = 1 << 26
+    header_bytes: int = 1 << 20
+    channels: int = 4096
+
+
+_DEFAULT_LIMITS = Limits()
+
+
+class _Header(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
+    version: int
+    stream: Name
+    run: Count | None = None
+    seq: Count | None = None
+
+
+class _Described(_Header, frozen=True, kw_only=True):
+    rate: Rate
+    dtype: str
+    t0: float | None = None
+    unit: str | None = None
+    delay: Count = 0
+    model: Count = 0
+
+
+class DataHeader(_Described, frozen=True, kw_only=True, tag="data"):
+    """Header of a message of samples; docs/wire.md has the fields."""
+
+    shape: tuple[Positive, Positive]
+    start: Count | None = None
+    scale: Annotated[float, msgspec.Meta(gt=0)] | None = None
+
+
+class Data(msgspec.Struct, frozen=True):
+    """A message of samples: its header, and the samples in their working type."""
+
+    header: DataHeader
+    data: NDArray[Any]
+
+
+class Meta(_Described, frozen=True, kw_only=True, tag="meta"):
+    """A message that describes its stream."""
+
+    channels: tuple[str, ...]
+    software: str = ""
+    extra: dict[str, Any] = {}
+
+    @property
+    def description(self) -> Stream:
+        """The stream as the stages know it."""
+        return Stream(
+            self.stream,
+            self.rate,
+            self.channels,
+            self.unit,
+            _STORED[self.dtype].working,
+            self.t0,
+            self.delay,
+        )
+
+
+class GapMessage(_Header, frozen=True, kw_only=True, tag="gap"):
+    """A message that declares samples missing."""
+
+    start: Count
+    n_samples: Count
+    reason: Name
+
+
+class End(_Header, frozen=True, kw_only=True, tag="end"):
+    """A message that ends a stream; `start` is the index after the last sample."""
+
+    start: Count | None = None
+
+
+Message = Data | Meta | GapMessage | End
+
+
+class _Version(msgspec.Struct):
+    version: int
+
+
+_parse_header = msgspec.json.Decoder(DataHeader | Meta | GapMessage | End).decode
+_parse_version = msgspec.json.Decoder(_Version).decode
+
+
+class _Storage(msgspec.Struct, frozen=True):
+    """How samples lie in a buffer, and the type they are processed in."""
+
+    stored: np.dtype[Any]
+    working: np.dtype[Any]
+
+
+_STORED = {
+    name: _Storage(np.dtype(name).newbyteorder("<"), working_dtype(name))
+    for name in ("float32", "float64", "float16", "int16", "int32")
+}
+
+
+def decode(frames: Sequence[bytes], limits: Limits = _DEFAULT_LIMITS) -> Message:
+    """Read a message.
+
+    Parameters
+    ----------
+    frames : sequence of bytes
+    limits : Limits
+
+    Returns
+    -------
+    Data, Meta, GapMessage or End
+        Samples of type float32 and float64 are a read-only view of their frame; other types become
+        the float type that holds them all, times the scale if the header has one.
+
+    Raises
+    ------
+    WireError
+        If the message is not one; its `reason` is one of `Reason`.
+    """
+    if len(frames) != 3:
+        raise WireError(Reason.FRAMES, f"a message has 3 frames. Got {len(frames)} instead.")
+    topic, head, buffer = frames
+    _check_size("header", head, limits.header_bytes)
+    _check_size("buffer", buffer, limits.message_bytes)
+    header = _header(head)
+    if header.stream.encode() != topic:
+        raise WireError(Reason.TOPIC, f"the topic is {topic[:64]!r}, but the stream {header.stream!r}.")
+    if isinstance(header, DataHeader):
+        return Data(header, _samples(header, buffer, limits))
+    if len(buffer):
+        raise WireError(
+            Reason.LENGTH, f"{len(buffer)} bytes follow a header of a kind that has no samples."
+        )
+    if isinstance(header, Meta):
+        _storage(header.dtype)
+        _check_channels(len(header.channels), limits)
+    return header
+
+
+def _check_size(what: str, frame: bytes, limit: int) -> None:
+    if len(frame) > limit:
+        raise WireError(Reason.SIZE, f"the {what} has {len(frame)} bytes; at most {limit} are taken.")
+
+
+def _header(head: bytes) -> DataHeader | Meta | GapMessage | End:
+    try:
+        header: DataHeader | Meta | GapMessage | End = _parse_header(head)
+        header.stream.encode()
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        _check_version(head)
+        raise WireError(Reason.HEADER, str(error)) from None
+    if header.version != VERSION:
+        _refuse_version(header.version)
+    return header
+
+
+def _check_version(head: bytes) -> None:
+    """Say that the version is another one, if that is why a header is not understood."""
+    try:
+        version = _parse_version(head).version
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return
+    if version != VERSION:
+        _refuse_version(version)
+
+
+def _refuse_version(version: int) -> None:
+    raise WireError(Reason.VERSION, f"version {version} of the format; this is software for {VERSION}.")
+
+
+def _storage(name: str) -> _Storage:
+    storage = _STORED.get(name)
+    if storage is None:
+        remedy = "; send it in little-endian byte order, by its plain name" if name[:1] in "<>=|" else ""
+        raise WireError(
+            Reason.DTYPE, f"dtype must be one of {', '.join(_STORED)}. Got {name[:64]!r}{remedy}."
+        )
+    return storage
+
+
+def _check_channels(n_channels: int, limits: Limits) -> None:
+    if not 1 <= n_channels <= limits.channels:
+        raise WireError(
+            Reason.CHANNELS, f"there must be 1 to {limits.channels} channels. Got {n_channels} instead."
+        )
+
+
+def _samples(header: DataHeader, buffer: bytes, limits: Limits) -> NDArray[Any]:
+    storage = _storage(header.dtype)
+    n_samples, n_channels = header.shape
+    _check_channels(n_channels, limits)
+    n_bytes = n_samples * n_channels * storage.stored.itemsize  # Python's integers do not overflow
+    if n_bytes != len(buffer):
+        raise WireError(
+            Reason.LENGTH,
+            f"{n_samples} x {n_channels} {header.dtype} are {n_bytes} bytes. Got {len(buffer)} instead.",
+        )
+    samples: NDArray[Any] = np.ndarray(header.shape, storage.stored, buffer)
+    if header.scale is None and storage.stored == storage.working:
+        return samples
+    with np.errstate(all="ignore"):  # what is not finite is dealt with where gaps are
+        scaled: NDArray[Any] = np.multiply(samples, header.scale or 1.0, dtype=storage.working)
+    return scaled
+
+
+class Encoder:
+    """Writes the messages of one run of a stream, and numbers them.
+
+    Parameters
+    ----------
+    stream : Stream
+    run : int
+        Tells this run from others of the same stream, e.g. the time it began in microseconds.
+    extra : mapping, optional
+        What else the meta message tells; anything that JSON can say.
+
+    Notes
+    -----
+    All of a header but five numbers is the same in every message, and is written once.
+    """
+
+    def __init__(self, stream: Stream, run: int, extra: Mapping[str, Any] | None = None) -> None:
+        self.stream = stream
+        self.seq = 0
+        self.stop = 0
+        self.model = 0
+        self._extra = dict(extra or {})
+        self._topic = stream.name.encode()
+        self._dtype = stream.dtype.newbyteorder("<")
+        self._common = {"version": VERSION, "stream": stream.name, "run": run}
+        self._description = {
+            "rate": stream.rate,
+            "dtype": stream.dtype.name,
+            "t0": stream.t0,
+            "unit": stream.unit,
+            "delay": stream.delay,
+        }
+        self._constant = self._json("data", self._description)[:-1]
+
+    def encode(self, item: Chunk | Gap) -> Frames:
+        """Return the message for a chunk, whose buffer is its array, or for a gap."""
+        seq, self.seq, self.stop = self.seq, self.seq + 1, item.stop
+        if isinstance(item, Gap):
+            where = {"seq": seq, "start": item.start, "n_samples": item.n_samples, "reason": item.reason}
+            return [self._topic, self._json("gap", where), b""]
+        self.model = item.model
+        varying = b',"seq":%d,"start":%d,"model":%d,"shape":[%d,%d]}' % (
+            seq,
+            item.start,
+            item.model,
+            *item.data.shape,
+        )
+        return [self._topic, self._constant + varying, np.ascontiguousarray(item.data, self._dtype)]
+
+    def meta(self) -> Frames:
+        """Return the message that describes the stream; it takes no number of its own."""
+        more = {
+            "seq": self.seq,
+            "model": self.model,
+            "channels": self.stream.channels,
+            "software": f"igbss_stream {__version__}",
+            "extra": self._extra,
+        }
+        return [self._topic, self._json("meta", self._description | more), b""]
+
+    def end(self) -> Frames:
+        """Return the message that ends the stream."""
+        return [self._topic, self._json("end", {"seq": self.seq, "start": self.stop}), b""]
+
+    def _json(self, kind: str, fields: Mapping[str, Any]) -> bytes:
+        return msgspec.json.encode({"kind": kind} | self._common | dict(fields))

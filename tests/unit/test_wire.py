@@ -1,0 +1,284 @@
+"""Messages and what is done to them: round trips, refusals, and floods of nonsense."""
+
+import dataclasses
+import json
+import random
+import struct
+import tracemalloc
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from igbss_stream.chunk import Chunk, Gap, Stream
+from igbss_stream.errors import IgbssError, ParameterError, WireError
+from igbss_stream.wire import Data, Encoder, End, GapMessage, Limits, Message, Meta, Reason, decode
+
+STREAM = Stream("EEG Ω", 1000.25, ("Fp1", "Čz", "O2"), "µV", np.dtype(np.float32), 1.7e9, 5)
+FIELDS: dict[str, Any] = {
+    "version": 1, "kind": "data", "stream": "s", "rate": 250, "dtype": "float32", "shape": [2, 3], "start": 4, "seq": 7
+}  # fmt: skip
+BUFFER = np.arange(6, dtype="<f4").tobytes()
+
+
+def sent(frames: list[Any]) -> list[bytes]:
+    """Return frames as they arrive."""
+    return [bytes(frame) for frame in frames]
+
+
+def refusal(frames: list[bytes], limits: Limits | None = None) -> WireError:
+    with pytest.raises(WireError) as caught:
+        decode(frames, limits or Limits())
+    assert caught.value.reason in set(Reason)
+    assert str(caught.value).startswith(f"{caught.value.reason}: ")
+    return caught.value
+
+
+def read(changes: dict[str, Any] | None = None, buffer: bytes = BUFFER, topic: bytes = b"s") -> Message:
+    header = {name: value for name, value in (FIELDS | (changes or {})).items() if value is not ...}
+    return decode([topic, json.dumps(header).encode(), buffer])
+
+
+def refused(changes: dict[str, Any], buffer: bytes = BUFFER) -> WireError:
+    with pytest.raises(WireError) as caught:
+        read(changes, buffer)
+    return caught.value
+
+
+@given(
+    st.integers(1, 40),
+    st.integers(0, 2**53 - 41),
+    st.integers(0, 99),
+    st.sampled_from([np.float32, np.float64]),
+)
+def test_chunks_come_back_bit_for_bit(n_samples: int, start: int, model: int, dtype: type) -> None:
+    stream = Stream(STREAM.name, STREAM.rate, STREAM.channels, None, np.dtype(dtype))
+    data: NDArray[Any] = np.random.default_rng(n_samples).standard_normal((n_samples, 3)).astype(dtype)
+    data[0] = np.nan, np.inf, -0.0
+    encoder = Encoder(stream, run=3)
+    encoder.encode(Gap(0, 0, "x"))
+    message = decode(sent(encoder.encode(Chunk(data, start, model))))
+    assert isinstance(message, Data)
+    assert message.data.tobytes() == data.tobytes()
+    assert message.data.flags.c_contiguous
+    assert message.data.dtype == dtype
+    assert message.data.dtype.isnative
+    header = message.header
+    assert (header.start, header.model, header.seq, header.run, header.shape) == (
+        start,
+        model,
+        1,
+        3,
+        data.shape,
+    )
+
+
+def test_meta_carries_the_whole_stream() -> None:
+    meta = decode(sent(Encoder(STREAM, 1, {"mixing": [[1.5, 2.0]]}).meta()))
+    assert isinstance(meta, Meta)
+    assert meta.description == STREAM
+    assert meta.extra == {"mixing": [[1.5, 2.0]]}
+    assert meta.software.startswith("igbss_stream ")
+
+
+def test_gaps_and_ends() -> None:
+    encoder = Encoder(STREAM, 1)
+    encoder.encode(Chunk(np.zeros((10, 3), np.float32), 0))
+    message = decode(sent(encoder.encode(Gap(10, 7, "lost"))))
+    assert isinstance(message, GapMessage)
+    assert (message.start, message.n_samples, message.reason, message.seq) == (10, 7, "lost", 1)
+    end = decode(sent(encoder.end()))
+    assert isinstance(end, End)
+    assert (end.start, end.seq) == (17, 2)
+
+
+def test_chunks_in_other_layouts_are_sent_as_the_stream_says() -> None:
+    data = np.asfortranarray(np.arange(12.0).reshape(4, 3)).astype(">f8")
+    message = decode(sent(Encoder(STREAM, 1).encode(Chunk(data, 0))))
+    assert isinstance(message, Data)
+    assert message.data.dtype == np.float32
+    assert np.array_equal(message.data, data)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "working"),
+    [("float32", "f4"), ("float64", "f8"), ("float16", "f4"), ("int16", "f4"), ("int32", "f8")],
+)
+def test_each_type_becomes_the_one_it_is_processed_in(dtype: str, working: str) -> None:
+    values = np.array([[-3, 2, 1], [7, -30000, 5]])
+    buffer = values.astype(np.dtype(dtype).newbyteorder("<")).tobytes()
+    message = read({"dtype": dtype}, buffer)
+    assert isinstance(message, Data)
+    assert message.data.dtype == working
+    assert np.array_equal(message.data, values.astype(dtype))
+    scaled = read({"dtype": dtype, "scale": 0.5}, buffer)
+    assert isinstance(scaled, Data)
+    assert scaled.data.dtype == working
+    assert np.array_equal(scaled.data, 0.5 * values.astype(dtype))
+
+
+def test_samples_lie_little_endian_one_sample_after_the_other() -> None:
+    message = read({}, struct.pack("<6f", *range(6)))
+    assert isinstance(message, Data)
+    assert message.data.tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_fields_of_a_later_format_are_passed_over_and_optional_ones_may_be_left_out() -> None:
+    message = read({"colour": {"deep": [1]}, "start": ..., "seq": ...})
+    assert isinstance(message, Data)
+    assert (message.header.start, message.header.seq, message.header.run, message.header.t0) == (None,) * 4
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason", "text"),
+    [
+        ({"version": 2}, "version", "version 2 of the format"),
+        ({"version": 9, "kind": "cloud", "stream": 3}, "version", "version 9"),
+        ({"version": "1"}, "header", "Expected `int`"),
+        ({"kind": "cloud"}, "header", "Invalid value 'cloud'"),
+        ({"kind": ...}, "header", "missing required field `kind`"),
+        ({"stream": "t"}, "topic", "but the stream 't'"),
+        ({"stream": ""}, "header", "length >= 1"),
+        ({"rate": 0}, "header", "> 0"),
+        ({"rate": float("inf")}, "header", "malformed"),
+        ({"dtype": ">f4"}, "dtype", "little-endian"),
+        ({"dtype": "object"}, "dtype", "Got 'object'"),
+        ({"dtype": "int64"}, "dtype", "must be one of float32"),
+        ({"shape": [2, 4]}, "length", "2 x 4 float32 are 32 bytes. Got 24"),
+        ({"shape": [2**52, 3]}, "length", "Got 24 instead"),
+        ({"shape": [2**62, 4]}, "header", "<= 9007199254740991"),
+        ({"shape": [0, 3]}, "header", ">= 1"),
+        ({"shape": [-2, -3]}, "header", ">= 1"),
+        ({"shape": [6]}, "header", "length 2"),
+        ({"shape": [1, 2, 3]}, "header", "length 2"),
+        ({"shape": [2.0, 3.5]}, "header", "Expected `int`"),
+        ({"shape": [1, 5000]}, "channels", "1 to 4096 channels. Got 5000"),
+        ({"start": -1}, "header", ">= 0"),
+        ({"seq": 1e300}, "header", "Expected `int"),
+        ({"scale": 0}, "header", "> 0"),
+        ({"kind": "gap", "n_samples": 3, "reason": "lost"}, "length", "24 bytes follow"),
+        ({"kind": "meta", "channels": []}, "length", "24 bytes follow"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_refused_with_its_reason(changes: dict[str, Any], reason: str, text: str) -> None:
+    error = refused(changes)
+    assert error.reason == reason
+    assert text in str(error)
+
+
+def test_meta_without_channels_or_with_an_unknown_type_is_refused() -> None:
+    meta = {"kind": "meta", "channels": []}
+    assert refused(meta, b"").reason == "channels"
+    assert refused(meta | {"channels": ["a"], "dtype": "int8"}, b"").reason == "dtype"
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"", b"\xff\xfe", b"[1]", b"{", b"[" * 100_000, b'{"kind":"meta","extra":' + b'{"a":' * 100_000,
+        b'{"version":1,"kind":"end","stream":"\xff"}', b'{"version":1,"kind":"end","stream":"\\ud800"}', b"null",
+    ],
+)  # fmt: skip
+def test_what_is_no_header_is_refused(head: bytes) -> None:
+    assert refusal([b"s", head, b""]).reason == "header"
+
+
+def test_sizes_are_checked_before_anything_is_read() -> None:
+    limits = Limits(message_bytes=10, header_bytes=100, channels=2)
+    assert refusal([b"s", b"{}", bytes(11)], limits).reason == "size"
+    assert refusal([b"s", bytes(101), b""], limits).reason == "size"
+    for frames in ([], [b"s"], [b"s", b"{}"], [b"s", b"{}", b"", b""]):
+        assert refusal(frames).reason == "frames"
+
+
+def test_overflow_in_a_scale_is_for_the_stage_that_looks_at_values() -> None:
+    message = read({"scale": 1e300})
+    assert isinstance(message, Data)
+    assert np.isinf(message.data).any()
+
+
+def nonsense(rng: random.Random, good: list[list[bytes]]) -> list[bytes]:
+    """Return a good message with something broken, or random bytes."""
+    frames = list(rng.choice(good))
+    which = rng.randrange(8)
+    if which == 0:
+        return [rng.randbytes(rng.randrange(40)) for _ in range(rng.randrange(6))]
+    if which == 1:
+        rng.shuffle(frames)
+    elif which == 2:
+        del frames[rng.randrange(3)]
+    elif which == 3:
+        at = rng.randrange(3)
+        frames[at] = frames[at][: rng.randrange(len(frames[at]) + 1)]
+    else:  # change bytes of the header, more often than not into other characters that JSON knows
+        head = bytearray(frames[1])
+        for _ in range(rng.randrange(1, 5)):
+            head[rng.randrange(len(head))] = rng.choice(b'0123456789eE+-.,:"[]{}\\nulrtfalse\x00\xff')
+        frames[1] = bytes(head)
+    return frames
+
+
+def flood(n: int) -> None:
+    """Decode n messages of nonsense: each is refused with a reason, or was good after all."""
+    rng = random.Random(0)
+    encoder = Encoder(STREAM, 1, {"a": [1, "b"]})
+    chunk = Chunk(np.ones((4, 3), np.float32), 12)
+    good = [
+        sent(frames)
+        for frames in (encoder.encode(chunk), encoder.meta(), encoder.encode(Gap(1, 2, "x")), encoder.end())
+    ]
+    outcomes: Counter[str] = Counter()
+    before = 0
+    for i in range(n):
+        if i == n // 10:  # what is cached is by now
+            tracemalloc.start()
+            before = tracemalloc.get_traced_memory()[0]
+        try:
+            outcomes[type(decode(nonsense(rng, good))).__name__] += 1
+        except WireError as error:
+            outcomes[error.reason] += 1
+    grown = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert sum(outcomes.values()) == n
+    assert grown < 100_000
+    assert outcomes["header"] > n // 10
+    assert set(outcomes) >= {"frames", "topic", "version", "length", "dtype"}
+
+
+def test_nonsense_is_refused_and_leaves_nothing_behind() -> None:
+    flood(100_000)
+
+
+@pytest.mark.slow
+def test_a_million_messages_of_nonsense() -> None:
+    flood(1_000_000)
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"name": ""}, "must not be empty"),
+        ({"rate": 0.0}, "rate of stream 's' must be a finite number above 0. Got 0.0"),
+        ({"rate": float("nan")}, "Got nan"),
+        ({"channels": ()}, "has no channels"),
+        ({"dtype": np.dtype(np.int16)}, "must be float32 or float64. Got int16"),
+        ({"dtype": np.dtype(">f4")}, "Got >f4"),
+    ],
+)
+def test_streams_that_cannot_be(changes: dict[str, Any], text: str) -> None:
+    with pytest.raises(ParameterError, match=text):
+        dataclasses.replace(Stream("s", 1.0, ("a",)), **changes)
+
+
+def test_time_is_derived_from_the_index() -> None:
+    assert STREAM.time_of(4001) == 1.7e9 + 4001 / 1000.25
+    assert Stream("s", 1.0, ("a",)).time_of(4) is None
+    assert (Gap(3, 4, "lost").stop, Chunk(np.zeros((5, 1)), 2).stop, STREAM.n_channels) == (7, 7, 3)
+
+
+def test_a_refused_message_is_one_of_ours() -> None:
+    assert issubclass(WireError, IgbssError)
