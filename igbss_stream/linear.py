@@ -1,6 +1,7 @@
 """The linear stage: sources from samples and samples from sources, one sample at a time."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -63,9 +64,7 @@ class LinearStage:
             in_order = bool((self.cut == np.arange(len(self.cut))).all())
             _sample_kernels.unmix_complement(x, self.cut, in_order, 1.0 / (len(self.cut) - 1), out)
             return out
-        offset = np.zeros(self.n_sources) if self.mean is None else -self.unmixing[0] @ self.mean
-        weights = np.ascontiguousarray(self.unmixing.transpose(0, 2, 1))
-        _sample_kernels.unmix(x, weights, offset, start, out)
+        _sample_kernels.unmix(x, *self._backward, start, out)
         return out
 
     def mix(self, sources: NDArray[Any]) -> NDArray[Any]:
@@ -87,9 +86,18 @@ class LinearStage:
         """
         if sources.shape[1] != self.n_sources:
             raise InputError(f"expected {self.n_sources} sources, got {sources.shape[1]}.")
-        n_channels = self.mixing.shape[1]
-        offset = np.zeros(n_channels) if self.mean is None else self.mean
-        out = np.empty((len(sources), n_channels), sources.dtype)
-        weights = np.ascontiguousarray(self.mixing.transpose(0, 2, 1))
-        _sample_kernels.unmix(sources, weights, offset, 0, out)
+        out = np.empty((len(sources), self.mixing.shape[1]), sources.dtype)
+        _sample_kernels.unmix(sources, *self._forward, 0, out)
         return out
+
+    @cached_property
+    def _backward(self) -> tuple[Array, Array]:
+        """Weights (periods, channels, sources) and offset of `unmix`."""
+        offset = np.zeros(self.n_sources) if self.mean is None else -self.unmixing[0] @ self.mean
+        return np.ascontiguousarray(self.unmixing.transpose(0, 2, 1)), offset
+
+    @cached_property
+    def _forward(self) -> tuple[Array, Array]:
+        """Weights (periods, sources, channels) and offset of `mix`."""
+        offset = np.zeros(self.mixing.shape[1]) if self.mean is None else self.mean
+        return np.ascontiguousarray(self.mixing.transpose(0, 2, 1)), offset
