@@ -39,8 +39,8 @@ class Separator:
     ----------
     settings : ModelSettings
     n_channels : int
-    previous : ndarray of shape (sources, channels), optional
-        Unmixing of an earlier learned structure, which a new one starts from and is matched to.
+    previous : LinearStage, optional
+        Of an earlier learned structure, which a new one starts from; order, signs and scale are kept.
 
     Raises
     ------
@@ -48,7 +48,9 @@ class Separator:
         If the settings do not fit the number of channels.
     """
 
-    def __init__(self, settings: ModelSettings, n_channels: int, previous: Array | None = None) -> None:
+    def __init__(
+        self, settings: ModelSettings, n_channels: int, previous: LinearStage | None = None
+    ) -> None:
         if n_channels < 2:
             raise InputError(f"separation needs at least 2 channels. Got {n_channels} instead.")
         if previous is not None:
@@ -85,6 +87,11 @@ class Separator:
         if self._model is None:
             raise RuntimeError("the structure is not learned yet: prepare the separator first")
         return self._model
+
+    @property
+    def state(self) -> Transform:
+        """The transform with the state that later samples of the stream share."""
+        return self.transform.of if isinstance(self.transform, Centred) else self.transform
 
     @property
     def by_sample(self) -> bool:
@@ -134,7 +141,11 @@ class Separator:
             self._learn(survey, survey.rank if wanted is None else wanted)
 
     def _learn(self, survey: Survey, n_sources: int) -> None:
-        from igbss_stream.model.structure import back_projected, learn  # its kernels are for this alone
+        from igbss_stream.model.structure import (  # its kernels are for this alone
+            back_projected,
+            learn,
+            rescaled,
+        )
 
         if survey.n_seen < _LEAST_SAMPLES * n_sources:
             raise InputError(
@@ -158,9 +169,13 @@ class Separator:
         if not isinstance(self.transform, Exp):
             excerpt = self.transform.log(excerpt)
             check_positive(excerpt, "structure 'learned'", 0)
-        learned = learn(excerpt, n_sources, self._previous)
-        if self.settings.scaling == "back-projected":
-            learned = back_projected(learned)
+        if self._previous is None:
+            learned = learn(excerpt, n_sources)
+            if self.settings.scaling == "back-projected":
+                learned = back_projected(learned)
+        else:
+            learned = learn(excerpt, n_sources, self._previous.unmixing[0])
+            learned = rescaled(learned, self._previous.mixing[0])
         self._model = self._learned_model(learned)
 
     def _learned_model(self, learned: "Learned") -> tuple[Poset, LinearStage]:
@@ -207,6 +222,16 @@ class Separator:
             out[part] = self._delivered(log_values)
         return out
 
+    def least_squares(self, x: NDArray[Any]) -> NDArray[Any]:
+        """Return the sources that the left inverse gives, without a fit, (samples, sources)."""
+        if self.transform.linear:
+            return self.stage.unmix(x)
+        return self._delivered(self.transform.log(x)).astype(x.dtype, copy=False)
+
+    def log_least_squares(self, x: NDArray[Any]) -> Array:
+        """Return log z by the left inverse, without a fit, (samples, sources)."""
+        return LinearStage.of(self.poset).unmix(np.ascontiguousarray(self.transform.log(x)))
+
     def channels(self, sources: NDArray[Any]) -> NDArray[Any]:
         """Return the channels that sources make up: the forward model, without interactions.
 
@@ -231,7 +256,7 @@ class Separator:
         log_sources = self.stage.unmix(log_values)
         return log_sources if self.settings.is_learned else self.transform.inverse(log_sources)
 
-    def window(self, x: NDArray[Any], start: int = 0) -> Separation:
+    def window(self, x: NDArray[Any], start: int = 0, init: Start | None = None) -> Separation:
         """Return the separation of a window.
 
         Parameters
@@ -240,6 +265,8 @@ class Separator:
             C-ordered float32 or float64.
         start : int
             Index of its first sample in the recording; a whole number of periods of the incidence.
+        init : optional
+            Start of the fit, instead of the settings'.
         """
         if start % self.poset.periods:
             raise ValueError(f"start must be a multiple of {self.poset.periods}, got {start}")
@@ -252,7 +279,7 @@ class Separator:
         fit = solve(
             poset,
             projection.goal,
-            *start_from(self.settings.init, shape_z, shape_a, self.settings.random_state),
+            *start_from(init or self.settings.init, shape_z, shape_a, self.settings.random_state),
             solver=self.solver,
             tol=self.settings.tol,
             max_iter=self.settings.max_iter,
@@ -289,8 +316,8 @@ def separate(
     random_state, scaling
         See `igbss_stream.config.ModelSettings`.
     previous : Separation, optional
-        Of earlier samples of the same channels: a learned structure starts from its structure, and has
-        its order and signs.
+        Of earlier samples of the same channels: a learned structure starts from its structure, and keeps
+        its order, signs and scale.
 
     Returns
     -------
@@ -332,17 +359,16 @@ def separate(
     )
     samples = as_samples(x)
     names = [f"channel {i}" for i in range(samples.shape[1])]
-    before = None if previous is None else previous.unmixing
+    before = None if previous is None else previous.stage
     return Separator(settings, samples.shape[1], before).separate(samples, names)
 
 
-def _check_previous(previous: Array, settings: ModelSettings, n_channels: int) -> None:
+def _check_previous(previous: LinearStage, settings: ModelSettings, n_channels: int) -> None:
     if not settings.is_learned:
         raise ParameterError("previous goes with structure 'learned' alone.")
-    if previous.ndim != 2 or previous.shape[1] != n_channels:
-        raise InputError(
-            f"previous was learned from {previous.shape[-1]} channels. Got {n_channels} channels instead."
-        )
+    before = previous.mixing.shape[1]
+    if before != n_channels:
+        raise InputError(f"previous was learned from {before} channels. Got {n_channels} channels instead.")
 
 
 def _warn_of_equal_channels(poset: Poset) -> None:

@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from igbss_stream.config import ModelSettings, Start
 from igbss_stream.dtypes import as_samples
+from igbss_stream.linear import LinearStage
 from igbss_stream.separation import Separation
 from igbss_stream.separator import Separator
 from igbss_stream.transform import Transform
@@ -47,7 +48,7 @@ class IGBSS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     scaling : {"unit-variance", "back-projected"}, default="unit-variance"
         Scale of the sources of a learned structure; see `igbss_stream.config.ModelSettings`.
     warm_start : bool, default=False
-        Whether `fit` starts from the structure learned before, and keeps its order and signs.
+        Whether `fit` starts from the structure learned before, and keeps its order, signs and scale.
 
     Attributes
     ----------
@@ -187,16 +188,17 @@ class IGBSS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         params = self.get_params(deep=False)
         again = params.pop("warm_start") and hasattr(self, "components_")
         settings = ModelSettings(**params)
+        again = again and settings.is_learned
         checked = validate_data(
             self, X, dtype=[np.float64, np.float32], ensure_min_samples=2, ensure_min_features=2
         )
         samples = as_samples(checked)
         names = getattr(self, "feature_names_in_", [f"channel {i}" for i in range(samples.shape[1])])
-        previous = np.asarray(self.components_) if again and settings.is_learned else None
+        previous = LinearStage(self.mixing_[None], self.components_[None]) if again else None
         self._separator = Separator(settings, samples.shape[1], previous)
         separation = self._separator.separate(samples, names)
         self.components_: NDArray[np.float64] = separation.unmixing
-        self.mixing_ = separation.mixing
+        self.mixing_: NDArray[np.float64] = separation.mixing
         self.mean_ = np.zeros(samples.shape[1]) if separation.mean is None else separation.mean
         self.n_iter_, self.converged_ = separation.n_iter, separation.converged
         self.kl_, self.theta_z_, self.theta_a_ = separation.kl, separation.theta_z, separation.theta_a

@@ -128,6 +128,15 @@ def back_projected(learned: Learned) -> Learned:
     return replace(learned, mixing=learned.mixing / gain, unmixing=learned.unmixing * gain[:, None])
 
 
+def rescaled(learned: Learned, mixing: Array) -> Learned:
+    """Return the same structure with the scale of an earlier one: that of its columns of `mixing`.
+
+    A source is then as large as what it does to the channels, however loud it was when it was learned.
+    """
+    gain = np.linalg.norm(learned.mixing, axis=0) / np.linalg.norm(mixing, axis=0)
+    return replace(learned, mixing=learned.mixing / gain, unmixing=learned.unmixing * gain[:, None])
+
+
 def _convention(mixing: Array) -> tuple[NDArray[np.int_], Array]:
     """Return order and signs: variance explained, and a positive strongest weight."""
     order = np.argsort(-np.sum(mixing**2, axis=0), kind="stable")

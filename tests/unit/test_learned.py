@@ -124,12 +124,15 @@ class TestConventions:
         earlier = separate(x)
         turn = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, -1.0]])
         turned = IGBSS(warm_start=True).fit(x)
-        turned.components_ = turn @ earlier.unmixing
+        turned.components_, turned.mixing_ = turn @ earlier.unmixing, earlier.mixing @ turn.T
         model = turned.fit(x[100:])
         gains = model.components_ @ earlier.mixing
         np.testing.assert_allclose(gains, turn, atol=0.1)
         again = separate(x[100:], previous=earlier)
         np.testing.assert_allclose(again.unmixing @ earlier.mixing, np.eye(3), atol=0.1)
+        np.testing.assert_allclose(
+            np.linalg.norm(again.mixing, axis=0), np.linalg.norm(earlier.mixing, axis=0), rtol=1e-12
+        )
 
     def test_an_earlier_separation_of_other_channels_is_refused(self, x: Array) -> None:
         with pytest.raises(InputError, match=r"learned from 3 channels. Got 2"):
@@ -187,7 +190,7 @@ class TestStretches:
         seen: list[Array] = []
         real = structure.learn
 
-        def spy(x: Array, n_sources: int, previous: Array | None) -> Learned:
+        def spy(x: Array, n_sources: int, previous: Array | None = None) -> Learned:
             seen.append(x)
             return real(x, n_sources, previous)
 

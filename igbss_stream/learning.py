@@ -1,0 +1,278 @@
+"""When models are learned from a stream, from what, and when they take force.
+
+All of it is fixed by sample indices, so that the same feed gives the same models at the same places
+however it is cut and however fast it comes. With the stream's first index o, learning k = 0, 1, ... takes
+the last `window` samples before ``o + first + k * every`` and its model takes force `ahead` samples later::
+
+    |---------- first ----------|-- ahead --|== model 1 ===|== model 2 ===
+                                |------- every -------|-- ahead --|
+                    |------------- window ------------|
+
+The work is done in a thread. A model that is not ready in time is late: whoever may wait (a replay, a
+recording) waits; a live feed goes on with the model before, and the late one takes force at the next chunk.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from igbss_stream.chunk import Chunk
+from igbss_stream.config import ModelSettings
+from igbss_stream.errors import IgbssError, InputError, ParameterError
+from igbss_stream.separator import Separator
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """When models are learned, in samples; see the module's drawing.
+
+    Parameters
+    ----------
+    first : int
+        Samples before the first model is learned.
+    window : int
+        Samples a model is learned from, at most.
+    every : int or None
+        Samples from one learning to the next; None learns once.
+    ahead : int
+        Samples from the end of what a model is learned from to where it takes force.
+    fade : int
+        Samples over which a model gives way to the next.
+
+    Raises
+    ------
+    ParameterError
+        If a number cannot be used.
+    """
+
+    first: int
+    window: int
+    every: int | None = None
+    ahead: int = 0
+    fade: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least in (("first", 2), ("window", 2), ("every", 1), ("ahead", 0), ("fade", 0)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise ParameterError(f"{name} must be at least {least} samples. Got {value} instead.")
+        if self.every is not None and max(self.ahead, self.fade) > self.every:
+            raise ParameterError(
+                f"ahead and fade must be at most every = {self.every} samples, or models would overtake "
+                f"each other. Got {self.ahead} and {self.fade} instead."
+            )
+
+    @classmethod
+    def in_seconds(
+        cls, rate: float, first: float, window: float, every: float | None, ahead: float, fade: float
+    ) -> "Schedule":
+        """Return the schedule at a rate in Hz of times in seconds, rounded to samples once."""
+        return cls(
+            round(first * rate),
+            round(window * rate),
+            None if every is None else round(every * rate),
+            round(ahead * rate),
+            round(fade * rate),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A separator with its place in a stream.
+
+    Parameters
+    ----------
+    version : int
+        1 for the first.
+    separator : Separator
+        Prepared.
+    since : int
+        Index of the first sample it is in force for.
+    learned_from : (int, int)
+        Indices that what it was learned from begins at and ends before; (0, 0) if it was given.
+    """
+
+    version: int
+    separator: Separator
+    since: int
+    learned_from: tuple[int, int] = (0, 0)
+
+
+@dataclass(slots=True)
+class LearningCounts:
+    """What became of the models.
+
+    Parameters
+    ----------
+    learned : int
+        Models that were learned.
+    failed : int
+        Could not be learned from their samples; the model before stays.
+    late : int
+        Were not ready at their index.
+    skipped : int
+        Were not begun, because two were still waiting.
+    """
+
+    learned: int = 0
+    failed: int = 0
+    late: int = 0
+    skipped: int = 0
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A model to come: what it is learned from, when it takes force, and the thread's answer."""
+
+    span: tuple[int, int]
+    due: int
+    answer: "Future[Separator | IgbssError]"
+
+
+class Learner:
+    """Learns the models of one stream.
+
+    Parameters
+    ----------
+    settings : ModelSettings
+    names : sequence of str
+        Of the channels.
+    schedule : Schedule
+    executor : Executor
+        Where models are learned, one after the other: of one thread.
+    model : Model, optional
+        That is in force already, e.g. of an earlier run; the first one learned follows it.
+    wait : bool
+        Whether a model that is not ready is waited for.
+
+    Attributes
+    ----------
+    counts : LearningCounts
+    failure : str
+        Why the last model that failed did.
+    """
+
+    def __init__(
+        self,
+        settings: ModelSettings,
+        names: Sequence[str],
+        schedule: Schedule,
+        executor: Executor,
+        *,
+        model: Model | None = None,
+        wait: bool = True,
+    ) -> None:
+        self.counts = LearningCounts()
+        self.failure = ""
+        self.schedule = schedule
+        self._settings, self._names = settings, tuple(names)
+        self._executor, self._wait = executor, wait
+        self._version = 0 if model is None else model.version
+        self._latest = None if model is None else model.separator  # the thread's own
+        self._kept: deque[Chunk] = deque()
+        self._tasks: deque[_Task] = deque()
+        self._is_late = False
+        self._next_end: int | None = None
+        self._begun = False
+
+    def begin(self, start: int) -> None:
+        """Count from this index, the first of the stream; does nothing once begun."""
+        if not self._begun:
+            self._begun, self._next_end = True, start + self.schedule.first
+
+    @property
+    def boundary(self) -> int | None:
+        """The next index at which `at_boundary` has to be called, if there is one."""
+        due = [self._tasks[0].due] if self._tasks and not self._is_late else []
+        end = [] if self._next_end is None else [self._next_end]
+        return min(due + end, default=None)
+
+    def keep(self, chunk: Chunk) -> None:
+        """Remember samples, none of them beyond the boundary."""
+        if self._next_end is None:
+            return
+        self._kept.append(chunk)
+        oldest = self._next_end - self.schedule.window
+        while self._kept and self._kept[0].stop <= oldest:
+            self._kept.popleft()
+
+    def at_boundary(self, index: int) -> Model | None:
+        """Begin to learn, or bring a model into force; return it if there is a new one.
+
+        Parameters
+        ----------
+        index : int
+            Of the next sample: the boundary, or beyond it where samples are missing.
+        """
+        if self._next_end is not None and self._next_end <= index:
+            self._begin_task(self._next_end)
+        if not self._tasks or self._is_late or self._tasks[0].due > index:
+            return None
+        if not self._wait and not self._tasks[0].answer.done():
+            self._is_late = True
+            self.counts.late += 1
+            return None
+        return self._take(index)
+
+    def late(self, index: int) -> Model | None:
+        """Return the model that was late, if it is ready by now; it takes force at this index."""
+        if not (self._is_late and self._tasks[0].answer.done()):
+            return None
+        self._is_late = False
+        return self._take(index)
+
+    def _begin_task(self, end: int) -> None:
+        schedule = self.schedule
+        self._next_end = None if schedule.every is None else end + schedule.every
+        if len(self._tasks) > 1:
+            self.counts.skipped += 1
+            return
+        span = (end - schedule.window, end)
+        answer = self._executor.submit(self._learn, list(self._kept), span)
+        self._tasks.append(_Task(span, end + schedule.ahead, answer))
+        if self._next_end is None:
+            self._kept.clear()
+
+    def _take(self, index: int) -> Model | None:
+        task = self._tasks.popleft()
+        answer = task.answer.result()
+        if isinstance(answer, IgbssError):
+            self.counts.failed += 1
+            self.failure = str(answer)
+            return None
+        self.counts.learned += 1
+        self._version += 1
+        return Model(self._version, answer, index, task.span)
+
+    def _learn(self, chunks: list[Chunk], span: tuple[int, int]) -> Separator | IgbssError:
+        """Do the work, in the thread; the separator before it is what order, sign and scale follow."""
+        try:
+            self._latest = self._separator(_samples(chunks, span))
+        except IgbssError as error:
+            return error
+        return self._latest
+
+    def _separator(self, x: NDArray[Any]) -> Separator:
+        settings, before = self._settings, self._latest
+        if before is not None:
+            settings = replace(settings, n_sources=before.stage.n_sources, transform=before.state)
+        previous = before.stage if before is not None and settings.is_learned else None
+        separator = Separator(settings, len(self._names), previous)
+        survey = separator.new_survey(self._names, x.dtype, len(x))
+        survey.update(x)
+        separator.prepare(survey)
+        return separator
+
+
+def _samples(chunks: list[Chunk], span: tuple[int, int]) -> NDArray[Any]:
+    """Return what lies in the span and is finite, as one array."""
+    parts = [chunk.data[max(0, span[0] - chunk.start) : span[1] - chunk.start] for chunk in chunks]
+    if not parts:
+        raise InputError("no samples came in the time that a model is learned from.")
+    rows = np.concatenate(parts)
+    return np.ascontiguousarray(rows[np.isfinite(rows).all(axis=1)])

@@ -1,0 +1,176 @@
+"""From samples to sources as they come: what the daemon and `batch` have in common.
+
+A `Pipeline` takes chunks and gaps in the order of their indices and gives back chunks and gaps that
+account for the same indices. It knows no sockets and no clock: what comes out depends on what goes in, not
+on how it is cut or when it comes.
+"""
+
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+
+from igbss_stream.chunk import Chunk, Gap, Stream
+from igbss_stream.config import ModelSettings
+from igbss_stream.errors import InputError, ParameterError
+from igbss_stream.learning import Learner, Model, Schedule
+from igbss_stream.paths import SamplePath, WindowPath
+from igbss_stream.separator import Separator
+
+Item = Chunk | Gap
+
+
+@dataclass(frozen=True)
+class Learning:
+    """How the models of a pipeline are learned.
+
+    Parameters
+    ----------
+    schedule : Schedule
+    executor : Executor
+        Of one thread; may be shared by pipelines.
+    wait : bool
+        See `Learner`.
+    """
+
+    schedule: Schedule
+    executor: Executor
+    wait: bool = True
+
+
+class Pipeline:
+    """Separates one stream.
+
+    Parameters
+    ----------
+    stream : Stream
+        What comes in.
+    settings : ModelSettings
+    window : (int, int), optional
+        Length and hop, in samples, of windows where samples have to be fitted together.
+    model : Model, optional
+        That is in force from the start, prepared.
+    learning : Learning, optional
+        Needed where there is no model yet and samples have to be seen first to make one.
+
+    Raises
+    ------
+    ParameterError
+        If there is neither a model nor a way to one, or a window is missing.
+
+    Notes
+    -----
+    Samples that come before the first model are a gap with the reason ``"learning"``.
+    """
+
+    def __init__(
+        self,
+        stream: Stream,
+        settings: ModelSettings,
+        *,
+        window: tuple[int, int] | None = None,
+        model: Model | None = None,
+        learning: Learning | None = None,
+    ) -> None:
+        self.settings, self._stream = settings, stream
+        separator = Separator(settings, stream.n_channels) if model is None else model.separator
+        if separator.by_sample:
+            fade = 0 if learning is None else learning.schedule.fade
+            self.path: SamplePath | WindowPath = SamplePath(fade)
+        elif window is None:
+            raise ParameterError(
+                f"solver '{separator.solver}' fits samples in windows: give the length and hop of one."
+            )
+        else:
+            self.path = WindowPath(*window)
+        if model is None and not separator.needs_survey:
+            model = Model(1, separator, 0)
+            learning = None  # there is nothing to learn
+        if model is None and learning is None:
+            raise ParameterError(
+                "a model that depends on the samples needs a schedule by which it is learned."
+            )
+        self.learner = None
+        if learning is not None:
+            self.learner = Learner(
+                settings,
+                stream.channels,
+                learning.schedule,
+                learning.executor,
+                model=model,
+                wait=learning.wait,
+            )
+        self.model: Model | None = None
+        self._position: int | None = None
+        if model is not None:
+            self._change(model)
+
+    @property
+    def out(self) -> Stream:
+        """What comes out; the number of sources is certain once there is a model."""
+        if self.model is not None:
+            n_sources = self.model.separator.stage.n_sources
+        else:
+            n_sources = self.settings.n_sources or self._stream.n_channels
+        return replace(
+            self._stream,
+            channels=tuple(f"source-{n}" for n in range(n_sources)),
+            unit=None if self.settings.has_unit_variance else self._stream.unit,
+            delay=self.path.delay,
+        )
+
+    def push(self, item: Item) -> list[Item]:
+        """Take in the next chunk or gap, and return what is done.
+
+        Raises
+        ------
+        InputError
+            If it does not begin where the last one ended, or has another number of channels.
+        """
+        self._check(item)
+        if isinstance(item, Gap):
+            return [*self.path.flush(), item]
+        if self.learner is not None:
+            self.learner.begin(item.start)
+            self._change(self.learner.late(item.start))
+        return [done for piece in self._pieces(item) for done in self._separated(piece)]
+
+    def flush(self) -> list[Item]:
+        """Return what is still inside; the stream has ended."""
+        return [*self.path.flush()]
+
+    def _check(self, item: Item) -> None:
+        if self._position not in (None, item.start):
+            raise InputError(f"samples must follow each other: {item.start} came after {self._position}.")
+        self._position = item.stop
+        if isinstance(item, Chunk) and item.data.shape[1] != self._stream.n_channels:
+            raise InputError(
+                f"stream {self._stream.name!r} has {self._stream.n_channels} channels. "
+                f"Got a chunk of {item.data.shape[1]} instead."
+            )
+
+    def _pieces(self, chunk: Chunk) -> Iterator[Chunk]:
+        """Cut a chunk where models are learned or take force, and do so there."""
+        if self.learner is None:
+            yield chunk
+            return
+        at = chunk.start
+        while at < chunk.stop:
+            boundary = self.learner.boundary
+            if boundary is not None and boundary <= at:
+                self._change(self.learner.at_boundary(at))
+                continue
+            stop = chunk.stop if boundary is None else min(boundary, chunk.stop)
+            piece = Chunk(chunk.data[at - chunk.start : stop - chunk.start], at)
+            self.learner.keep(piece)
+            yield piece
+            at = stop
+
+    def _separated(self, piece: Chunk) -> list[Item]:
+        if self.model is None:
+            return [Gap(piece.start, len(piece.data), "learning")]
+        return [*self.path.push(piece)]
+
+    def _change(self, model: Model | None) -> None:
+        if model is not None:
+            self.model = model
+            self.path.change(model)
