@@ -9,6 +9,9 @@ The way of a sample through the package::
     publish/      sources go to a file or a socket
     batch         drives the whole, from a recording to a file of sources
 
+Between the stages of a stream move the chunks and gaps of `chunk`; `wire` turns them into messages and
+back, `sockets` opens what they go through, and `subscriber` reads a published stream.
+
 `model/` holds the mathematics and knows nothing of streams; `sklearn` is the estimator; `cli` the
 command `igbss-stream`.
 """
@@ -18,10 +21,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from igbss_stream.separation import Separation
     from igbss_stream.separator import separate
+    from igbss_stream.subscriber import Subscriber
 
 __version__ = "0.1.0"
-__all__ = ["Separation", "__version__", "separate"]
-_HOMES = {"Separation": "separation", "separate": "separator"}
+__all__ = ["Separation", "Subscriber", "__version__", "separate"]
+
+_HOMES = {"Separation": "separation", "separate": "separator", "Subscriber": "subscriber"}
 
 
 def __getattr__(name: str) -> Any:

@@ -11,8 +11,8 @@ placed by its message counter `seq` times the length of its blocks, one that giv
 
 A new run is known by another `run` in the header. Where senders give none, a message is taken for one if it
 lies more than `horizon` samples back, or more than `patience` and is the first of all (`seq` or `start` is
-0). A jump ahead by more than `max_gap` samples is no gap either. In both cases a second message must follow
-on the first, or it was a stray and is dropped.
+0). A jump ahead by more than `max_gap` samples is one as well, or a gap if senders give the same `run`. In
+all these cases a second message must follow on the first, or it was a stray and is dropped.
 """
 
 from bisect import insort
@@ -86,7 +86,7 @@ class Sequencer:
     max_waiting : int
         Number of messages that may wait.
     max_gap : int
-        Largest gap, in samples; a larger jump ahead is a new run.
+        Largest gap, in samples, that one message is believed to show.
     horizon : int, optional
         How far back, in samples, a message without `run` may lie and belong to the run that goes on.
         Left out: 8 times the patience, at least 8192.
@@ -257,14 +257,19 @@ class Sequencer:
             self._drop(piece)
             return []
         if 0 <= piece.start - first.stop <= self._patience:
-            self._suspect = None
-            return self._restart([first_message, message])
+            return self._jump([first_message, message])
         if 0 <= first.start - piece.stop <= self._patience:
-            self._suspect = None
-            return self._restart([message, first_message])
+            return self._jump([message, first_message])
         self._drop(first)
         self._suspect = piece, message
         return []
+
+    def _jump(self, messages: list[Data | GapMessage]) -> list[Chunk | Gap]:
+        """Go where two messages that follow each other say that the stream is now."""
+        self._suspect = None
+        if self._run is None:
+            return self._restart(messages)
+        return [item for message in messages for item in self._accept(self._placed(message))]
 
     def _dismiss_suspect(self) -> None:
         if self._suspect is not None:

@@ -27,6 +27,7 @@ ALLOWED = {
         "model/_jit.py",
     ),
     "h5py": ("ingest/", "publish/"),
+    "zmq": ("ingest/", "publish/", "sockets.py", "subscriber.py"),
     "sklearn": ("sklearn.py",),
     "click": ("cli.py",),
     "rich": ("cli.py",),
@@ -67,6 +68,12 @@ def test_stages_do_not_know_the_ends() -> None:
         ), stage
 
 
+def test_the_wire_knows_no_sockets() -> None:
+    for file in ("chunk.py", "wire.py", "ingest/openephys.py", "ingest/sequence.py"):
+        used = set(imports(PACKAGE / file))
+        assert not any(part in module for module in used for part in ("zmq", "socket")), file
+
+
 def modules() -> list[str]:
     return [module.name for module in pkgutil.walk_packages([str(PACKAGE)], "igbss_stream.")]
 
@@ -105,7 +112,7 @@ def test_documented_parameters_are_those_of_the_signature(name: str, function: C
 
 
 def test_importing_the_package_imports_nothing_heavy() -> None:
-    code = "import sys, igbss_stream, igbss_stream.cli; print([m for m in ('numba', 'numpy', 'scipy', 'h5py') if m in sys.modules])"
+    code = "import sys, igbss_stream, igbss_stream.cli; print([m for m in ('numba', 'numpy', 'scipy', 'h5py', 'zmq', 'msgspec') if m in sys.modules])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
 
@@ -113,5 +120,6 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
 def test_names_of_the_package() -> None:
     assert callable(igbss_stream.separate)
     assert igbss_stream.Separation.__name__ == "Separation"
+    assert igbss_stream.Subscriber.__name__ == "Subscriber"
     with pytest.raises(AttributeError, match="no attribute 'seperate'"):
         _ = igbss_stream.seperate

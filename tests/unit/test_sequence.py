@@ -193,6 +193,10 @@ def test_samples_that_overlap_leave_once() -> None:
     out = outcome(Sequencer(), [message(0, 10), message(5, 10), message(15, 1)])
     assert parts(out) == [("data", 0, 10), ("data", 10, 15), ("data", 15, 16)]
     assert holds_its_own_indices(out)
+    out = outcome(
+        Sequencer(patience=99), [message(0, 10), message(20, 20), message(25, 5), message(10, 10)]
+    )
+    assert parts(out) == [("data", 0, 10), ("data", 10, 20), ("data", 20, 40)]
 
 
 def test_gaps_that_the_sender_declares_keep_their_reason() -> None:
@@ -320,3 +324,14 @@ def test_numbers_that_cannot_be_used(option: str, value: int) -> None:
         ParameterError, match=rf"{option} must be a whole number >= \d. Got {value} instead\."
     ):
         Sequencer(**{option: value})  # type: ignore[arg-type] # one name at a time
+
+
+def test_within_one_run_an_absurd_jump_that_lasts_is_a_gap() -> None:
+    sequencer = Sequencer(max_gap=1000)
+    out = outcome(sequencer, [message(start, 10, run=5) for start in (0, 10**9, 10**9 + 10)])
+    assert parts(out)[1:] == [
+        ("lost", 10, 10**9),
+        ("data", 10**9, 10**9 + 10),
+        ("data", 10**9 + 10, 10**9 + 20),
+    ]
+    assert sequencer.counts.restarts == 0

@@ -1,0 +1,136 @@
+"""Read a published stream from Python: an iterator of samples and gaps."""
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Self
+
+from igbss_stream.chunk import Chunk, Gap, Stream
+from igbss_stream.errors import FeedError
+from igbss_stream.ingest.sequence import Sequencer
+from igbss_stream.ingest.zmq import ZmqSource
+from igbss_stream.sockets import CurveClient
+from igbss_stream.wire import Data, End, Message, Meta
+
+_SLICE = 1.0  # seconds that one wait takes at most
+
+
+class Subscriber:
+    """Subscribes to a stream; iterating over it gives its chunks and gaps until it ends.
+
+    A context manager, which closes the socket.
+
+    Parameters
+    ----------
+    address : str
+        Of the publisher, such as ``"tcp://127.0.0.1:5556"``; ``"5556"`` is the same.
+    topic : str
+        Name of the stream; left out, the first one that comes.
+    timeout : float or None
+        Longest wait in seconds for what comes next; None waits for ever.
+    high_water_mark : int
+        Messages held while the caller is busy. Beyond it the publisher drops, which shows as a gap.
+    keys : CurveClient, optional
+        Where the publisher wants to know who reads.
+
+    Raises
+    ------
+    FeedError
+        If the address cannot be used; while reading, if nothing comes for `timeout` seconds.
+
+    Notes
+    -----
+    Indices are those of the publisher. What it declares as missing is a `Gap` with its reason, what was
+    dropped on the way one with the reason ``"dropped"``, and if the publisher starts over a gap of zero
+    samples, ``"restart"``, stands before what follows.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        topic: str = "",
+        *,
+        timeout: float | None = 10.0,
+        high_water_mark: int = 1000,
+        keys: CurveClient | None = None,
+    ) -> None:
+        self._source = ZmqSource(address, topic, high_water_mark=high_water_mark, keys=keys)
+        self._sequencer = Sequencer(reason="dropped")
+        self._timeout = timeout
+        self._keyed = keys is not None
+        self._name = topic
+        self._meta: Meta | None = None
+        self._ready: deque[Chunk | Gap] = deque()
+        self._ended = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the socket. Closing it twice is allowed."""
+        self._source.close()
+
+    @property
+    def stream(self) -> Stream:
+        """What holds for all samples; waits until the publisher has told."""
+        return self.meta.description
+
+    @property
+    def meta(self) -> Meta:
+        """The publisher's description in full; waits until it has come."""
+        self._read_until(lambda: self._meta is not None)
+        if self._meta is None:
+            raise FeedError(f"the stream at '{self._source.address}' ended before it was described")
+        return self._meta
+
+    def __iter__(self) -> Iterator[Chunk | Gap]:
+        while True:
+            self._read_until(lambda: bool(self._ready))
+            if not self._ready:
+                return
+            yield self._ready.popleft()
+
+    def _read_until(self, done: Callable[[], bool]) -> None:
+        """Take messages in until `done`, or the stream has ended."""
+        deadline = math.inf if self._timeout is None else time.monotonic() + self._timeout
+        while not (done() or self._ended):
+            wait = min(deadline - time.monotonic(), _SLICE)
+            if wait <= 0:
+                raise FeedError(
+                    f"nothing came from '{self._source.address}' for {self._timeout:g} s; "
+                    f"check that the publisher runs{self._further_causes()}"
+                )
+            for message in self._source.receive(wait):
+                self._take(message)
+
+    def _further_causes(self) -> str:
+        causes = [f"that it publishes '{self._name}'"] if self._name else []
+        causes += ["that the keys are right"] if self._keyed else []
+        if self._source.rejected:
+            causes.append(
+                f"that it speaks this format ({dict(self._source.rejected)} messages were refused)"
+            )
+        return "".join(f", {cause}" for cause in causes)
+
+    def _take(self, message: Message) -> None:
+        header = message.header if isinstance(message, Data) else message
+        self._name = self._name or header.stream
+        if header.stream != self._name:
+            return
+        if isinstance(message, Meta):
+            self._meta = message
+        elif isinstance(message, End):
+            self._ended = self._meta is None or message.run == self._meta.run
+            self._ready += self._sequencer.end(message.start)
+        else:
+            self._ready += self._sequencer.push(message)

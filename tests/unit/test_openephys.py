@@ -1,0 +1,167 @@
+"""Messages as the ZMQ Interface of Open Ephys sends them, gathered into blocks."""
+
+import json
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from igbss_stream.errors import WireError
+from igbss_stream.ingest.openephys import OpenEphysReader
+from igbss_stream.ingest.sequence import Sequencer
+from igbss_stream.wire import Data, Limits, Message, Meta
+
+
+def one_channel(
+    sample_num: int, channel: int, samples: NDArray[Any], message_num: int = 0, **changes: Any
+) -> list[bytes]:
+    content = {
+        "stream": "Rhythm", "channel_num": channel, "num_samples": len(samples), "sample_num": sample_num, "sample_rate": 30000.0
+    } | changes  # fmt: skip
+    header = {
+        "message_num": message_num,
+        "type": "data",
+        "content": content,
+        "data_size": 4 * len(samples),
+        "timestamp": 1,
+    }
+    return [b"DATA\0", json.dumps(header).encode(), samples.astype("<f4").tobytes()]
+
+
+def block(sample_num: int, channels: tuple[int, ...] = (0, 1, 2), length: int = 4) -> list[list[bytes]]:
+    """Return the messages of a block whose samples are 1000 times the channel plus their index."""
+    index = np.arange(sample_num, sample_num + length)
+    return [one_channel(sample_num, channel, 1000 * channel + index) for channel in channels]
+
+
+def event() -> list[bytes]:
+    return [
+        b"EVENT\0",
+        b'{"message_num": 3, "type": "event", "content": {"type": 3, "sample_num": 9}}',
+        b"\1\1",
+    ]
+
+
+def read(reader: OpenEphysReader, messages: list[list[bytes]]) -> list[Message]:
+    return [message for frames in messages for message in reader.read(frames)]
+
+
+def learned() -> OpenEphysReader:
+    reader = OpenEphysReader(Limits())
+    assert read(reader, block(0) + block(4)) == []
+    return reader
+
+
+def test_channels_are_gathered_into_blocks() -> None:
+    out = read(learned(), [*block(8), event(), *block(12)])
+    meta, first, second = out
+    assert isinstance(meta, Meta)
+    assert (meta.channels, meta.rate, meta.unit, meta.stream) == (
+        ("channel-0", "channel-1", "channel-2"),
+        30000.0,
+        "uV",
+        "Rhythm",
+    )
+    for message, start in ((first, 8), (second, 12)):
+        assert isinstance(message, Data)
+        assert message.header.start == start
+        assert message.data.dtype == np.float32
+        assert message.data.flags.c_contiguous
+        assert np.array_equal(message.data, np.add.outer(np.arange(start, start + 4), [0, 1000, 2000]))
+
+
+def test_a_block_joined_in_its_middle_does_not_count() -> None:
+    reader = OpenEphysReader(Limits())
+    assert read(reader, block(0, (2,)) + block(4) + block(8)) == []
+    out = read(reader, block(12))
+    assert [type(message) for message in out] == [Meta, Data]
+    assert reader.counts["learning"] == 3
+
+
+def test_one_channel_alone_is_a_stream() -> None:
+    out = read(
+        OpenEphysReader(Limits()), block(0, (5,)) + block(4, (5,)) + block(8, (5,)) + block(12, (5,))
+    )
+    assert [type(message) for message in out] == [Meta, Data, Data]
+    assert isinstance(out[1], Data)
+    assert out[1].data.tolist() == [[5008], [5009], [5010], [5011]]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_lost_channel_costs_its_block_and_leaves_a_gap(seed: int) -> None:
+    rng = random.Random(seed)
+    messages = [each for start in range(8, 4008, 4) for each in block(start)]
+    arrived = [each for each in messages if rng.random() > 0.02]
+    reader = learned()
+    sequencer = Sequencer()
+    out = [
+        item
+        for message in read(reader, arrived)
+        if isinstance(message, Data)
+        for item in sequencer.push(message)
+    ]
+    came = {frames[1] for frames in arrived}
+    whole = [start for start in range(8, 4008, 4) if all(frames[1] in came for frames in block(start))]
+    assert reader.counts["incomplete"] > 0
+    assert sequencer.counts.samples_out == 4 * len(whole)
+    assert {item.reason for item in out if not hasattr(item, "data")} == {"lost"}
+    assert len(reader._pending) <= 8
+
+
+def test_blocks_that_never_fill_do_not_pile_up() -> None:
+    reader = learned()
+    read(reader, [each for start in range(8, 4000, 4) for each in block(start, (1,))])
+    assert len(reader._pending) <= 8
+    assert reader.counts["incomplete"] > 900
+
+
+DATA = np.zeros(4)
+
+
+@pytest.mark.parametrize(
+    ("frames", "reason"),
+    [
+        ([b"DATA\0"], "frames"),
+        ([b"DATA\0", b"{}"], "frames"),
+        ([b"DATA\0", b"{", b""], "header"),
+        ([b"DATA\0", b'{"type": "event", "content": {}}', b""], "header"),
+        ([b"DATA\0", b'{"type": "data", "content": {"n_channels": 2}}', b""], "header"),
+        ([b"DATA\0", bytes(101), b""], "size"),
+        ([b"DATA\0", b'{"type": "data"', bytes(101)], "header"),
+        (one_channel(8, 0, np.zeros(40)), "size"),
+        (one_channel(8, 0, DATA, num_samples=5), "length"),
+        (one_channel(8, 9, DATA), "channels"),
+        (one_channel(8, 3, DATA), "channels"),
+        (one_channel(8, 0, DATA, stream="other"), "topic"),
+        (one_channel(8, 0, DATA, sample_rate=1000), "topic"),
+        (one_channel(8, 0, DATA, sample_rate=-1), "header"),
+    ],
+)
+def test_what_is_no_message_is_refused(frames: list[bytes], reason: str) -> None:
+    reader = OpenEphysReader(Limits(message_bytes=100, header_bytes=300, channels=8))
+    read(reader, block(0) + block(4) + block(8)[:1])
+    if reason == "size" and len(frames[2]) == 0:
+        frames = [frames[0], bytes(301), b""]
+    with pytest.raises(WireError) as caught:
+        reader.read(frames)
+    assert caught.value.reason == reason
+    assert [type(message) for message in read(reader, block(12))] == [Data]
+
+
+def test_channels_that_do_not_fit_their_block_are_refused() -> None:
+    reader = learned()
+    read(reader, block(8, (0,)))
+    with pytest.raises(WireError, match="channels: channel 0 came twice"):
+        read(reader, block(8, (0,)))
+    with pytest.raises(WireError, match="length: channel 1 has another length"):
+        read(reader, block(8, (1,), length=5))
+    for start in range(100, 200):
+        with pytest.raises(WireError):
+            reader.read(one_channel(start, 7, DATA))
+    assert len(reader._pending) == 1
+
+
+def test_empty_blocks_are_passed_over() -> None:
+    assert read(learned(), [one_channel(8, 0, np.zeros(0))]) == []
