@@ -26,7 +26,7 @@ PATIENCE = 10_000  # ms until a peer that does not answer counts as gone
 _SUBSCRIPTION_BYTES = 1024  # longest message a subscriber may send to a publisher
 
 _TCP = re.compile(r"(tcp://)?((?P<host>\[[^]]*\]|[^:/]*):)?(?P<port>\d{1,5}|\*)")
-_OTHER = re.compile(r"(ipc|inproc)://.+")
+_IPC = re.compile(r"ipc://.+")
 _LAST_PORT = 65535
 _ADDRESSES = "write tcp://HOST:PORT, ipc://PATH or just a port"
 _REMEDIES = {
@@ -118,7 +118,7 @@ def full_address(address: str) -> str:
     if match and (match["port"] == "*" or int(match["port"]) <= _LAST_PORT):
         host = match["host"] if match["host"] not in (None, "", "localhost") else "127.0.0.1"
         return f"tcp://{host}:{match['port']}"
-    if not _OTHER.fullmatch(address):
+    if not _IPC.fullmatch(address):
         raise ParameterError(f"{address!r} is not an address; {_ADDRESSES}.")
     return address
 

@@ -356,9 +356,11 @@ def test_streams_of_other_names_are_not_mixed_in() -> None:
         publisher.bind("tcp://127.0.0.1:*")
         with Subscriber(publisher.last_endpoint.decode().rstrip("\0"), "eeg") as subscriber:  # type: ignore[union-attr]
             assert publisher.poll(1000 * PATIENCE)
+            stranger = Chunk(np.zeros((7, 1), np.float32), 0)
             encoder, other = Encoder(STREAM, 1), Encoder(Stream("eeg2", 1.0, ("x",)), 1)
             for frames in (
                 other.meta(),
+                other.encode(stranger),
                 other.end(),
                 encoder.encode(chunk(0)),
                 encoder.meta(),

@@ -110,6 +110,12 @@ def test_a_lost_channel_costs_its_block_and_leaves_a_gap(seed: int) -> None:
     assert len(reader._pending) <= 8
 
 
+def test_a_block_is_given_up_as_soon_as_a_later_one_is_whole() -> None:
+    reader = learned()
+    read(reader, block(8)[:2] + block(12))
+    assert (reader.counts["incomplete"], reader._pending) == (1, {})
+
+
 def test_blocks_that_never_fill_do_not_pile_up() -> None:
     reader = learned()
     read(reader, [each for start in range(8, 4000, 4) for each in block(start, (1,))])

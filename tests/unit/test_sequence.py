@@ -252,6 +252,14 @@ def test_early_restarts_need_the_run_to_be_told_from_duplicates() -> None:
     assert parts(outcome(Sequencer(patience=50), tagged))[-1] == ("data", 30, 40)
 
 
+def test_messages_from_within_the_horizon_are_old_ones_and_from_beyond_it_new() -> None:
+    sent = [message(start, 10) for start in range(0, 10_000, 10)]
+    for back, restarts in (8000, 0), (8300, 1):
+        sequencer = Sequencer(patience=20)
+        outcome(sequencer, [*sent, message(10_000 - back, 10), message(10_010 - back, 10)])
+        assert (sequencer.counts.restarts, sequencer.counts.duplicates) == (restarts, 2 - 2 * restarts)
+
+
 def test_what_a_past_run_left_behind_is_late() -> None:
     sequencer = Sequencer()
     outcome(

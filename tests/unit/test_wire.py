@@ -148,6 +148,7 @@ def test_fields_of_a_later_format_are_passed_over_and_optional_ones_may_be_left_
         ({"dtype": ">f4"}, "dtype", "little-endian"),
         ({"dtype": "object"}, "dtype", "Got 'object'"),
         ({"dtype": "int64"}, "dtype", "must be one of float32"),
+        ({"shape": [2, 2]}, "length", "2 x 2 float32 are 16 bytes. Got 24"),
         ({"shape": [2, 4]}, "length", "2 x 4 float32 are 32 bytes. Got 24"),
         ({"shape": [2**52, 3]}, "length", "Got 24 instead"),
         ({"shape": [2**62, 4]}, "header", "<= 9007199254740991"),
