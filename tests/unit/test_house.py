@@ -61,7 +61,7 @@ def test_the_model_knows_nothing_of_streams(file: Path) -> None:
 
 
 def test_stages_do_not_know_the_ends() -> None:
-    for stage in ("survey", "transform", "separation", "config"):
+    for stage in ("survey", "transform", "separation", "config", "repair", "fill", "watch"):
         used = set(imports(PACKAGE / f"{stage}.py"))
         assert not any(
             part in module for module in used for part in ("ingest", "publish", "batch", "cli")
