@@ -17,9 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream import __version__
+from igbss_stream.chunk import Chunk
 from igbss_stream.config import ModelSettings, plain
 from igbss_stream.errors import InputError, ParameterError
 from igbss_stream.ingest.hdf5 import Hdf5Recording
+from igbss_stream.learning import Model
+from igbss_stream.paths import SamplePath
 from igbss_stream.publish.hdf5 import Hdf5Sink
 from igbss_stream.separator import Separator
 from igbss_stream.survey import Survey
@@ -178,11 +181,14 @@ def _separate_by_sample(
     source: _Channels, separator: Separator, survey: Survey, sink: Hdf5Sink, tell: Progress
 ) -> None:
     surveyed = separator.needs_survey
+    path = SamplePath()
+    path.change(Model(1, separator, 0))
     for start, block in source.blocks(source.block_length, tell, "separating"):
         if not surveyed:
             survey.update(block)
         if survey.n_bad == 0:  # else only the count goes on, for the message
-            sink.append("sources", separator.sources(block, start))
+            for chunk in path.push(Chunk(block, start)):
+                sink.append("sources", chunk.data)
     if not surveyed:
         separator.prepare(survey, remedy=" with --drop-flat")
 
