@@ -4,12 +4,9 @@ What a command needs is imported when it runs, so that `--help` answers at once.
 """
 
 import functools
-import logging
 import math
 import sys
 import time
-import traceback
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,14 +15,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from igbss_stream import __version__
-from igbss_stream.errors import IgbssError, IgbssWarning, ParameterError, printable
+from igbss_stream.console import reports_mistakes
+from igbss_stream.errors import ParameterError, printable
 
 if TYPE_CHECKING:
     from igbss_stream.batch import Outcome, Progress
     from igbss_stream.config import ModelSettings
 
-EXIT_MISTAKE = 2
-EXIT_INTERRUPTED = 130
 _LEAST_DEMO = 50  # samples: fewer do not show a square wave and a sawtooth
 
 
@@ -33,28 +29,6 @@ _LEAST_DEMO = 50  # samples: fewer do not show a square wave and a sawtooth
 @click.version_option(__version__, prog_name="igbss-stream")
 def main() -> None:
     """Separate the sources behind the channels of recordings and feeds."""
-
-
-def reports_mistakes(command: Callable[..., None]) -> Callable[..., None]:
-    """Print an `IgbssError` as one line and exit with code 2; `--debug` shows where it came from."""
-
-    @click.option("--debug", is_flag=True, help="Show a traceback when something is wrong.")
-    @functools.wraps(command)
-    def wrapped(debug: bool, **options: Any) -> None:
-        logging.basicConfig(format="%(message)s", level=logging.INFO)
-        warnings.showwarning = _show_warning
-        try:
-            command(**options)
-        except IgbssError as error:
-            if debug:
-                traceback.print_exc()
-            click.echo(f"Error: {error}", err=True)
-            sys.exit(EXIT_MISTAKE)
-        except KeyboardInterrupt:
-            click.echo("Interrupted; no incomplete output is left.", err=True)
-            sys.exit(EXIT_INTERRUPTED)
-
-    return wrapped
 
 
 def model_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -215,20 +189,11 @@ def _belongs(option: str, name: str, transform: str) -> None:
 
 def _structure(structure: str) -> Any:
     """Return the name of a structure, or the matrix in the file of that name."""
-    import numpy as np
+    from igbss_stream.matrix_file import MATRIX_FILES, read_matrix
 
     path = Path(structure)
-    if path.suffix not in (".npy", ".csv", ".txt"):
-        if path.is_file():
-            raise ParameterError(f"--structure {structure!r} must end in .npy, .csv or .txt to be read.")
-        return structure
-    try:
-        if path.suffix == ".npy":
-            return np.load(path, allow_pickle=False)
-        with warnings.catch_warnings(action="error", category=UserWarning):  # of a file without numbers
-            return np.loadtxt(path, delimiter="," if path.suffix == ".csv" else None, ndmin=2)
-    except (OSError, ValueError, EOFError, UserWarning) as error:
-        raise ParameterError(f"--structure {structure!r} cannot be read as a matrix: {error}") from error
+    is_file = path.suffix in MATRIX_FILES or path.is_file()
+    return read_matrix(path, "--structure") if is_file else structure
 
 
 def _samples(seconds: float, rate: float | None) -> int:
@@ -269,10 +234,3 @@ def _progress(quiet: bool) -> Iterator["Progress | None"]:
             bar.update(tasks[doing], completed=done)
 
         yield progress
-
-
-def _show_warning(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-    if issubclass(category, IgbssWarning):
-        click.echo(f"Warning: {message}", err=True)
-    else:
-        click.echo(warnings.formatwarning(message, category, *where[:2]), err=True)

@@ -29,7 +29,7 @@ ALLOWED = {
     "h5py": ("ingest/", "publish/"),
     "zmq": ("ingest/", "publish/", "sockets.py", "subscriber.py"),
     "sklearn": ("sklearn.py",),
-    "click": ("cli.py",),
+    "click": ("cli.py", "console.py"),
     "rich": ("cli.py",),
 }
 
