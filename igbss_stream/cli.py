@@ -17,6 +17,7 @@ import click
 from igbss_stream import __version__
 from igbss_stream.console import reports_mistakes
 from igbss_stream.errors import ParameterError, printable
+from igbss_stream.live.commands import check, init, schema
 
 if TYPE_CHECKING:
     from igbss_stream.batch import Outcome, Progress
@@ -29,6 +30,10 @@ _LEAST_DEMO = 50  # samples: fewer do not show a square wave and a sawtooth
 @click.version_option(__version__, prog_name="igbss-stream")
 def main() -> None:
     """Separate the sources behind the channels of recordings and feeds."""
+
+
+for _command in (check, init, schema):
+    main.add_command(_command)
 
 
 def model_options(command: Callable[..., None]) -> Callable[..., None]:

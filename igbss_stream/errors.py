@@ -4,6 +4,7 @@
 
     IgbssError                 every error this package raises on purpose
     ├── ParameterError         an option has a value that cannot be used   (a ValueError)
+    │   └── ConfigError        a file of options has mistakes
     ├── InputError             the samples cannot be separated as they are (a ValueError)
     ├── RecordingError         a file cannot be read or written            (an OSError)
     ├── FeedError              a socket cannot be opened, or falls silent  (an OSError)
@@ -22,6 +23,10 @@ class IgbssError(Exception):
 
 class ParameterError(IgbssError, ValueError):
     """An option has a value that cannot be used."""
+
+
+class ConfigError(ParameterError):
+    """A configuration file cannot be read, or has mistakes; the message has a line for each."""
 
 
 class InputError(IgbssError, ValueError):

@@ -29,7 +29,8 @@ ALLOWED = {
     "h5py": ("ingest/", "publish/"),
     "zmq": ("ingest/", "publish/", "sockets.py", "subscriber.py"),
     "sklearn": ("sklearn.py",),
-    "click": ("cli.py", "console.py"),
+    "click": ("cli.py", "console.py", "live/commands.py"),
+    "yaml": ("live/yaml_file.py",),
     "rich": ("cli.py",),
 }
 

@@ -1,0 +1,257 @@
+"""The configuration of `igbss-stream run`: what there is to set, and what it is when left out.
+
+docs/configuration.md is made from the docstrings here and in `feeds`, `sinks`, `keys` and `model`.
+"""
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+
+from igbss_stream.errors import ParameterError
+from igbss_stream.live.addresses import Endpoint, endpoint
+from igbss_stream.live.feeds import Feed, Hdf5Replay, ZmqFeed
+from igbss_stream.live.model import Model
+from igbss_stream.live.section import Name, PositiveSeconds, Seconds, Section, at_most
+from igbss_stream.live.sinks import Hdf5Output, LslOutput, Sink, ZmqOutput
+
+
+class Repair(Section, frozen=True, kw_only=True):
+    """What is done about samples that are missing or cannot be right.
+
+    Parameters
+    ----------
+    gap : {"reset", "hold", "interpolate", "nan"}
+        What stands for missing samples: nothing, the gap is declared and what follows begins anew
+        (`reset`); the last sample (`hold`); a line from the last sample to the next (`interpolate`); NaN.
+    max_fill : float
+        Seconds of the longest gap that is filled; longer ones are treated as with `reset`.
+    outlier : float or None
+        Samples further from the median of their channel than this many robust standard deviations are
+        treated as missing; `null` takes all samples as they are.
+    flat_after : float or None
+        Seconds of one and the same value after which a channel counts as dead; `null` never.
+    """
+
+    gap: Literal["reset", "hold", "interpolate", "nan"] = "reset"
+    max_fill: PositiveSeconds = 0.1
+    outlier: Annotated[float, Meta(ge=3, le=1e9)] | None = None
+    flat_after: PositiveSeconds | None = 5.0
+
+
+class Learning(Section, frozen=True, kw_only=True):
+    """When a structure is learned, with structure `learned`.
+
+    Parameters
+    ----------
+    window : float
+        Seconds of the latest samples that a structure is learned from.
+    every : float or None
+        Seconds from one model to the next; `null` learns once.
+    first : float
+        Seconds of samples before the first model; until then nothing is published.
+    ahead : float
+        Seconds from the last sample that a model is learned from to the one at which it takes force: what
+        learning may take without delaying the stream.
+    fade : float
+        Seconds of the cross-fade from one model to the next; 0 switches at once.
+    """
+
+    window: PositiveSeconds = 60.0
+    every: PositiveSeconds | None = 10.0
+    first: PositiveSeconds = 10.0
+    ahead: Seconds = 2.0
+    fade: Seconds = 0.5
+
+    def __post_init__(self) -> None:
+        at_most("first", self.first, "window", self.window)
+        at_most("ahead", self.ahead, "every", self.every)
+        at_most("fade", self.fade, "every", self.every)
+
+
+class Window(Section, frozen=True, kw_only=True):
+    """What is fitted together, where a window has to be fitted because no linear map separates it.
+
+    Parameters
+    ----------
+    length : float
+        Seconds of samples that are fitted together.
+    hop : float
+        Seconds from the start of a window to the start of the next; windows overlap where it is less than
+        `length`.
+    """
+
+    length: PositiveSeconds = 1.0
+    hop: PositiveSeconds = 0.5
+
+    def __post_init__(self) -> None:
+        at_most("hop", self.hop, "length", self.length)
+
+
+class Stream(Section, frozen=True, kw_only=True):
+    """A feed, how it is separated, and where the sources go.
+
+    Parameters
+    ----------
+    name : str
+        Name of the stream: the topic of what is published, and the label of its metrics.
+    source : Feed
+        Where the samples come from.
+    repair : Repair
+        What is done about samples that are missing or cannot be right.
+    model : Model
+        How to separate.
+    learning : Learning
+        When a structure is learned.
+    window : Window
+        What is fitted together.
+    sinks : tuple of Sink
+        Where the sources go, one place or more.
+    """
+
+    name: Annotated[Name, Meta(examples=["eeg"])]
+    source: Feed
+    repair: Repair = Repair()
+    model: Model = Model()
+    learning: Learning = Learning()
+    window: Window = Window()
+    sinks: Annotated[tuple[Sink, ...], Meta(min_length=1)]
+
+    def __post_init__(self) -> None:
+        at_most("window.hop", self.window.hop, "learning.every", self.learning.every)
+
+
+class State(Section, frozen=True, kw_only=True):
+    """Where models are kept, so that a restart goes on with the order and the signs it had.
+
+    Parameters
+    ----------
+    path : Path
+        Folder, with a file for each stream; it is made if it is not there.
+    every : float
+        Seconds between two writes. The state is also written at the end.
+    """
+
+    path: Annotated[Path, Meta(examples=["state"])]
+    every: PositiveSeconds = 60.0
+
+
+class Health(Section, frozen=True, kw_only=True):
+    """Metrics for Prometheus (`/metrics`) and the state of the daemon (`/health`), by HTTP.
+
+    Parameters
+    ----------
+    host : str
+        Address to bind to. The default is open to this machine only. There is no password.
+    port : int or None
+        Port; 0 takes a free one, `null` opens none.
+    """
+
+    host: Annotated[str, Meta(pattern=r"^[A-Za-z0-9.:_-]+$", description="a host name or IP address")] = (
+        "127.0.0.1"
+    )
+    port: Annotated[int, Meta(ge=0, le=65535)] | None = None
+
+    @property
+    def endpoint(self) -> Endpoint | None:
+        """Where it is bound, if anywhere."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return None if self.port is None else Endpoint(host, str(self.port))
+
+
+class Log(Section, frozen=True, kw_only=True):
+    """What is told on standard error.
+
+    Parameters
+    ----------
+    level : {"debug", "info", "warning", "error"}
+        The least that is told.
+    format : {"auto", "text", "json"}
+        Lines for people or for machines; `auto` is text on a terminal and JSON elsewhere.
+    """
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["auto", "text", "json"] = "auto"
+
+
+class Config(Section, frozen=True, kw_only=True):
+    """All that `igbss-stream run` needs to know.
+
+    Parameters
+    ----------
+    streams : tuple of Stream
+        The streams, one or more; each has a model of its own.
+    state : State or None
+        Where models are kept from run to run; `null` keeps none.
+    health : Health
+        Metrics and health by HTTP.
+    log : Log
+        What is told on standard error.
+    """
+
+    streams: Annotated[tuple[Stream, ...], Meta(min_length=1)]
+    state: State | None = None
+    health: Health = Health()
+    log: Log = Log()
+
+    def __post_init__(self) -> None:
+        _check_names(self.streams)
+        _check_outputs(self.streams)
+        _check_endpoints(list(self.bound()))
+
+    def bound(self) -> Iterator[tuple[str, Endpoint]]:
+        """Yield what sockets are bound to, each with the place where the configuration says so."""
+        for i, stream in enumerate(self.streams):
+            if isinstance(stream.source, ZmqFeed) and stream.source.bind:
+                yield f"streams[{i}].source.address", endpoint(stream.source.address)
+            for j, sink in enumerate(stream.sinks):
+                if isinstance(sink, ZmqOutput):
+                    yield f"streams[{i}].sinks[{j}].address", endpoint(sink.address)
+        if self.health.endpoint is not None:
+            yield "health.port", self.health.endpoint
+
+
+def _check_names(streams: tuple[Stream, ...]) -> None:
+    first: dict[str, int] = {}
+    for i, stream in enumerate(streams):
+        # files are named after streams, and not every disk tells eeg from EEG
+        j = first.setdefault(stream.name.lower(), i)
+        if j != i:
+            raise ParameterError(
+                f"streams[{i}].name {stream.name!r} is taken by streams[{j}]; choose another (upper and "
+                "lower case count as the same)."
+            )
+
+
+def _check_outputs(streams: tuple[Stream, ...]) -> None:
+    """Check that no two ends share a file, and no two sinks the name of an outlet."""
+    taken = {
+        stream.source.path: f"streams[{i}].source"
+        for i, stream in enumerate(streams)
+        if isinstance(stream.source, Hdf5Replay)
+    }
+    outlets: dict[str, str] = {}
+    for i, stream in enumerate(streams):
+        for j, sink in enumerate(stream.sinks):
+            where = f"streams[{i}].sinks[{j}]"
+            if isinstance(sink, Hdf5Output):
+                _take(taken, sink.path, where, "path")
+            elif isinstance(sink, LslOutput):
+                _take(outlets, sink.name, where, "name")
+
+
+def _take(taken: dict[Any, str], thing: Any, where: str, key: str) -> None:
+    if taken.setdefault(thing, where) != where:
+        raise ParameterError(
+            f"{where}.{key} {str(thing)!r} is used by {taken[thing]} as well; choose another."
+        )
+
+
+def _check_endpoints(bound: list[tuple[str, Endpoint]]) -> None:
+    for (earlier, one), (later, other) in itertools.combinations(bound, 2):
+        if one.clashes(other):
+            raise ParameterError(
+                f"{later} cannot be bound to {other}: {earlier} is bound to {one}; choose another port."
+            )

@@ -1,0 +1,44 @@
+"""What the sections of a configuration have in common, and the types of their values."""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from igbss_stream.errors import ParameterError
+
+_DAY = 86_400.0
+
+
+class Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Frozen settings. Documented field by field in the docstring, from which the reference is made.
+
+    A check that takes more than one field is in `__post_init__`. It raises a `ParameterError` whose message
+    begins with the name of the field, so that its place in a file can be told.
+    """
+
+
+Name = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}(?!\n)$",
+        description="a name of letters, digits, '.', '_' and '-', at most 64",
+    ),
+]
+Text = Annotated[str, Meta(min_length=1, max_length=256, description="a text (not empty)")]
+PositiveSeconds = Annotated[float, Meta(gt=0, le=_DAY)]
+Seconds = Annotated[float, Meta(ge=0, le=_DAY)]
+Rate = Annotated[float, Meta(gt=0, le=1e9)]
+Count = Annotated[int, Meta(ge=1, le=10_000_000)]
+Channels = Annotated[tuple[Text, ...], Meta(min_length=1, description="a list of names (one a channel)")]
+
+
+def at_most(name: str, value: float | None, other: str, limit: float | None) -> None:
+    """Check that one number is at most another; None is no limit, and no number.
+
+    Raises
+    ------
+    ParameterError
+        If it is larger.
+    """
+    if value is not None and limit is not None and value > limit:
+        raise ParameterError(f"{name} must be at most {other}, {limit:g}. Got {value:g} instead.")

@@ -1,0 +1,36 @@
+"""Configurations for tests, as plain values."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from igbss_stream.live.config import Config
+
+Load = Callable[[Any], Config]
+Refused = Callable[[Any], list[str]]
+
+SECRET = "JTKVSB%%)wK0E.X)V>+}o?pNmC{O&4W4b!Ni{Lh6"  # an example in the manual of ZeroMQ
+PUBLIC = "rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7"
+
+LEAST: dict[str, Any] = {
+    "streams": [
+        {
+            "name": "eeg",
+            "source": {"kind": "zmq", "address": "5555"},
+            "sinks": [{"kind": "zmq", "address": "5560"}],
+        }
+    ]
+}
+CLIENT = {"role": "client", "server_key": PUBLIC, "secret_key": "${KEY}"}
+SERVER = {"role": "server", "secret_key": "${KEY}", "allowed": [PUBLIC]}
+
+
+def stream(**keys: Any) -> dict[str, Any]:
+    return {"streams": [LEAST["streams"][0] | keys]}
+
+
+def uncommented(text: str) -> str:
+    """Return a file with all keys that were commented out; prose begins with a blank and a capital."""
+    for _ in range(2):
+        text = re.sub(r"^( *)#( *)([a-z_]+:.*)$", r"\1\2\3", text, flags=re.M)
+    return text

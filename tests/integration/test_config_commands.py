@@ -1,0 +1,170 @@
+"""`check`, `init` and `schema`."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import Command, Refusal, Spawn, assert_says, contents
+
+CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.yaml"))
+SECRET = "JTKVSB%%)wK0E.X)V>+}o?pNmC{O&4W4b!Ni{Lh6"
+
+
+def test_there_is_a_configuration_for_each_use() -> None:
+    names = {path.stem for path in CONFIGS}
+    assert names == {"eeg-zmq", "sensors-pull", "lsl", "openephys", "secure", "record"}
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_configurations_are_right(igbss: Command, monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
+    monkeypatch.setenv("IGBSS_KEY", SECRET)
+    result = igbss("check", path)
+    assert result.exit_code == 0, result.output
+    assert_says(result.stdout, str(path), "from", "to")
+    assert SECRET not in result.output
+    assert path.read_text().startswith("# ")
+    expected = [f"'{path.parent / 'recording.h5'}' does not exist"] if path.stem == "record" else []
+    warnings = result.stderr.splitlines()
+    assert len(warnings) == len(expected), warnings
+    assert_says(result.stderr, *expected)
+
+
+def test_check_tells_what_would_run(igbss: Command, tmp_path: Path) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text(
+        """
+        streams:
+          - name: one
+            source: {kind: zmq, address: "*:5551", bind: true, socket: pull}
+            sinks: [{kind: zmq, address: "5560"}, {kind: lsl, name: two}]
+          - name: two
+            source: {kind: hdf5, path: in.h5, loop: true}
+            model: {structure: systematic, n_sources: 3}
+            sinks: [{kind: hdf5, path: out.h5}]
+          - name: three
+            source: {kind: hdf5, path: in.h5, speed: 2}
+            model: {structure: {file: weights.csv}}
+            sinks: [{kind: hdf5, path: three.h5}]
+        state: {path: models}
+        health: {port: 9464}
+        """
+    )
+    (tmp_path / "in.h5").touch()
+    (tmp_path / "weights.csv").write_text("1,0\n1,1\n")
+    result = igbss("check", path)
+    assert result.exit_code == 0
+    assert result.stdout.replace(str(tmp_path), "").splitlines() == [
+        "/run.yaml: 3 streams",
+        "  one",
+        "    from  zmq bound to tcp://*:5551, pull",
+        "    by    structure learned after 10 s and every 10 s from then on",
+        "    to    zmq bound to tcp://127.0.0.1:5560",
+        "    to    lsl outlet two",
+        "  two",
+        "    from  hdf5 /in.h5, /data, 1 times real time, in a loop",
+        "    by    structure systematic; 3 sources",
+        "    to    hdf5 /out.h5",
+        "  three",
+        "    from  hdf5 /in.h5, /data, 2 times real time",
+        "    by    structure in /weights.csv",
+        "    to    hdf5 /three.h5",
+        "  state in /models, every 60 s",
+        "  health at http://127.0.0.1:9464/health",
+    ]
+    assert_says(result.stderr, "Warning: streams[0].source.address is open to the network")
+
+
+def test_check_refuses_with_the_place(refused: Refusal, tmp_path: Path) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text(
+        "streams:\n  - name: a b\n    source: {kind: lsl, type: EEG}\n    sinks: [{kind: lsl, name: x}]"
+    )
+    message = refused("check", path)
+    assert message.startswith("Error: /run.yaml:2: streams[0].name must be a name of letters")
+    assert "does not exist" in refused("check", tmp_path / "nothing.yaml")
+
+
+def test_check_tells_all_mistakes(igbss: Command, tmp_path: Path) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text("strems: []\nlog: {level: x}")
+    result = igbss("check", path)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert [line.split(" ")[-1] for line in result.stderr.splitlines()] == ["streams?", "1.", "instead."]
+
+
+def test_init_writes_what_check_accepts(
+    igbss: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = igbss("init")
+    assert result.exit_code == 0
+    assert_says(result.output, "igbss.yaml", "igbss-stream check igbss.yaml")
+    assert igbss("check", "igbss.yaml").exit_code == 0
+    assert list(contents(tmp_path)) == [tmp_path / "igbss.yaml"]
+    umask = os.umask(0)
+    os.umask(umask)
+    assert (tmp_path / "igbss.yaml").stat().st_mode & 0o777 == 0o666 & ~umask
+
+
+def test_init_takes_the_kinds_of_both_ends(igbss: Command, tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    assert igbss("init", path, "--source", "hdf5", "--sink", "lsl").exit_code == 0
+    assert_says(igbss("check", path).stdout, "from  hdf5", "to    lsl")
+
+
+def test_init_replaces_nothing_unasked(igbss: Command, refused: Refusal, tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text("mine")
+    assert_says(refused("init", path), "a.yaml' exists", "--overwrite")
+    assert igbss("init", path, "--overwrite").exit_code == 0
+    assert "streams:" in path.read_text()
+    (tmp_path / "dangling.yaml").symlink_to("nowhere")
+    assert "exists" in refused("init", tmp_path / "dangling.yaml")
+
+
+def test_init_where_nothing_can_be_written(refused: Refusal, tmp_path: Path) -> None:
+    assert_says(refused("init", tmp_path / "none" / "a.yaml"), "cannot be written", "No such file")
+    (tmp_path / "folder").mkdir()
+    assert "cannot be written" in refused("init", tmp_path / "folder", "--overwrite")
+    assert "cannot be written" in refused("init", "/", "--overwrite")
+
+
+def test_init_on_a_full_disk_leaves_the_older_file(
+    igbss: Command, refused: Refusal, tmp_path: Path, spawn: Spawn
+) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text("mine")
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)"
+    process = spawn("init", path, "--overwrite", before=limit)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert_says(errors, "Error:", "cannot be written", "File too large")
+    assert contents(tmp_path) == {path: b"mine"}
+
+
+def test_schema_is_json(igbss: Command) -> None:
+    result = igbss("schema")
+    assert result.exit_code == 0
+    assert json.loads(result.output)["$ref"] == "#/$defs/Config"
+
+
+def test_reference_is_the_page(igbss: Command) -> None:
+    page = Path(__file__).parents[2] / "docs" / "configuration.md"
+    assert igbss("schema", "--markdown").output == page.read_text()
+
+
+@pytest.mark.parametrize("arguments", ["--help", "check --help", "init --help", "schema --help"])
+def test_help_does_not_wait_for_heavy_imports(arguments: str) -> None:
+    script = (
+        "import sys\n"
+        "from igbss_stream.cli import main\n"
+        f"main({arguments.split()}, standalone_mode=False)\n"
+        "print('loaded:', *sorted({'numba', 'numpy', 'zmq', 'yaml', 'msgspec'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "loaded:"

@@ -1,0 +1,43 @@
+"""What the tests of the configuration share."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from igbss_stream.errors import ConfigError
+from igbss_stream.live.config import Config
+from igbss_stream.live.load import load
+from tests.configurations import SECRET, Load, Refused
+
+
+@pytest.fixture
+def run_file(tmp_path: Path) -> Path:
+    """Return where a configuration may be written."""
+    return tmp_path / "run.yaml"
+
+
+@pytest.fixture
+def loaded(run_file: Path) -> Load:
+    """Load a configuration that is given as text or as plain values."""
+
+    def run(content: Any) -> Config:
+        run_file.write_text(content if isinstance(content, str) else yaml.safe_dump(content))
+        return load(run_file, {"KEY": SECRET})
+
+    return run
+
+
+@pytest.fixture
+def refused(loaded: Load, run_file: Path) -> Refused:
+    """Load a configuration that is wrong; return what is said, without the name of the file."""
+
+    def run(content: Any) -> list[str]:
+        with pytest.raises(ConfigError) as caught:
+            loaded(content)
+        lines = str(caught.value).splitlines()
+        assert all(line.startswith(str(run_file)) for line in lines), lines
+        return [line.removeprefix(str(run_file)).lstrip(": ") for line in lines]
+
+    return run

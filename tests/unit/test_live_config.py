@@ -1,0 +1,323 @@
+"""The configuration of a run: what arrives, and how mistakes are told with their places."""
+
+import copy
+import functools
+import itertools
+import operator
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import igbss_stream.live.load
+from igbss_stream.config import ModelSettings
+from igbss_stream.errors import ConfigError, ParameterError
+from igbss_stream.live import reference
+from igbss_stream.live.config import Config, Learning, Stream
+from igbss_stream.live.feeds import Hdf5Replay, LslFeed, OpenEphysFeed, ZmqFeed
+from igbss_stream.live.load import key_path, load
+from igbss_stream.live.model import ExpTransform, Model
+from igbss_stream.live.sinks import Hdf5Output, ZmqOutput
+from igbss_stream.live.yaml_file import Document, read_yaml
+from tests.configurations import CLIENT, LEAST, SECRET, Load, Refused, stream, uncommented
+
+
+def test_least_configuration_has_all_defaults(loaded: Load) -> None:
+    least = Stream(name="eeg", source=ZmqFeed(address="5555"), sinks=(ZmqOutput(address="5560"),))
+    assert loaded(LEAST) == Config(streams=(least,))
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "expected"),
+    [
+        ("source", {"kind": "openephys", "unit": "V"}, OpenEphysFeed(unit="V")),
+        ("source", {"kind": "lsl", "name": "a"}, LslFeed(name="a")),
+        (
+            "source",
+            {"kind": "zmq", "address": "*:1", "bind": True, "socket": "pull", "channels": ["a", "b"]},
+            ZmqFeed(address="*:1", bind=True, socket="pull", channels=("a", "b")),
+        ),
+        ("learning", {"every": None, "window": 20}, Learning(every=None, window=20.0)),
+        ("model", {"transform": {"kind": "exp", "scale": 2}}, Model(transform=ExpTransform(scale=2.0))),
+        ("model", None, Model()),
+    ],
+)
+def test_values_arrive(loaded: Load, path: str, value: Any, expected: Any) -> None:
+    assert getattr(loaded(stream(**{path: value})).streams[0], path) == expected
+
+
+def test_section_without_keys_has_its_defaults(loaded: Load) -> None:
+    text = yaml.safe_dump(LEAST) + "health:\n  # port: 1\nlog:\nstate:\n"
+    assert loaded(text) == loaded(LEAST)
+
+
+def test_paths_are_relative_to_the_file(
+    loaded: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", "/home/somebody")
+    config = loaded(
+        stream(
+            source={"kind": "hdf5", "path": "../in.h5"},
+            sinks=[
+                {"kind": "hdf5", "path": path} for path in ("/tmp/out.h5", "~/out.h5", "~nobody-here/x")
+            ],
+        )
+        | {"state": {"path": "models"}}
+    )
+    assert config.streams[0].source == Hdf5Replay(path=tmp_path.parent / "in.h5")
+    assert config.streams[0].sinks == (
+        Hdf5Output(path=Path("/tmp/out.h5")),
+        Hdf5Output(path=Path("/home/somebody/out.h5")),
+        Hdf5Output(path=tmp_path / "~nobody-here" / "x"),
+    )
+    assert config.state is not None
+    assert config.state.path == tmp_path / "models"
+
+
+def test_structs_are_frozen() -> None:
+    with pytest.raises(AttributeError, match="immutable"):
+        Learning().every = 3.0  # type: ignore[misc]
+
+
+MISTAKES: dict[str, tuple[Any, str]] = {
+    "no mapping": ([1], "the file must be a section. Got a list instead."),
+    "no streams": ({}, "streams is missing; it is a list of at least 1."),
+    "an empty list": ({"streams": []}, "streams must be a list of at least 1. Got a list instead."),
+    "no sink": (stream(sinks=[]), "streams[0].sinks must be a list of at least 1. Got a list instead."),
+    "an unknown key": (stream(widnow={}), "streams[0].widnow is not a key here; did you mean window?"),
+    "a key like no other": (stream(xyzzy=1), "streams[0].xyzzy is not a key here."),
+    "a kind misspelt": (
+        stream(source={"kind": "openephis"}),
+        "streams[0].source.kind must be one of `zmq`, `openephys`, `lsl`, `hdf5`. Got 'openephis' instead; did you mean openephys?",
+    ),
+    "no kind": (
+        stream(source={"address": "1"}),
+        "streams[0].source needs the key kind, which is one of `zmq`, `openephys`, `lsl`, `hdf5`.",
+    ),
+    "a kind that is a list": (
+        stream(source={"kind": ["zmq"]}),
+        "streams[0].source.kind must be one of `zmq`, `openephys`, `lsl`, `hdf5`. Got a list instead.",
+    ),
+    "a key of another kind": (
+        stream(source={"kind": "openephys", "topic": "x"}),
+        "streams[0].source.topic is not a key here.",
+    ),
+    "text for a section": (
+        stream(learning="often"),
+        "streams[0].learning must be a section. Got 'often' instead.",
+    ),
+    "a number for text": (
+        stream(source={"kind": "zmq", "address": 5555}),
+        "streams[0].source.address must be an address: tcp://HOST:PORT, ipc://PATH or just a port. Got 5555 instead; write it in quotes.",
+    ),
+    "no text for a switch": (
+        stream(source={"kind": "zmq", "address": "1", "bind": "on"}),
+        "streams[0].source.bind must be `true` or `false`. Got 'on' instead.",
+    ),
+    "a switch for a number": (
+        stream(learning={"every": True}),
+        "streams[0].learning.every must be a number above 0 up to 86400 or null. Got true instead.",
+    ),
+    "a number out of bounds": (
+        LEAST | {"health": {"port": 70000}},
+        "health.port must be a whole number from 0 up to 65535 or null. Got 70000 instead.",
+    ),
+    "half a number": (
+        stream(model={"order": 1.5}),
+        "streams[0].model.order must be a whole number from 1 up to 10000000. Got 1.5 instead.",
+    ),
+    "a name misspelt": (
+        LEAST | {"log": {"level": "WARN"}},
+        "log.level must be one of `debug`, `error`, `info`, `warning`. Got 'WARN' instead; did you mean warning?",
+    ),
+    "an item of a list": (
+        stream(source={"kind": "openephys", "channels": ["a", ""]}),
+        "streams[0].source.channels[1] must be a text (not empty). Got '' instead.",
+    ),
+    "a variable that is no secret": (
+        stream(source={"kind": "zmq", "address": "tcp://${HOST}:1"}),
+        "streams[0].source.address must be an address: tcp://HOST:PORT, ipc://PATH or just a port. Got 'tcp://${HOST}:1' instead; ${NAME} is replaced in secret keys alone.",
+    ),
+    "a variable in a path": (
+        LEAST | {"state": {"path": "${HOME}/x"}},
+        "state.path is '${HOME}/x', but ${NAME} is replaced in secret keys alone.",
+    ),
+    "a path that is a number": (
+        LEAST | {"state": {"path": 3}},
+        "state.path must be a path. Got 3 instead.",
+    ),
+    "a window shorter than its hop": (
+        stream(window={"length": 1, "hop": 1.5}),
+        "streams[0].window.hop must be at most length, 1. Got 1.5 instead.",
+    ),
+    "a hop longer than learning": (
+        stream(learning={"every": 2}, window={"length": 9, "hop": 3}),
+        "streams[0].window.hop must be at most learning.every, 2. Got 3 instead.",
+    ),
+    "learning before its window": (
+        stream(learning={"first": 61}),
+        "streams[0].learning.first must be at most window, 60. Got 61 instead.",
+    ),
+    "too far ahead": (
+        stream(learning={"ahead": 11}),
+        "streams[0].learning.ahead must be at most every, 10. Got 11 instead.",
+    ),
+    "a fade without end": (
+        stream(learning={"fade": 11}),
+        "streams[0].learning.fade must be at most every, 10. Got 11 instead.",
+    ),
+    "a topic of a pull socket": (
+        stream(source={"kind": "zmq", "address": "1", "socket": "pull", "topic": "x"}),
+        "streams[0].source.topic goes with socket sub alone; a pull socket takes all that comes.",
+    ),
+    "no LSL stream": (
+        stream(source={"kind": "lsl"}),
+        "streams[0].source.name must be given, or type, or source_id: else no stream can be chosen.",
+    ),
+    "half of min-max": (
+        stream(model={"transform": {"kind": "min-max", "low": 1}}),
+        "streams[0].model.transform.low and span go together: give both or neither.",
+    ),
+    "what the model says": (
+        stream(model={"order": 2}),
+        "streams[0].model.structure 'learned' needs order = 1. Got 2 instead.",
+    ),
+    "what the model says of scaling": (
+        stream(model={"structure": "cyclic", "scaling": "back-projected"}),
+        "streams[0].model.scaling 'back-projected' goes with structure 'learned' alone: other structures deliver sources in the unit of the channels.",
+    ),
+    "a name taken": (
+        {"streams": [LEAST["streams"][0], LEAST["streams"][0] | {"name": "EEG"}]},
+        "streams[1].name 'EEG' is taken by streams[0]; choose another (upper and lower case count as the same).",
+    ),
+    "an address twice": (
+        stream(sinks=[{"kind": "zmq", "address": "5560"}, {"kind": "zmq", "address": "tcp://*:5560"}]),
+        "streams[0].sinks[1].address cannot be bound to tcp://*:5560: streams[0].sinks[0].address is bound to tcp://127.0.0.1:5560; choose another port.",
+    ),
+    "the address of a source": (
+        stream(source={"kind": "zmq", "address": "*:5560", "bind": True}),
+        "streams[0].sinks[0].address cannot be bound to tcp://127.0.0.1:5560: streams[0].source.address is bound to tcp://*:5560; choose another port.",
+    ),
+    "the address of the metrics": (
+        LEAST | {"health": {"port": 5560}},
+        "health.port cannot be bound to tcp://127.0.0.1:5560: streams[0].sinks[0].address is bound to tcp://127.0.0.1:5560; choose another port.",
+    ),
+    "an outlet twice": (
+        stream(sinks=[{"kind": "lsl", "name": "a"}, {"kind": "lsl", "name": "a"}]),
+        "streams[0].sinks[1].name 'a' is used by streams[0].sinks[0] as well; choose another.",
+    ),
+    "no role": (
+        stream(source={"kind": "zmq", "address": "1", "curve": {"secret_key": "${KEY}"}}),
+        "streams[0].source.curve needs the key role, which is one of `client`, `server`.",
+    ),
+    "the role of a client in a sink": (
+        stream(sinks=[{"kind": "zmq", "address": "1", "curve": CLIENT}]),
+        "streams[0].sinks[0].curve.role must be one of `server`. Got 'client' instead.",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("content", "message"), MISTAKES.values(), ids=MISTAKES)
+def test_mistake_is_told_with_its_place(refused: Refused, content: Any, message: str) -> None:
+    (line,) = refused(content)
+    assert line.partition(" ")[2] == message
+
+
+def test_what_the_model_says_of_no_key_is_told_of_the_model(
+    refused: Refused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def settings(_: Model) -> ModelSettings:
+        raise ParameterError("nothing of this can be separated.")
+
+    monkeypatch.setattr(Model, "settings", settings)
+    assert refused(LEAST) == ["2: streams[0].model nothing of this can be separated."]
+
+
+def test_output_is_no_input(loaded: Load, tmp_path: Path) -> None:
+    path = str(tmp_path / "a.h5")
+    with pytest.raises(ConfigError, match=r"sinks\[0\]\.path .* is used by streams\[0\]\.source as well"):
+        loaded(stream(source={"kind": "hdf5", "path": path}, sinks=[{"kind": "hdf5", "path": path}]))
+
+
+def test_all_mistakes_are_told_at_once_with_their_lines(refused: Refused) -> None:
+    text = """\
+    streams:
+      - name: eeg
+        source: {kind: zmq, adress: "5555"}
+        window: {length: 1,
+                 hop: 2}
+        sinks:
+          - kind: zmq
+            address: "5560"
+            queue: 0
+    lgo:
+      level: loud
+    """
+    assert [line.split(" ")[:2] for line in refused(text)] == [
+        ["10:", "lgo"],
+        ["3:", "streams[0].source.adress"],
+        ["3:", "streams[0].source.address"],
+        ["5:", "streams[0].window.hop"],
+        ["9:", "streams[0].sinks[0].queue"],
+    ]
+
+
+ODD: list[Any] = [None, "x", "${KEY}", -1, 1e30, True, [None], {"a": 1}]
+
+
+@pytest.mark.parametrize("kind", ["zmq", "openephys", "lsl", "hdf5"])
+def test_no_value_whatever_breaks_the_reader(
+    monkeypatch: pytest.MonkeyPatch, run_file: Path, kind: str
+) -> None:
+    """Put odd values in every place of a full configuration: it is loaded, or refused near that place."""
+    tree = full(kind, run_file)
+    assert outcome(monkeypatch, run_file, tree) == ""
+    n_refused = 0
+    places = [path for path in paths(tree) if kind == "zmq" or "source" in path]  # the rest is the same
+    for path, odd in itertools.product(places, ODD):
+        message = outcome(monkeypatch, run_file, with_value(tree, path, odd))
+        assert SECRET not in message
+        assert not message or f": {key_path(path[:-1]) if path[1:] else ''}" in message, (
+            path,
+            odd,
+            message,
+        )
+        n_refused += bool(message)
+    assert n_refused > 4 * len(places)
+
+
+def outcome(monkeypatch: pytest.MonkeyPatch, run_file: Path, tree: Any) -> str:
+    """Return what is said of a content, without the way through YAML, which is long; nothing if it is right."""
+    monkeypatch.setattr(igbss_stream.live.load, "read_yaml", lambda path: Document(path, tree, {(): 1}))
+    try:
+        load(run_file, {"KEY": SECRET})
+    except ConfigError as error:
+        return str(error)
+    return ""
+
+
+def with_value(tree: Any, path: tuple[Any, ...], value: Any) -> Any:
+    """Return a copy of a content with one value replaced."""
+    if not path:
+        return copy.deepcopy(value)
+    content = copy.deepcopy(tree)
+    functools.reduce(operator.getitem, path[:-1], content)[path[-1]] = copy.deepcopy(value)
+    return content
+
+
+def full(kind: str, run_file: Path) -> Any:
+    """Return a configuration with a value for every key that a kind of source has."""
+    run_file.write_text(uncommented(reference.template(kind, "zmq")).replace("IGBSS_KEY", "KEY"))
+    tree = read_yaml(run_file).tree
+    tree["streams"][0]["sinks"] += [{"kind": "hdf5", "path": "a.h5"}, {"kind": "lsl", "name": "x"}]
+    tree["streams"][0]["model"]["transform"] = {"kind": "min-max", "margin": 0.2, "low": 0.0, "span": 1.0}
+    return tree
+
+
+def paths(tree: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield at
+    items = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
+    for key, value in items:
+        yield from paths(value, (*at, key))
