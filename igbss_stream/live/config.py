@@ -6,7 +6,7 @@ docs/configuration.md is made from the docstrings here and in `feeds`, `sinks`, 
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta
 
@@ -17,28 +17,45 @@ from igbss_stream.live.model import Model
 from igbss_stream.live.section import Name, PositiveSeconds, Seconds, Section, at_most
 from igbss_stream.live.sinks import Hdf5Output, LslOutput, Sink, ZmqOutput
 
+if TYPE_CHECKING:
+    from igbss_stream.repair import RepairSettings
+
 
 class Repair(Section, frozen=True, kw_only=True):
-    """What is done about samples that are missing or cannot be right.
+    """What is done about samples that are missing or cannot be right; docs/faults.md tells more.
 
     Parameters
     ----------
     gap : {"reset", "hold", "interpolate", "nan"}
         What stands for missing samples: nothing, the gap is declared and what follows begins anew
-        (`reset`); the last sample (`hold`); a line from the last sample to the next (`interpolate`); NaN.
+        (`reset`); the last sample (`hold`); a line from the last sample to the next, for which samples
+        wait (`interpolate`); NaN in all channels (`nan`).
     max_fill : float
         Seconds of the longest gap that is filled; longer ones are treated as with `reset`.
     outlier : float or None
         Samples further from the median of their channel than this many robust standard deviations are
-        treated as missing; `null` takes all samples as they are.
+        treated as missing; `null` takes all samples as they are. Blinks lie tens of deviations out; for EEG
+        1000 removes what no electrode can measure.
+    outlier_window : float
+        Seconds that median and deviation are learned over.
+    accept_after : float
+        Seconds after which a channel that stays out has moved, and is taken as it is.
     flat_after : float or None
-        Seconds of one and the same value after which a channel counts as dead; `null` never.
+        Seconds without a move beyond rounding after which a channel is reported as flat; `null` never.
     """
 
     gap: Literal["reset", "hold", "interpolate", "nan"] = "reset"
-    max_fill: PositiveSeconds = 0.1
-    outlier: Annotated[float, Meta(ge=3, le=1e9)] | None = None
+    max_fill: Annotated[float, Meta(gt=0, le=60)] = 0.1
+    outlier: Annotated[float, Meta(gt=0, le=1e12)] | None = None
+    outlier_window: PositiveSeconds = 2.0
+    accept_after: PositiveSeconds = 0.1
     flat_after: PositiveSeconds | None = 5.0
+
+    def settings(self) -> "RepairSettings":
+        """Return the settings of the stage."""
+        from igbss_stream.repair import RepairSettings
+
+        return RepairSettings(**{name: getattr(self, name) for name in self.__struct_fields__})
 
 
 class Learning(Section, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""The section `model` of a configuration, and what it becomes."""
+"""The sections `model` and `repair` of a configuration, and the settings they become."""
 
 from dataclasses import fields
 from pathlib import Path
@@ -9,7 +9,10 @@ import pytest
 
 import igbss_stream.config as core
 from igbss_stream.config import ModelSettings
+from igbss_stream.fill import POLICIES
+from igbss_stream.live.config import Repair
 from igbss_stream.live.model import ExpTransform, MinMaxTransform, Model, SumTransform, Weights
+from igbss_stream.repair import RepairSettings
 from igbss_stream.transform import Exp, MinMax, Sum
 from tests.configurations import Load, Refused, stream
 
@@ -86,3 +89,18 @@ def test_weights_that_are_none(
         (tmp_path / name).write_text(text)
     (line,) = refused(stream(model={"structure": {"file": name}}))
     assert words in line
+
+
+def test_repair_is_that_of_the_library() -> None:
+    assert Repair().settings() == RepairSettings()
+    assert [field.name for field in fields(RepairSettings)] == list(Repair.__struct_fields__)
+    assert get_args(get_type_hints(Repair)["gap"]) == tuple(POLICIES)
+    given: dict[str, Any] = {
+        "gap": "hold",
+        "max_fill": 60.0,
+        "outlier": 7.0,
+        "outlier_window": 3.0,
+        "accept_after": 0.5,
+        "flat_after": None,
+    }
+    assert Repair(**given).settings() == RepairSettings(**given)
