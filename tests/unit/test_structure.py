@@ -8,7 +8,7 @@ from scipy.signal import lfilter
 
 from igbss_stream.demo import mixing_matrix, time_series
 from igbss_stream.metrics import match, rmse, sir
-from igbss_stream.model import _learning_kernels, structure
+from igbss_stream.model import _learning_kernels, likelihood, starts, structure
 from igbss_stream.model.structure import Learned, learn
 
 Array = NDArray[np.float64]
@@ -163,7 +163,7 @@ class TestParts:
 
     def test_levinson_solves_the_normal_equations(self) -> None:
         lagged = np.array([[1.0, 0.6, 0.3, 0.1], [1.0, -0.2, 0.5, 0.0]])
-        for taps, row in zip(structure._levinson(lagged), lagged, strict=True):
+        for taps, row in zip(likelihood.levinson(lagged), lagged, strict=True):
             np.testing.assert_allclose(taps[1:], -solve_toeplitz(row[:3], row[1:]), rtol=1e-5)
             assert taps[0] == 1.0
 
@@ -173,14 +173,14 @@ class TestParts:
         e = np.empty((1, 3998))
         start = np.array([[1.0, 0.0, 0.0]])
         _learning_kernels.filter_rows(y, start, e)
-        taps = structure._weighted_taps(y, e, np.array([2.0]), np.array([1e-4]), 2)
+        taps = likelihood._weighted_taps(y, e, np.array([2.0]), np.array([1e-4]), 2)
         np.testing.assert_allclose(taps, [[1.0, -1.2, 0.5]], atol=0.05)
 
     def test_rotation_diagonalises_what_can_be(self) -> None:
         rng = np.random.default_rng(0)
         axes = np.linalg.qr(rng.normal(size=(4, 4)))[0]
         matrices = np.array([axes.T @ np.diag(rng.normal(size=4)) @ axes for _ in range(5)])
-        found = structure._second_order(matrices)
+        found = starts.jointly_diagonal(matrices)
         gains = np.abs(found @ axes.T)
         np.testing.assert_allclose(np.sort(gains, axis=1)[:, -1], 1.0, atol=1e-6)
         np.testing.assert_allclose(found @ found.T, np.eye(4), atol=1e-12)
@@ -190,4 +190,4 @@ class TestParts:
         y, taps = rng.normal(size=(2, 20_000)), np.array([[1.0, -0.5, 0.2], [1.0, 0.9, 0.0]])
         lagged = np.array([[np.mean(row[k:] * row[: len(row) - k]) for k in range(3)] for row in y])
         want = [[np.mean(np.convolve(row, tap, "valid") ** 2) for row in y] for tap in taps]
-        np.testing.assert_allclose(structure._filtered_power(taps, lagged), want, rtol=2e-3)
+        np.testing.assert_allclose(likelihood._filtered_power(taps, lagged), want, rtol=2e-3)

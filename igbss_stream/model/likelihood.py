@@ -1,0 +1,253 @@
+"""Maximum likelihood of autoregressive sources with generalised-Gaussian innovations.
+
+With z the whitened channels, y = W z and e_i = f_i * y_i (the taps f_i begin with 1), the negative
+log-likelihood a sample is, the scales a_i profiled out::
+
+    sum over i of [log(2 Gamma(1 + 1/b_i)) + (1 + log(b_i mean |e_i|^b_i)) / b_i] - log |det W|
+
+Taps and shapes are improved in turn with W. A step of W is a relative Newton step W <- (I + t D) W with
+
+    G[i, j] = mean of psi_i (f_i * y_j),    psi_i = |e_i|^(b_i - 1) sign(e_i) / mean |e_i|^b_i
+    H[i, j] = mean of psi_i' * mean of (f_i * y_j)^2
+
+solved pair by pair, [[H_ij, 1], [1, H_ji]] (D_ij, D_ji) = -(G_ij, G_ji), as in relative Newton methods of
+ICA. |e| is smoothed near zero, so that densities with a cusp keep a gradient.
+
+Sensor noise in z comes out of W correlated between the sources, and biases G. By Stein's lemma,
+E[psi(e + a) b] = E[psi'(e + a)] E[a b] for Gaussian a and b, so that with R_ij the covariance of the noise
+of y_i and y_j, and c_i the mean of psi_i' times the power gain of f_i on the spectrum of the noise::
+
+    G[i, j] - c_i R_ij
+
+is without bias whatever the density. It is the slope of the loss less half the sum of c_i R_ii, c held.
+
+A prior around W_0 counts as so many samples: with the rows of both scaled to unit variance and
+P = W / W_0, half the sum over i != j of (P_ij / P_ii)^2, times those samples over the samples at hand,
+is added to the loss. A long window overrules it; a short one moves what it can tell.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from igbss_stream.model import _learning_kernels
+
+Array = NDArray[np.float64]
+
+LAGS = 20
+_SHAPES = np.array([0.5, 0.6, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0])
+_LOG_GAMMA = np.array([math.lgamma(1.0 + 1.0 / shape) for shape in _SHAPES])
+_SMOOTHING = 1e-4  # added to e^2, as a share of its mean
+_RIDGE = 1e-7  # of a regression on lags, as a share of its diagonal: a sine is predicted all too well
+_ROWS = 4096  # that taps and shapes are estimated from: few numbers need no more
+_FLOOR = 0.05  # least eigenvalue of a pair's Hessian
+_LONGEST = 0.3  # largest entry of a step
+_RESOLVED = 1e-2  # gradient, in units of its standard error, at which a descent is done
+_PATIENCE, _GAIN = 10, 0.1  # a descent is done when so many steps gain less than so many nats in all
+
+
+@dataclass(frozen=True)
+class End:
+    """Where a descent ended: an unmixing of the whitened channels, its loss, and the steps taken."""
+
+    unmixing: Array
+    loss: float
+    n_iter: int
+
+
+class Descent:
+    """Maximum likelihood for whitened channels.
+
+    Parameters
+    ----------
+    z : ndarray of shape (sources, samples)
+        Whitened channels.
+    noise : ndarray of shape (sources,)
+        Variance of the sensor noise in each of them; between them it is uncorrelated.
+    colour : ndarray of shape (LAGS + 1,)
+        Autocorrelation of the noise.
+    """
+
+    def __init__(self, z: Array, noise: Array, colour: Array) -> None:
+        n_sources, n_samples = z.shape
+        self.z, self.noise = z, noise
+        self.lags = min(LAGS, max(1, n_samples // 20))
+        self.colour = colour[None, : self.lags + 1]
+        self.covariances = np.array(
+            [z[:, k:] @ z[:, : n_samples - k].T / n_samples for k in range(self.lags + 1)]
+        )
+        self._e, self._psi = np.empty((2, n_sources, n_samples - self.lags))
+        self._adjoint = np.empty((n_sources, n_samples))
+        self._power, self._curvature = np.empty((2, n_sources))
+
+    def run(self, start: Array, n_steps: int, *, memory: float = 0.0) -> End:
+        """Descend from an unmixing of the whitened channels, itself worth so many samples."""
+        w, shape, losses = start, None, [math.inf]
+        moved, inertia = np.eye(len(w)), memory / self.z.shape[1]
+        while len(losses) <= n_steps:
+            lagged = np.einsum("in,knm,im->ik", w, self.covariances, w, optimize=True)
+            size = np.sqrt(lagged[:, :1])
+            w, lagged = w / size, lagged / lagged[:, :1]
+            moved = moved / size if len(losses) > 1 else moved
+            y = w @ self.z
+            if shape is None:
+                _learning_kernels.filter_rows(y, levinson(lagged), self._e)
+            taps = _weighted_taps(y, self._e, self._likeliest(shape), self._floor(), self.lags)
+            _learning_kernels.filter_rows(y, taps, self._e)
+            shape, floor = self._likeliest(shape), self._floor()
+            _learning_kernels.power_scores(self._e, shape, floor, self._psi, self._power, self._curvature)
+            bend = self._curvature / self._power
+            noise = bend * _filtered_power(taps, self.colour)[:, 0]
+            extra = Extra(noise, (w * self.noise) @ w.T, inertia, moved)
+            likelihood = float(np.sum(_source_loss(shape, self._power)) - np.linalg.slogdet(w)[1])
+            losses.append(likelihood + extra.loss())
+            _learning_kernels.filter_rows_adjoint(self._psi, taps, self._adjoint)
+            gradient = (self._adjoint @ y.T) / (self._e.shape[1] * self._power[:, None]) + extra.gradient()
+            np.fill_diagonal(gradient, 0.0)
+            if self._is_done(gradient, losses):
+                break
+            step = _pairwise_newton(
+                gradient, bend[:, None] * _filtered_power(taps, lagged) + extra.hessian()
+            )
+            t = self._line_search(y, step, float(np.sum(gradient * step)), taps, shape, floor, extra)
+            if t == 0.0:
+                break
+            move = np.eye(len(w)) + t * step
+            w, moved = move @ w, move @ moved
+        return End(w, losses[-1], len(losses) - 1)
+
+    def _is_done(self, gradient: Array, losses: list[float]) -> bool:
+        """Tell whether the gradient, or what the last steps gained, is too small to mean anything."""
+        n_samples = self.z.shape[1]
+        if np.abs(gradient).max(initial=0.0) < _RESOLVED / math.sqrt(n_samples):
+            return True
+        return len(losses) > _PATIENCE + 1 and losses[-1 - _PATIENCE] - losses[-1] < _GAIN / n_samples
+
+    def _floor(self) -> Array:
+        """Return what is added to the squares of the innovations, (sources,)."""
+        return np.asarray(_SMOOTHING * np.mean(self._e**2, axis=1))
+
+    def _likeliest(self, last: Array | None) -> Array:
+        """Return the most likely shape of each source's innovations: of all, or of the last one's like."""
+        floor, some = self._floor(), np.ascontiguousarray(self._e[:, :: max(1, self._e.shape[1] // _ROWS)])
+        at = np.zeros(len(floor), dtype=int) if last is None else np.searchsorted(_SHAPES, last)
+        reach = range(len(_SHAPES)) if last is None else (-1, 0, 1)
+        tried = np.clip(np.array([at + offset for offset in reach]), 0, len(_SHAPES) - 1)
+        losses = np.empty(tried.shape)
+        for loss, index in zip(losses, tried, strict=True):
+            _learning_kernels.mean_power(some, _SHAPES[index], floor, self._power)
+            loss[:] = _source_loss(_SHAPES[index], self._power)
+        return np.asarray(_SHAPES[tried[losses.argmin(axis=0), np.arange(len(floor))]])
+
+    def _line_search(
+        self, y: Array, step: Array, slope: float, taps: Array, shape: Array, floor: Array, extra: "Extra"
+    ) -> float:
+        """Return the largest t = 1, 1/2, ... for which I + t step lowers the loss; 0 if none does."""
+        here = float(np.sum(np.log(self._power) / shape)) + extra.loss()
+        t = 1.0
+        for _ in range(12):
+            move = np.eye(len(step)) + t * step
+            _learning_kernels.filter_rows(move @ y, taps, self._e)
+            _learning_kernels.mean_power(self._e, shape, floor, self._power)
+            there = float(np.sum(np.log(self._power) / shape) - np.linalg.slogdet(move)[1]) + extra.loss(
+                move
+            )
+            if there <= here + 1e-4 * t * slope:
+                return t
+            t *= 0.5
+        return 0.0
+
+
+@dataclass(frozen=True)
+class Extra:
+    """What noise and a prior add to the loss at (I + D) W, and its slope and curvature in D.
+
+    Parameters
+    ----------
+    gain : ndarray of shape (sources,)
+        What a unit of noise in y_i biases G_ij by.
+    noise : ndarray of shape (sources, sources)
+        Covariance of the noise in y.
+    inertia : float
+        Samples that the prior is worth, over the samples at hand.
+    moved : ndarray of shape (sources, sources)
+        W over the unmixing before.
+    """
+
+    gain: Array
+    noise: Array
+    inertia: float
+    moved: Array
+
+    def loss(self, move: Array | None = None) -> float:
+        """Return the loss once W has moved; at W without a move."""
+        moved = self.moved if move is None else move @ self.moved
+        noise = self.noise if move is None else move @ self.noise @ move.T
+        apart = moved / np.diag(moved)[:, None]
+        prior = np.sum(apart**2) - len(apart)
+        return 0.5 * float(self.inertia * prior - np.sum(self.gain * np.diag(noise)))
+
+    def gradient(self) -> Array:
+        """Return the slope in the entries of D off its diagonal."""
+        diagonal = np.diag(self.moved)[:, None]
+        apart = self.moved / diagonal
+        slope = apart - np.diag(np.sum(apart**2, axis=1))
+        return np.asarray(self.inertia * slope / diagonal @ self.moved.T - self.gain[:, None] * self.noise)
+
+    def hessian(self) -> Array:
+        """Return the curvature in each entry of D, of the prior where W is close to the one before."""
+        return np.asarray(self.inertia - self.gain[:, None] * np.diag(self.noise))
+
+
+def _source_loss(shape: Array, power: Array) -> Array:
+    log_gamma = _LOG_GAMMA[np.searchsorted(_SHAPES, shape)]
+    return np.asarray(math.log(2.0) + log_gamma + (np.log(shape * power) + 1.0) / shape)
+
+
+def levinson(lagged: Array) -> Array:
+    """Return the taps (sources, lags + 1) that whiten rows of these autocovariances (sources, lags + 1)."""
+    taps = np.zeros_like(lagged)
+    taps[:, 0] = 1.0
+    error = lagged[:, 0] * (1.0 + _RIDGE)
+    for k in range(1, lagged.shape[1]):
+        reflection = -np.sum(taps[:, :k] * lagged[:, k:0:-1], axis=1) / error
+        taps[:, 1 : k + 1] += reflection[:, None] * taps[:, k - 1 :: -1][:, :k]
+        error = error * (1.0 - reflection**2)
+    return taps
+
+
+def _weighted_taps(y: Array, e: Array, shape: Array, floor: Array, lags: int) -> Array:
+    """Return taps by regression on lags, weighted as the density wants: |e|^(b - 2)."""
+    taps = np.ones((len(y), lags + 1))
+    stride = max(1, e.shape[1] // _ROWS)
+    for i, row in enumerate(y):
+        past = np.lib.stride_tricks.sliding_window_view(row, lags + 1)[::stride]
+        some = e[i, ::stride]
+        weight = (some**2 + floor[i]) ** (0.5 * shape[i] - 1.0)
+        normal = (past * weight[:, None]).T @ past
+        system = normal[:lags, :lags]
+        system[np.diag_indices(lags)] += _RIDGE * np.trace(system) / lags
+        taps[i, 1:] = -np.linalg.solve(system, normal[:lags, lags])[::-1]
+    return taps
+
+
+def _filtered_power(taps: Array, lagged: Array) -> Array:
+    """Return the mean square of f_i * y_j, (i, j)."""
+    lags = taps.shape[1]
+    overlap = np.array([np.sum(taps[:, : lags - k] * taps[:, k:], axis=1) for k in range(lags)]).T
+    overlap[:, 1:] *= 2.0
+    return np.asarray(np.maximum(overlap @ lagged.T, 1e-12))
+
+
+def _pairwise_newton(gradient: Array, hessian: Array) -> Array:
+    """Solve each pair's two equations, with the eigenvalues of its Hessian held above a floor."""
+    across = hessian.T
+    least = 0.5 * (hessian + across) - np.sqrt(0.25 * (hessian - across) ** 2 + 1.0)
+    lift = np.maximum(_FLOOR - least, 0.0)
+    first, second = hessian + lift, across + lift
+    step = -(second * gradient - gradient.T) / (first * second - 1.0)
+    np.fill_diagonal(step, 0.0)
+    largest = float(np.abs(step).max(initial=0.0))
+    return np.asarray(step * min(1.0, _LONGEST / max(largest, _LONGEST)))

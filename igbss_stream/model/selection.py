@@ -1,0 +1,120 @@
+"""Which unmixing of the whitened channels is taken.
+
+The likelihood of innovations has several optima, and the most likely end of a few descents wins.
+Innovations drown in sensor noise first, though, and spectra last. Where there is noise that matters,
+what innovations tell and what spectra tell are learned again from either half of the samples, and the one
+whose halves agree best is taken: the true sources are the same in both, and what differs is error.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from igbss_stream.model.likelihood import LAGS, Descent, End
+from igbss_stream.model.spectra import Bands, autocorrelation, bands, match_spectra, noise_power
+from igbss_stream.model.starts import starts
+
+Array = NDArray[np.float64]
+
+_TRIAL_STEPS, _STEPS = 40, 200
+_TRIAL_SAMPLES = 16384  # that starts are tried on
+_MATTERS = 1e-3  # share of noise in the weakest whitened channel from which spectra are asked
+_SHORTEST = 1000  # samples that two halves are made of
+_MEMORY = 100.0  # samples that an earlier unmixing is worth, for each source
+
+
+@dataclass(frozen=True)
+class Signal:
+    """Whitened channels and the noise in them.
+
+    Parameters
+    ----------
+    z : ndarray of shape (sources, samples)
+    spectra : Bands
+        Of z.
+    noise : ndarray of shape (bands, sources)
+        Power of the noise of each whitened channel in each band.
+    """
+
+    z: Array
+    spectra: Bands
+    noise: Array
+
+    @classmethod
+    def of(cls, standard: Array, axes: Array, root: Array) -> "Signal":
+        """Return the signal of channels at unit variance along principal axes with these deviations."""
+        found, whitening = bands(standard), axes.T / root[:, None]
+        noise = noise_power(found, axes)[:, None] / root**2
+        return cls(whitening @ standard, found.along(whitening), noise)
+
+    @property
+    def noise_variance(self) -> Array:
+        """Variance of the noise, (sources,)."""
+        return np.asarray(self.spectra.weights @ self.noise)
+
+    @property
+    def noise_colour(self) -> Array:
+        """Autocorrelation of the noise, (LAGS + 1,)."""
+        return autocorrelation(self.noise.sum(axis=1), self.spectra.weights, LAGS)
+
+    def part(self, samples: slice) -> "Signal":
+        """Return a stretch of it; the noise is that of the whole."""
+        z = np.ascontiguousarray(self.z[:, samples])
+        found = bands(z)
+        at = np.arange(len(found.weights)) * len(self.noise) // len(found.weights)
+        return Signal(z, found, self.noise[at])
+
+    def descent(self) -> Descent:
+        """Return the likelihood of innovations."""
+        return Descent(self.z, self.noise_variance, self.noise_colour)
+
+
+def select(signal: Signal, previous: Array | None) -> End:
+    """Return the best unmixing, from an earlier one if there is one."""
+    descent, memory = signal.descent(), 0.0
+    by_spectra = None
+    is_noisy = signal.noise_variance.max() > _MATTERS
+    if previous is None:
+        begin = list(starts(signal.z, _without_noise(descent)))
+        if is_noisy:
+            by_spectra = match_spectra(signal.spectra, signal.noise, begin[0])
+            begin.append(by_spectra)
+        trial = signal.part(slice(_TRIAL_SAMPLES)).descent()
+        start = min((trial.run(one, _TRIAL_STEPS) for one in begin), key=lambda end: end.loss).unmixing
+    else:
+        start, memory = previous, _MEMORY * len(previous)
+        if is_noisy:
+            by_spectra = match_spectra(signal.spectra, signal.noise, start, memory / signal.z.shape[1])
+    end = descent.run(start, _STEPS, memory=memory)
+    if by_spectra is None or signal.z.shape[1] < _SHORTEST:
+        return end
+    return _most_reproducible(signal, end, descent.run(by_spectra, 0))
+
+
+def _without_noise(descent: Descent) -> Array:
+    """Return lagged covariances less those of the noise."""
+    noise = descent.colour[0][:, None] * descent.noise
+    return np.asarray(descent.covariances - noise[:, :, None] * np.eye(len(descent.noise)))
+
+
+def _most_reproducible(signal: Signal, innovations: End, spectra: End) -> End:
+    """Return the end that both halves of the samples agree about."""
+    middle = signal.z.shape[1] // 2
+    halves = [signal.part(slice(middle)), signal.part(slice(middle, None))]
+    first, second = (half.descent().run(innovations.unmixing, _TRIAL_STEPS).unmixing for half in halves)
+    third, fourth = (match_spectra(half.spectra, half.noise, spectra.unmixing) for half in halves)
+    return spectra if _interference(third, fourth) < _interference(first, second) else innovations
+
+
+def _interference(one: Array, other: Array) -> float:
+    """Return how much of other sources the sources of one unmixing are in those of the other.
+
+    Both unmix white channels, so that the rows at unit length give sources of unit variance.
+    """
+    gains = _unit(one) @ np.linalg.inv(_unit(other))
+    return float(np.sum((gains / np.diag(gains)[:, None]) ** 2)) - len(gains)
+
+
+def _unit(unmixing: Array) -> Array:
+    return np.asarray(unmixing / np.linalg.norm(unmixing, axis=1, keepdims=True))

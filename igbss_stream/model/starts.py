@@ -1,0 +1,64 @@
+"""Unmixings of whitened channels that textbook methods find, for a descent to start from."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from igbss_stream.model import _learning_kernels
+
+Array = NDArray[np.float64]
+
+_SAMPLES = 32768  # that fixed-point ICA sees
+_LEAST = 0.05  # variance that noise leaves of a whitened channel
+
+
+def starts(z: Array, covariances: Array) -> Iterator[Array]:
+    """Yield unmixings.
+
+    Parameters
+    ----------
+    z : ndarray of shape (sources, samples)
+    covariances : ndarray of shape (lags + 1, sources, sources)
+        Of z less its noise, lag 0 first.
+    """
+    yield second_order(covariances)
+    some = z[:, :_SAMPLES]
+    yield _fixed_point(some)
+    change = np.diff(some, axis=1)
+    values, vectors = np.linalg.eigh(change @ change.T / change.shape[1])
+    if values[0] > 1e-10 * values[-1]:
+        whitening = (vectors / np.sqrt(values)) @ vectors.T
+        yield _fixed_point(whitening @ change) @ whitening
+
+
+def second_order(covariances: Array) -> Array:
+    """Return the unmixing that makes lagged covariances as diagonal as can be, and the first one 1."""
+    values, vectors = np.linalg.eigh(covariances[0])
+    whitening = (vectors / np.sqrt(np.maximum(values, _LEAST))) @ vectors.T
+    rotation = jointly_diagonal(whitening @ covariances[1:] @ whitening.T)
+    return np.asarray(rotation @ whitening)
+
+
+def jointly_diagonal(covariances: Array) -> Array:
+    """Return the rotation that makes matrices as diagonal as can be."""
+    matrices = 0.5 * (covariances + covariances.transpose(0, 2, 1))
+    rotation = np.eye(covariances.shape[1])
+    for _ in range(60):
+        if _learning_kernels.rotate_to_diagonal(matrices, rotation) < 1e-8:
+            break
+    return rotation
+
+
+def _fixed_point(z: Array) -> Array:
+    """Return the rotation of symmetric fixed-point ICA with tanh, from the principal axes."""
+    rotation = np.eye(len(z))
+    for _ in range(200):
+        score = np.tanh(rotation @ z)
+        update = score @ z.T / z.shape[1] - np.mean(1.0 - score**2, axis=1)[:, None] * rotation
+        left, _, right = np.linalg.svd(update)
+        turned = np.abs(np.sum((left @ right) * rotation, axis=1)).min()
+        rotation = left @ right
+        if turned > 1.0 - 1e-8:
+            break
+    return rotation
