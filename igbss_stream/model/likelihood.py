@@ -82,8 +82,11 @@ class Descent:
         self._adjoint = np.empty((n_sources, n_samples))
         self._power, self._curvature = np.empty((2, n_sources))
 
-    def run(self, start: Array, n_steps: int, *, memory: float = 0.0) -> End:
-        """Descend from an unmixing of the whitened channels, itself worth so many samples."""
+    def run(self, start: Array, n_steps: int, *, memory: float = 0.0, beat: float = math.inf) -> End:
+        """Descend from an unmixing of the whitened channels, itself worth so many samples.
+
+        Give up once steps as good as the last one cannot bring the loss below what is to beat.
+        """
         w, shape, losses = start, None, [math.inf]
         moved, inertia = np.eye(len(w)), memory / self.z.shape[1]
         while len(losses) <= n_steps:
@@ -106,7 +109,8 @@ class Descent:
             _learning_kernels.filter_rows_adjoint(self._psi, taps, self._adjoint)
             gradient = (self._adjoint @ y.T) / (self._e.shape[1] * self._power[:, None]) + extra.gradient()
             np.fill_diagonal(gradient, 0.0)
-            if self._is_done(gradient, losses):
+            hopeless = len(losses) > 3 and losses[-1] - beat > n_steps * abs(losses[-2] - losses[-1])
+            if hopeless or self._is_done(gradient, losses):
                 break
             step = _pairwise_newton(
                 gradient, bend[:, None] * _filtered_power(taps, lagged) + extra.hessian()
@@ -223,10 +227,10 @@ def _weighted_taps(y: Array, e: Array, shape: Array, floor: Array, lags: int) ->
     taps = np.ones((len(y), lags + 1))
     stride = max(1, e.shape[1] // _ROWS)
     for i, row in enumerate(y):
+        weights = (e[i, ::stride] ** 2 + floor[i]) ** (0.5 * shape[i] - 1.0)
         past = np.lib.stride_tricks.sliding_window_view(row, lags + 1)[::stride]
-        some = e[i, ::stride]
-        weight = (some**2 + floor[i]) ** (0.5 * shape[i] - 1.0)
-        normal = (past * weight[:, None]).T @ past
+        past = np.ascontiguousarray(past.T)
+        normal = np.array([past @ (weights * one) for one in past])
         system = normal[:lags, :lags]
         system[np.diag_indices(lags)] += _RIDGE * np.trace(system) / lags
         taps[i, 1:] = -np.linalg.solve(system, normal[:lags, lags])[::-1]

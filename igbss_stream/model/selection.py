@@ -78,10 +78,10 @@ def select(signal: Signal, previous: Array | None) -> End:
     if previous is None:
         begin = list(starts(signal.z, _without_noise(descent)))
         if is_noisy:
-            by_spectra = match_spectra(signal.spectra, signal.noise, begin[0])
+            by_spectra = match_spectra(signal.spectra, signal.noise, begin[-1])
             begin.append(by_spectra)
         trial = signal.part(slice(_TRIAL_SAMPLES)).descent()
-        start = min((trial.run(one, _TRIAL_STEPS) for one in begin), key=lambda end: end.loss).unmixing
+        start = _likeliest(trial, begin)
     else:
         start, memory = previous, _MEMORY * len(previous)
         if is_noisy:
@@ -90,6 +90,15 @@ def select(signal: Signal, previous: Array | None) -> End:
     if by_spectra is None or signal.z.shape[1] < _SHORTEST:
         return end
     return _most_reproducible(signal, end, descent.run(by_spectra, 0))
+
+
+def _likeliest(trial: Descent, begin: list[Array]) -> Array:
+    """Return the end of the most likely of short descents."""
+    best = trial.run(begin[0], _TRIAL_STEPS)
+    for start in begin[1:]:
+        end = trial.run(start, _TRIAL_STEPS, beat=best.loss)
+        best = end if end.loss < best.loss else best
+    return best.unmixing
 
 
 def _without_noise(descent: Descent) -> Array:

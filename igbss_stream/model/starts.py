@@ -22,7 +22,6 @@ def starts(z: Array, covariances: Array) -> Iterator[Array]:
     covariances : ndarray of shape (lags + 1, sources, sources)
         Of z less its noise, lag 0 first.
     """
-    yield second_order(covariances)
     some = z[:, :_SAMPLES]
     yield _fixed_point(some)
     change = np.diff(some, axis=1)
@@ -30,6 +29,7 @@ def starts(z: Array, covariances: Array) -> Iterator[Array]:
     if values[0] > 1e-10 * values[-1]:
         whitening = (vectors / np.sqrt(values)) @ vectors.T
         yield _fixed_point(whitening @ change) @ whitening
+    yield second_order(covariances)
 
 
 def second_order(covariances: Array) -> Array:

@@ -1,5 +1,6 @@
 """The learned structure: what it separates, its conventions, and its parts against plain references."""
 
+import h5py
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -8,8 +9,9 @@ from scipy.signal import lfilter
 
 from igbss_stream.demo import mixing_matrix, time_series
 from igbss_stream.metrics import match, rmse, sir
-from igbss_stream.model import _learning_kernels, likelihood, starts, structure
+from igbss_stream.model import _learning_kernels, likelihood, spectra, starts
 from igbss_stream.model.structure import Learned, learn
+from tests.realdata import DATA, needs_data
 
 Array = NDArray[np.float64]
 
@@ -191,3 +193,104 @@ class TestParts:
         lagged = np.array([[np.mean(row[k:] * row[: len(row) - k]) for k in range(3)] for row in y])
         want = [[np.mean(np.convolve(row, tap, "valid") ** 2) for row in y] for tap in taps]
         np.testing.assert_allclose(likelihood._filtered_power(taps, lagged), want, rtol=2e-3)
+
+
+class TestNoise:
+    def test_gradient_of_the_spectral_loss(self) -> None:
+        rng = np.random.default_rng(0)
+        found = spectra.bands(rng.normal(size=(3, 1000)))
+        noise = np.full((len(found.weights), 3), 0.1)
+        at = 0.3 * rng.normal(size=9 + noise.size)
+        prior = rng.normal(size=(3, 3))
+        _, slope = spectra.spectral_loss(at, found, noise, prior, 0.5)
+
+        def loss(offset: Array) -> float:
+            return spectra.spectral_loss(at + offset, found, noise, prior, 0.5)[0]
+
+        numeric = [(loss(1e-6 * axis) - loss(-1e-6 * axis)) / 2e-6 for axis in np.eye(len(at))]
+        np.testing.assert_allclose(slope, numeric, rtol=1e-5, atol=1e-7)
+
+    def test_slope_of_what_noise_and_a_prior_add(self) -> None:
+        rng = np.random.default_rng(1)
+        root, moved = rng.normal(size=(3, 3)), np.eye(3) + 0.2 * rng.normal(size=(3, 3))
+        extra = likelihood.Extra(np.array([0.5, 1.0, 2.0]), root @ root.T, 0.7, moved)
+        slope = extra.gradient()
+        for i, j in ((0, 1), (2, 0), (1, 2)):
+            step = np.zeros((3, 3))
+            step[i, j] = 1e-6
+            numeric = (extra.loss(np.eye(3) + step) - extra.loss(np.eye(3) - step)) / 2e-6
+            assert slope[i, j] == pytest.approx(numeric, rel=1e-6)
+
+    def test_bands_add_up_to_the_covariance(self) -> None:
+        x = np.random.default_rng(2).normal(size=(3, 2001))
+        x -= x.mean(axis=1, keepdims=True)
+        found = spectra.bands(x)
+        whole = np.tensordot(found.weights, found.covariances, 1)
+        np.testing.assert_allclose(whole, x @ x.T / 2001, rtol=1e-9, atol=1e-9)
+
+    def test_autocorrelation_of_white_and_of_slow_noise(self) -> None:
+        weights = np.full(4, 0.25)
+        white = spectra.autocorrelation(np.ones(4), weights, 3)
+        np.testing.assert_allclose(white, [1.0, 0.0, 0.0, 0.0], atol=1e-12)
+        slow = spectra.autocorrelation(np.array([1.0, 0.0, 0.0, 0.0]), weights, 3)
+        np.testing.assert_allclose(slow, np.sinc(np.arange(4) / 4))
+
+    def test_noise_is_known_from_the_directions_beyond_the_sources(self) -> None:
+        rng = np.random.default_rng(3)
+        signal = lfilter([1.0], [1.0, -0.95], rng.normal(size=(2, 5000))) / 3.2
+        x = rng.normal(size=(6, 2)) @ signal + 0.3 * rng.normal(size=(6, 5000))
+        axes = np.linalg.eigh(x @ x.T)[1][:, -2:]
+        assert spectra.noise_power(spectra.bands(x), axes).mean() == pytest.approx(0.09, rel=0.05)
+
+    def test_without_such_directions_a_weak_round_band_is_noise(self) -> None:
+        rng = np.random.default_rng(4)
+        signal = lfilter([1.0], [1.0, -0.99], rng.normal(size=(2, 20000)))
+        x = np.array([[1.0, 0.5], [0.4, 1.0]]) @ signal
+        assert not spectra.noise_power(spectra.bands(x), np.eye(2)).any()
+        noisy = x + 3.0 * rng.normal(size=x.shape)
+        assert spectra.noise_power(spectra.bands(noisy), np.eye(2))[0] == pytest.approx(9.0, rel=0.25)
+
+
+def recorded() -> Array:
+    """Return four recordings of different origin at unit variance, (10000, 4): heart, eye, alpha, gait."""
+    heart = np.fromfile(DATA / "ecg" / "s0010_re.dat", dtype="<i2").reshape(-1, 12)[:, 1]
+    with h5py.File(DATA / "hdf5" / "eeg32_128hz.h5") as file:
+        eye = file["data"][:, 1]
+    with h5py.File(DATA / "hdf5" / "openbci8_250hz.h5") as file:
+        alpha = file["data"][:, 6]
+    path = DATA / "sensors" / "mobgap_HA001_TimeMeasure1_Test11_Trial1.csv"
+    gait = np.loadtxt(path, delimiter=",", skiprows=1)[:, -1]
+    signals = (np.asarray(signal[500:10500], dtype=np.float64) for signal in (heart, eye, alpha, gait))
+    return np.column_stack([(signal - signal.mean()) / signal.std() for signal in signals])
+
+
+@needs_data
+@pytest.mark.jit
+class TestRecordings:
+    def test_sensor_noise_costs_little_more_than_the_true_mixing_would(self) -> None:
+        truth = recorded()
+        for seed in (200, 201):
+            rng = np.random.default_rng(seed)
+            mixing = rng.uniform(0.5, 2.0, (8, 4))
+            x = truth @ mixing.T
+            x += 0.1 * x.std(axis=0) * rng.normal(size=x.shape)
+            learned = learn(x, 4)
+            np.testing.assert_allclose(learned.unmixing @ learned.mixing, np.eye(4), atol=1e-9)
+            bound = sir((x / x.std(axis=0)) @ np.linalg.pinv(mixing / x.std(axis=0)[:, None]).T, truth)
+            found = sir(sources_of(learned, x), truth)
+            assert found.mean() > bound.mean() - 1.5
+            assert found.min() > bound.min() - 2.5
+
+    def test_sources_of_successive_windows_keep_sign_and_place(self) -> None:
+        with h5py.File(DATA / "hdf5" / "eeg32_128hz.h5") as file:
+            x = np.asarray(file["data"][: 512 + 11 * 128], dtype=np.float64)
+        before: Learned | None = None
+        for start in range(0, 12 * 128, 128):
+            window = x[start : start + 512]
+            now = learn(window, 32, None if before is None else before.unmixing)
+            if before is not None:
+                shared = window[:384]
+                both = np.corrcoef(sources_of(before, shared).T, sources_of(now, shared).T)[:32, 32:]
+                assert np.abs(both).argmax(axis=0).tolist() == list(range(32))
+                assert np.diag(both).min() > 0.9
+            before = now
