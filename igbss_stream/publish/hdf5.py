@@ -10,8 +10,6 @@ is half closed (HDF5 2.0 still does). A file object can be told to accept everyt
 is lost.
 """
 
-import errno
-import fcntl
 import io
 import math
 import os
@@ -28,13 +26,14 @@ import numpy as np
 import numpy.typing as npt
 
 from igbss_stream.errors import RecordingError
-
-_NO_ROOM = {
-    errno.ENOSPC: "the disk is full; free some space or choose an output on another disk",
-    errno.EDQUOT: "the disk quota is used up; free some space or choose an output on another disk",
-    errno.EFBIG: "the file has reached the limit on file sizes; raise it (ulimit -f) or choose an "
-    "output on another disk",
-}
+from igbss_stream.publish.files import (
+    check_place,
+    claim,
+    is_at,
+    same_file,
+    sync_directory,
+    why_not_written,
+)
 
 
 class Hdf5Sink:
@@ -82,15 +81,15 @@ class Hdf5Sink:
 
     def __enter__(self) -> Self:
         self._check_path()
-        if self.source is not None and _same_file(self._partial, self.source):
+        if self.source is not None and same_file(self._partial, self.source):
             raise RecordingError(
                 f"'{self._partial}' is the input, and the output '{self.path}' would be written "
                 "through a file of that name; choose another output"
             )
-        self._stream = _Stream(_claim(self._partial))
+        self._stream = _Stream(claim(self._partial))
         try:
             with self._guarded():
-                self._file = _create_file(self._stream)
+                self._file = create_file(self._stream)
         except BaseException:
             self._discard()
             raise
@@ -135,7 +134,7 @@ class Hdf5Sink:
         self._check_room(name, shape[0] * row_bytes)
         with self._guarded():
             dataset = _group(self._file, name).create_dataset(_last(name), shape, dtype)
-            _set_attributes(dataset, attrs)
+            set_attributes(dataset, attrs)
         self._reserved[name] = _Reserved(dataset, shape[0], row_bytes)
 
     def append(self, name: str, block: npt.NDArray[Any]) -> None:
@@ -188,7 +187,7 @@ class Hdf5Sink:
         """
         with self._guarded():
             group = _group(self._file, name)
-            _set_attributes(group.create_dataset(_last(name), data=_storable(array)), attrs)
+            set_attributes(group.create_dataset(_last(name), data=_storable(array)), attrs)
 
     def set_attrs(self, **attrs: Any) -> None:
         """Set attributes of the file itself.
@@ -204,31 +203,19 @@ class Hdf5Sink:
             If the file cannot be written, e.g. because the disk is full.
         """
         with self._guarded():
-            _set_attributes(self._file, attrs)
+            set_attributes(self._file, attrs)
 
     def _check_path(self) -> None:
         """Refuse an output that may not be written, before anything is."""
-        path, folder = self.path, self.path.parent
-        if os.path.isdir(path):
-            raise RecordingError(f"'{path}' is a directory; add a file name")
-        if self.source is not None and _same_file(path, self.source):
+        path = self.path
+        check_place(path)
+        if self.source is not None and same_file(path, self.source):
             raise RecordingError(
                 f"'{path}' is the input itself, which is never overwritten; choose another output"
             )
-        if os.path.exists(path) and not os.path.isfile(path):
-            raise RecordingError(f"'{path}' is not a regular file; choose another output")
         if os.path.lexists(path) and not self.overwrite:
             raise RecordingError(
                 f"'{path}' already exists; pass --overwrite to replace it or choose another output"
-            )
-        if not os.path.isdir(folder):
-            raise RecordingError(
-                f"'{path}' cannot be written: there is no directory '{folder}'; create it first"
-            )
-        if not os.access(folder, os.W_OK | os.X_OK):
-            raise RecordingError(
-                f"'{path}' cannot be written: no permission to write to '{folder}'; choose an "
-                "output in another directory"
             )
 
     def _check_room(self, name: str, n_bytes: int) -> None:
@@ -256,9 +243,8 @@ class Hdf5Sink:
             yield
         except (OSError, RuntimeError) as error:
             written, total = self._progress()
-            reason = " ".join(str(error).split()) + "; choose another output"
             raise RecordingError(
-                f"'{self.path}' cannot be written: {_NO_ROOM.get(_error_number(error), reason)} "
+                f"'{self.path}' cannot be written: {why_not_written(error)} "
                 f"({written} of {total} bytes of samples were written)"
             ) from error
 
@@ -285,7 +271,7 @@ class Hdf5Sink:
             os.replace(self._partial, self.path)
         # Unlocked at once: whoever waits for the name should find a file that opens.
         self._stream.close()
-        _sync_directory(self.path.parent)
+        sync_directory(self.path.parent)
 
     def _discard(self) -> None:
         """Close what is open and remove the partial file, whatever state it is in."""
@@ -294,7 +280,7 @@ class Hdf5Sink:
             if self._file is not None:
                 self._file.close()
         # Removed while the lock is held, and only if it is ours: the name may be another's now.
-        if _is_at(self._stream.file, self._partial):
+        if is_at(self._stream.file, self._partial):
             with suppress(OSError):
                 os.unlink(self._partial)
         self._stream.close()
@@ -342,75 +328,22 @@ class _Stream:
             self.file.close()
 
 
-def _claim(partial: Path) -> io.BufferedRandom:
-    """Open the partial file, empty and locked; one that a killed run left is used again."""
+def create_file(stream: Any, oldest: int = h5py.h5f.LIBVER_V18) -> Any:
+    """Create an HDF5 file without times in it, which most versions of h5py would store.
 
-    def create(name: str, flags: int) -> int:
-        return os.open(name, flags | os.O_CREAT | os.O_NOFOLLOW, 0o666)
-
-    try:
-        file = open(partial, "r+b", opener=create)  # noqa: SIM115 - the sink closes it
-    except (OSError, ValueError) as error:
-        raise RecordingError(
-            f"'{partial}' cannot be opened for writing: {error}; choose another output"
-        ) from error
-    if not _lock(file) or not _is_at(file, partial):
-        file.close()
-        raise RecordingError(
-            f"'{partial}' is being written by another run; wait until it has finished or choose "
-            "another output"
-        )
-    file.truncate(0)
-    return file
-
-
-def _lock(file: io.BufferedRandom) -> bool:
-    """Lock a file for this run, as HDF5 does; False if another one holds it."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        # Some network disks cannot lock. Refusing to work there would help nobody.
-        return True
-    return True
-
-
-def _is_at(file: io.BufferedRandom, path: Path) -> bool:
-    """Tell whether a file is open and still the one under this name."""
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
-    except (OSError, ValueError):
-        return False
-
-
-def _same_file(path: Path, other: str | os.PathLike[str]) -> bool:
-    """Tell whether two names, also through links, lead to one file."""
-    try:
-        return os.path.samefile(path, other)
-    except (OSError, ValueError):
-        return False
-
-
-def _sync_directory(folder: Path) -> None:
-    """Bring the new name to the disk."""
-    # Not every file system can do it, and the file is complete in any case.
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-def _create_file(stream: _Stream) -> Any:
-    """Create an HDF5 file without times in it, which most versions of h5py would store."""
+    Parameters
+    ----------
+    stream : file object
+        What HDF5 writes through.
+    oldest : int
+        Oldest version of the format to use, one of ``h5py.h5f.LIBVER_*``.
+    """
     access = h5py.h5p.create(h5py.h5p.FILE_ACCESS)
     access.set_fileobj_driver(h5py.h5fd.fileobj_driver, stream)
     access.set_fclose_degree(h5py.h5f.CLOSE_STRONG)
     # The format of HDF5 1.8: every reader in use knows it, and it has no limit of 64 KiB on an
     # attribute, which the names of 4096 channels exceed. The default depends on the version of HDF5.
-    access.set_libver_bounds(h5py.h5f.LIBVER_V18, h5py.h5f.LIBVER_V18)
+    access.set_libver_bounds(oldest, h5py.h5f.LIBVER_V18)
     untimed = h5py.h5p.create(h5py.h5p.FILE_CREATE)
     untimed.set_obj_track_times(False)
     return h5py.File(h5py.h5f.create(b"stream", h5py.h5f.ACC_TRUNC, untimed, access))
@@ -433,7 +366,7 @@ def _last(name: str) -> str:
     return name.rsplit("/", 1)[-1]
 
 
-def _set_attributes(target: Any, attrs: dict[str, Any]) -> None:
+def set_attributes(target: Any, attrs: dict[str, Any]) -> None:
     """Set the attributes that are not None."""
     for name, value in attrs.items():
         if value is not None:
@@ -444,12 +377,3 @@ def _storable(value: npt.ArrayLike) -> npt.NDArray[Any]:
     """Turn a value into an array that h5py stores; text becomes UTF-8 of variable length."""
     array = np.asarray(value)
     return array.astype(h5py.string_dtype()) if array.dtype.kind in "UO" else array
-
-
-def _error_number(error: BaseException | None) -> int:
-    """Return the first system error number in a chain of exceptions, or 0."""
-    while error is not None:
-        if isinstance(error, OSError) and error.errno:
-            return error.errno
-        error = error.__cause__ or error.__context__
-    return 0

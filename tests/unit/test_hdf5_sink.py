@@ -392,7 +392,7 @@ def test_interrupt_after_publishing(path: Path, monkeypatch: pytest.MonkeyPatch)
         path.with_name("out.h5.partial").write_text("precious")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(hdf5, "_sync_directory", interrupt)
+    monkeypatch.setattr(hdf5, "sync_directory", interrupt)
     with pytest.raises(KeyboardInterrupt), Hdf5Sink(path) as sink:
         fill(sink)
     assert h5py.is_hdf5(path)
