@@ -28,6 +28,7 @@ ALLOWED = {
     ),
     "h5py": ("ingest/", "publish/"),
     "zmq": ("ingest/", "publish/", "sockets.py", "subscriber.py"),
+    "pylsl": ("liblsl.py",),
     "sklearn": ("sklearn.py",),
     "click": ("cli.py", "console.py", "live/commands.py"),
     "yaml": ("live/yaml_file.py",),
@@ -70,9 +71,15 @@ def test_stages_do_not_know_the_ends() -> None:
 
 
 def test_the_wire_knows_no_sockets() -> None:
-    for file in ("chunk.py", "wire.py", "ingest/openephys.py", "ingest/sequence.py"):
+    for file in (
+        "chunk.py",
+        "wire.py",
+        "ingest/openephys.py",
+        "ingest/sequence.py",
+        "ingest/timestamps.py",
+    ):
         used = set(imports(PACKAGE / file))
-        assert not any(part in module for module in used for part in ("zmq", "socket")), file
+        assert not any(part in module for module in used for part in ("zmq", "socket", "lsl")), file
 
 
 def modules() -> list[str]:

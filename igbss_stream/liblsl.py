@@ -1,0 +1,25 @@
+"""The library of the lab streaming layer (LSL); needs the extra ``lsl``."""
+
+import time
+from typing import Any
+
+from igbss_stream.errors import FeedError
+
+try:
+    import pylsl
+except (ImportError, RuntimeError, OSError) as error:  # pylsl raises RuntimeError where liblsl is missing
+    raise FeedError(
+        f"LSL needs pylsl and liblsl; install them with pip install 'igbss-stream[lsl]' ({error})"
+    ) from error
+
+__all__ = ["ERRORS", "pylsl", "unix_offset"]
+
+ERRORS = (RuntimeError, ValueError, OSError)  # what pylsl raises
+
+
+def unix_offset() -> float:
+    """Return what to add to a time of LSL's clock to have Unix time, in seconds."""
+    before = pylsl.local_clock()
+    now = time.time()
+    offset: Any = now - (before + pylsl.local_clock()) / 2
+    return float(offset)

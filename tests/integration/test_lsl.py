@@ -1,0 +1,273 @@
+"""Streams of LSL on this machine: what is published arrives, and what is missing is declared."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pylsl
+import pytest
+
+from igbss_stream.chunk import Chunk, Gap, Stream
+from igbss_stream.errors import FeedError, ParameterError
+from igbss_stream.ingest.lsl import LslSource
+from igbss_stream.publish.lsl import LslSink
+from tests import lsl_settings
+
+assert lsl_settings
+
+STREAM = Stream("eeg", 250.0, ("Fz", "Öz", "Cz"), "uV", np.dtype("f4"), None, 2)
+PATIENCE = 20  # seconds that anything may take here
+
+
+def until(done: Callable[[], object], doing: Callable[[], object] = lambda: time.sleep(0.001)) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not done():
+        assert time.monotonic() < deadline, "too slow"
+        doing()
+
+
+def chunk(start: int, n_samples: int, dtype: str = "f4") -> Chunk:
+    """Return samples that hold their own index."""
+    data = np.arange(start, start + n_samples)[:, None] + np.array([0.0, 0.25, 0.5])
+    return Chunk(data.astype(dtype), start, model=1)
+
+
+def receive(source: LslSource, stop: int) -> list[Chunk | Gap]:
+    """Return what comes until an index is reached."""
+    items: list[Chunk | Gap] = []
+    until(lambda: items and items[-1].stop >= stop, lambda: items.extend(source.receive(0.05)))
+    assert items[-1].stop == stop
+    return items
+
+
+def samples(items: list[Chunk | Gap]) -> np.ndarray[Any, Any]:
+    return np.concatenate([item.data for item in items if isinstance(item, Chunk)])
+
+
+def gaps(items: list[Chunk | Gap]) -> list[Gap]:
+    return [item for item in items if isinstance(item, Gap)]
+
+
+@pytest.fixture
+def sink() -> Iterator[LslSink]:
+    with LslSink() as sink:
+        sink.start(STREAM, {"note": [1, "ä"]})
+        yield sink
+
+
+def outlet(name: str, rate: float = 100.0, kind: str = "float32", source_id: str = "device") -> Any:
+    return pylsl.StreamOutlet(pylsl.StreamInfo(name, "EEG", 2, rate, kind, source_id))
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_what_is_published_arrives(dtype: str) -> None:
+    stream = Stream("eeg", 250.0, STREAM.channels, "uV", np.dtype(dtype), 1.7e9, 2)
+    with LslSink() as sink:
+        sink.start(stream)
+        assert not sink.has_receivers
+        with LslSource("eeg", timeout=PATIENCE) as source:
+            until(lambda: sink.has_receivers)
+            sent = [chunk(start, n, dtype) for start, n in ((40, 1), (41, 50), (91, 200), (291, 3))]
+            for item in [*sent, Chunk(np.zeros((0, 3), dtype), 294)]:
+                sink.publish(item)
+            items = receive(source, 254)
+            assert gaps(items) == []
+            np.testing.assert_array_equal(samples(items), np.concatenate([item.data for item in sent]))
+            assert samples(items).dtype == dtype
+            found = source.stream
+            assert (found.name, found.rate, found.channels, found.unit) == (
+                "eeg",
+                250.0,
+                STREAM.channels,
+                "uV",
+            )
+            assert found.t0 == pytest.approx(1.7e9 + 40 / 250, abs=0.01)
+    assert sink.sent == 4
+
+
+def test_a_stream_without_t0_is_one_of_now(sink: LslSink) -> None:
+    with LslSource(source_id="igbss_stream eeg", timeout=PATIENCE) as source:
+        sink.publish(chunk(1000, 10))
+        receive(source, 10)
+        assert source.stream.t0 == pytest.approx(time.time(), abs=PATIENCE)
+
+
+def test_a_gap_is_a_gap_on_the_other_side(sink: LslSink) -> None:
+    with LslSource("eeg", timeout=PATIENCE, tolerance=0.0, settle=0.2) as source:
+        items: list[Chunk | Gap] = [
+            chunk(0, 100),
+            Gap(100, 60, "lost"),
+            chunk(160, 100),
+            Gap(260, 1, "lost"),
+        ]
+        for item in [*items, chunk(261, 100)]:
+            sink.publish(item)
+        sink.serve()
+        received = receive(source, 361)
+        assert gaps(received) == [Gap(100, 60, "lost"), Gap(260, 1, "lost")]
+        for item in received:
+            if isinstance(item, Chunk):
+                np.testing.assert_array_equal(item.data[:, 0], np.arange(item.start, item.stop))
+        assert (source.account.samples_in, source.account.samples_lost) == (300, 61)
+
+
+def test_description_of_an_outlet(sink: LslSink) -> None:
+    (info,) = pylsl.resolve_bypred("name='eeg'", 1, PATIENCE)
+    info = pylsl.StreamInlet(info).info(PATIENCE)
+    assert (info.type(), info.source_id(), info.channel_format()) == (
+        "EEG",
+        "igbss_stream eeg",
+        pylsl.cf_float32,
+    )
+    assert info.get_channel_labels() == list(STREAM.channels)
+    assert info.get_channel_units() == ["microvolts"] * 3
+    about = info.desc().child("igbss_stream")
+    assert about.child_value("software").startswith("igbss_stream ")
+    assert about.child_value("delay") == "2"
+    assert json.loads(about.child_value("extra")) == {"note": [1, "ä"]}
+
+
+@pytest.mark.parametrize(("kind", "dtype"), [("int16", "f4"), ("int32", "f8"), ("double64", "f8")])
+def test_other_senders(kind: str, dtype: str) -> None:
+    """No labels, no unit, integers: what plain senders give."""
+    sender = outlet("plain", kind=kind)
+    with LslSource("plain", type="EEG", timeout=PATIENCE) as source:
+        assert source.stream.channels == ("channel-0", "channel-1")
+        assert (source.stream.unit, source.stream.dtype) == (None, np.dtype(dtype))
+        sender.push_chunk(np.array([[1, 2], [3, -4]]))
+        np.testing.assert_array_equal(samples(receive(source, 2)), [[1, 2], [3, -4]])
+        assert source.receive(0.0) == []
+
+
+SENDER = """
+import sys, time
+import numpy as np
+import pylsl
+rate = float(sys.argv[1])
+outlet = pylsl.StreamOutlet(pylsl.StreamInfo("far", "EEG", 2, rate, "float32", "device"))
+while True:
+    now = pylsl.local_clock()
+    n = round(now * rate)
+    outlet.push_chunk(np.full((5, 2), n % 10000 + np.arange(-4, 1)[:, None]), n / rate)
+    time.sleep(5 / rate - pylsl.local_clock() % (5 / rate))
+"""
+
+
+def sender(rate: float = 100.0) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen([sys.executable, "-c", SENDER, str(rate)])
+
+
+def test_an_outlet_that_vanishes_and_returns() -> None:
+    first = sender()
+    with LslSource("far", timeout=PATIENCE) as source:
+        items: list[Chunk | Gap] = []
+
+        def take() -> None:
+            items.extend(source.receive(0.05))
+
+        until(lambda: source.account.samples_out > 50, take)
+        first.kill()
+        first.wait()
+        until(lambda: not source.connected, take)
+        assert source.receive(0.0) == []
+        wrong = sender(50.0)
+        until(lambda: source.rejected["description"] > 0, take)
+        wrong.kill()
+        wrong.wait()
+        n_before = source.account.samples_out
+        second = sender()
+        until(lambda: source.account.samples_out > n_before + 50, take)
+        second.kill()
+        second.wait()
+    items += source.flush()
+    (gap,) = gaps(items)
+    assert gap.reason == "disconnected"
+    assert gap.n_samples > 20
+    before, after = (
+        np.concatenate(
+            [i.data[:, 0] for i in items if isinstance(i, Chunk) and (i.start < gap.start) == early]
+        )
+        for early in (True, False)
+    )
+    assert round(after[0] - before[-1]) % 10000 == pytest.approx(gap.n_samples + 1, abs=1)
+
+
+def test_an_outlet_that_falls_silent_is_opened_anew() -> None:
+    quiet = outlet("quiet")
+    with LslSource("quiet", timeout=1.0) as source:
+        quiet.push_chunk(np.zeros((5, 2), "f4"), 100.0)
+        items = receive(source, 5)
+        until(lambda: not source.connected, lambda: source.receive(0.05))
+        until(lambda: source.connected, lambda: source.receive(0.05))
+        until(lambda: quiet.have_consumers())
+        quiet.push_chunk(np.ones((5, 2), "f4"), 103.0)
+        items += receive(source, 305)
+    assert gaps(items) == [Gap(5, 295, "disconnected")]
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "needs a name, a type or a source_id"),
+        ({"name": 'it\'s "it"'}, "both kinds of quotes"),
+        ({"name": "x", "tolerance": -1.0}, "tolerance must be 0 s or more"),
+    ],
+)
+def test_impossible_options(options: Any, message: str) -> None:
+    kept = outlet("x")
+    with pytest.raises(ParameterError, match=message):
+        LslSource(**options)
+    assert kept.channel_count == 2
+
+
+def test_no_such_stream() -> None:
+    with pytest.raises(
+        FeedError, match=r"no LSL stream with name \"it's\", type 'EEG' was found within 0.2 s"
+    ):
+        LslSource("it's", "EEG", timeout=0.2)
+
+
+def test_more_than_one_stream() -> None:
+    both = [outlet("twice", source_id=name) for name in ("a", "b")]
+    with pytest.raises(FeedError, match=r"2 LSL streams have name 'twice': .*; give a source_id as well"):
+        LslSource("twice", timeout=PATIENCE)
+    with LslSource("twice", source_id="b", timeout=PATIENCE) as source:
+        assert source.connected
+    assert not source.connected
+    assert len(both) == 2
+
+
+@pytest.mark.parametrize(
+    ("rate", "kind", "message"),
+    [
+        (0.0, "float32", r"'odd' has no regular rate \(nominal rate 0\), as streams of events have"),
+        (100.0, "string", "'odd' holds text"),
+    ],
+)
+def test_streams_that_cannot_be_separated(rate: float, kind: str, message: str) -> None:
+    kept = outlet("odd", rate, kind)
+    with pytest.raises(FeedError, match=message):
+        LslSource("odd", timeout=PATIENCE)
+    assert kept.channel_count == 2
+
+
+def test_publishing_before_a_start() -> None:
+    with pytest.raises(RuntimeError, match="start a stream"):
+        LslSink().publish(chunk(0, 1))
+    assert not LslSink().has_receivers
+
+
+def test_without_the_library() -> None:
+    code = "import sys; sys.modules['pylsl'] = None; import igbss_stream.ingest.lsl"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (
+        "FeedError: LSL needs pylsl and liblsl; install them with pip install 'igbss-stream[lsl]'"
+        in run.stderr
+    )
