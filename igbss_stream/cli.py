@@ -17,7 +17,7 @@ import click
 from igbss_stream import __version__
 from igbss_stream.console import reports_mistakes
 from igbss_stream.errors import ParameterError, printable
-from igbss_stream.live.commands import check, init, schema
+from igbss_stream.live.commands import check, init, run, schema
 
 if TYPE_CHECKING:
     from igbss_stream.batch import Outcome, Progress
@@ -32,7 +32,7 @@ def main() -> None:
     """Separate the sources behind the channels of recordings and feeds."""
 
 
-for _command in (check, init, schema):
+for _command in (run, check, init, schema):
     main.add_command(_command)
 
 

@@ -7,6 +7,7 @@
     │   └── ConfigError        a file of options has mistakes
     ├── InputError             the samples cannot be separated as they are (a ValueError)
     ├── RecordingError         a file cannot be read or written            (an OSError)
+    ├── StateError             the state of a run cannot be read or saved   (an OSError)
     ├── FeedError              a socket cannot be opened, or falls silent  (an OSError)
     └── WireError              a message from the network is refused       (a ValueError)
 
@@ -35,6 +36,10 @@ class InputError(IgbssError, ValueError):
 
 class RecordingError(IgbssError, OSError):
     """A file cannot be read or written."""
+
+
+class StateError(IgbssError, OSError):
+    """The state of an earlier run cannot be read, or that of this one not be saved."""
 
 
 class FeedError(IgbssError, OSError):

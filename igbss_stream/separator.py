@@ -72,6 +72,16 @@ class Separator:
             self.solver = _resolve(settings, poset)
             _warn_of_equal_channels(poset)
 
+    @classmethod
+    def known(
+        cls, settings: ModelSettings, poset: Poset, stage: LinearStage, transform: Transform
+    ) -> "Separator":
+        """Return a separator that needs no samples: its structure and its transform are known."""
+        separator = cls(settings, poset.n_channels)
+        separator._model = poset, stage
+        separator.transform = transform
+        return separator
+
     @property
     def poset(self) -> Poset:
         """The sample space; a learned one is there once `prepare` has seen the samples."""

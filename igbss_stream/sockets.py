@@ -128,6 +128,15 @@ def readable(socket: ZmqSocket) -> bool:
     return bool(int(socket.get(zmq.EVENTS)) & _POLLIN)
 
 
+def readable_of(sockets: Sequence[ZmqSocket], timeout: float) -> list[int]:
+    """Wait up to so many seconds until messages wait; return the positions of the sockets where they do."""
+    poller = zmq.Poller()
+    for socket in sockets:
+        poller.register(socket, zmq.POLLIN)
+    found = dict(poller.poll(round(1000 * timeout)))
+    return [i for i, socket in enumerate(sockets) if socket in found]
+
+
 def send_at_once(socket: ZmqSocket, frames: Sequence[Any]) -> None:
     """Send a message without waiting; a third of the cost of `send_multipart`.
 

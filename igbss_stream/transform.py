@@ -229,6 +229,29 @@ def as_transform(transform: str | Transform) -> Transform:
     return TRANSFORMS[transform]()
 
 
+def transform_of(described: dict[str, Any]) -> Transform:
+    """Return the transform that `igbss_stream.config.plain` described.
+
+    Parameters
+    ----------
+    described : dict
+        Its name and state, lists for arrays.
+
+    Raises
+    ------
+    ParameterError
+        If it is not one.
+    """
+    state = {name: value for name, value in described.items() if name != "name"}
+    if "of" in state:
+        return Centred(transform_of(state["of"]), np.asarray(state["mean"], dtype=np.float64))
+    if described.get("name") not in TRANSFORMS:
+        raise ParameterError(f"transform {described.get('name')!r} is not known.")
+    if isinstance(state.get("center"), list):
+        state["center"] = np.asarray(state["center"], dtype=np.float64)
+    return TRANSFORMS[described["name"]](**state)
+
+
 def _known(state: Any) -> Any:
     if state is None:
         raise RuntimeError("the transform has no state yet: fit it to a survey first")

@@ -4,6 +4,7 @@ LSL numbers no samples. Their order is their place, and their times tell what is
 `TimestampAccount`. An outlet that vanishes is looked for until it returns.
 """
 
+import math
 import time
 from collections import Counter
 from dataclasses import replace
@@ -18,7 +19,6 @@ from igbss_stream.errors import FeedError, IgbssError, ParameterError
 from igbss_stream.ingest.timestamps import TimestampAccount
 from igbss_stream.liblsl import ERRORS, pylsl, unix_offset
 
-_BUFFER = 30  # seconds of samples that LSL holds while the caller is busy
 _ANSWER = 1.0  # seconds in which all streams answer: LSL asks twice in this time
 _DRAIN = 8192  # samples taken at once
 _MICROVOLTS = ("microvolts", "microvolt", "µv", "μv", "uv")
@@ -36,6 +36,8 @@ class LslSource:
         What the stream must have; at least one of them.
     timeout : float
         Seconds to look for the stream. An inlet from which nothing comes for as long is opened anew.
+    buffer : float
+        Seconds of samples that LSL holds while the caller is busy.
     tolerance : float
         Seconds that the times of samples may be off.
     settle : float
@@ -70,6 +72,7 @@ class LslSource:
         source_id: str | None = None,
         *,
         timeout: float = 10.0,
+        buffer: float = 30.0,
         tolerance: float = 0.1,
         settle: float = 1.0,
     ) -> None:
@@ -79,6 +82,7 @@ class LslSource:
             raise ParameterError("an LSL stream needs a name, a type or a source_id.")
         self._predicate = " and ".join(f"{key}={_quoted(value)}" for key, value in self._wanted.items())
         self._timeout = timeout
+        self._buffer = max(1, math.ceil(buffer))
         self.received = 0
         self.rejected: Counter[str] = Counter()
         self._inlet: Any = None
@@ -172,7 +176,7 @@ class LslSource:
     def _open(self, info: Any, timeout: float) -> Stream:
         """Open the inlet; return what its outlet says of the stream."""
         _check_regular(info)
-        inlet = pylsl.StreamInlet(info, max_buflen=_BUFFER, recover=False)
+        inlet = pylsl.StreamInlet(info, max_buflen=self._buffer, recover=False)
         try:
             stream = _description(inlet.info(timeout))
             inlet.open_stream(timeout)

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Literal, Self
 
@@ -10,7 +10,7 @@ import zmq
 
 from igbss_stream.errors import ParameterError, WireError
 from igbss_stream.ingest.openephys import OpenEphysReader
-from igbss_stream.sockets import Endpoint, Keys, readable
+from igbss_stream.sockets import Endpoint, Keys, readable, readable_of
 from igbss_stream.wire import Limits, Message, decode
 
 _DRAIN = 256  # messages taken at once, so that the caller gets its turn
@@ -162,6 +162,11 @@ class ZmqSource:
             if len(frames) < _FRAMES:
                 frames.append(frame)
         return frames
+
+
+def ready(sources: Sequence[ZmqSource], timeout: float) -> list[int]:
+    """Wait up to so many seconds until a source has something; return the positions of those that have."""
+    return readable_of([source._socket for source in sources], timeout)
 
 
 _SOCKETS = {"sub": zmq.SUB, "pull": zmq.PULL}

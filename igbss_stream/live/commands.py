@@ -1,4 +1,4 @@
-"""The commands about the configuration of `igbss-stream run`: `check`, `init` and `schema`."""
+"""The commands about the configuration of `igbss-stream run`: `run`, `check`, `init` and `schema`."""
 
 import os
 from pathlib import Path
@@ -59,6 +59,16 @@ def schema(markdown: bool) -> None:
     from igbss_stream.live import reference
 
     click.echo(reference.page() if markdown else json.dumps(reference.schema(), indent=2), nl=not markdown)
+
+
+@click.command()
+@click.argument("path", metavar="CONFIG", type=click.Path(path_type=Path))
+@reports_mistakes
+def run(path: Path) -> None:
+    """Separate live streams until told to stop; `check` tells what would run."""
+    from igbss_stream.live.daemon import run as run_daemon
+
+    run_daemon(path)
 
 
 def write_whole(path: Path, text: str, *, overwrite: bool) -> None:

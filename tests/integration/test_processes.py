@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import igbss_stream
-from tests.integration.conftest import Spawn, assert_says, contents
+from tests.integration.conftest import PUBLISHED, Spawn, assert_says, contents
 from tests.recordings import assert_equal_to_rounding, noise, read_output, unmixed, write_recording
 
 pytestmark = pytest.mark.jit  # each starts an interpreter that loads the kernels
@@ -60,7 +60,9 @@ def test_installed_script_is_the_command(recording: Path, tmp_path: Path) -> Non
     if not script.exists():
         pytest.skip("the package is not installed")
     done = subprocess.run(
-        [script, "batch", recording, "--output", tmp_path / "out.h5"], capture_output=True, text=True
+        [script, "batch", *PUBLISHED, recording, "--output", tmp_path / "out.h5"],
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0
     assert "4 channels x 60 samples" in done.stdout

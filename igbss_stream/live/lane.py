@@ -1,0 +1,248 @@
+"""One stream on its way through the daemon: feed, repair, pipeline, sinks, and what is counted on it."""
+
+import logging
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import fields, replace
+from typing import Any, Protocol
+
+from igbss_stream.chunk import Chunk, Gap, Stream
+from igbss_stream.errors import IgbssError
+from igbss_stream.learning import Model, Schedule
+from igbss_stream.live import config as settings
+from igbss_stream.live.feed import Feed
+from igbss_stream.pipeline import Learning, Pipeline
+from igbss_stream.repair import Repair
+
+log = logging.getLogger(__name__)
+
+DELAYS = (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+"""Upper bounds of the delay histogram, in seconds."""
+
+
+class Sink(Protocol):
+    """What the daemon needs of a sink."""
+
+    def start(self, stream: Stream) -> None:
+        """Begin a run of a stream, or tell that its description changed."""
+
+    def publish(self, item: Chunk | Gap) -> None:
+        """Take samples, or a gap."""
+
+    def serve(self) -> None:
+        """Do what is due; called a few times a second."""
+
+    def counts(self) -> dict[str, int]:
+        """Return counters by name."""
+
+    def close(self) -> None:
+        """End the stream."""
+
+
+def _numbers(counts: Any) -> list[tuple[str, int]]:
+    """Return the counters of a dataclass that are whole numbers."""
+    named = [(field.name, getattr(counts, field.name)) for field in fields(counts)]
+    return [(name, count) for name, count in named if isinstance(count, int)]
+
+
+class Lane:
+    """Takes one stream from its feed to its sinks.
+
+    Parameters
+    ----------
+    stream : igbss_stream.live.config.Stream
+    feed : Feed
+    sinks : sequence of Sink
+    executor : Executor
+        In which models are learned.
+    model : Model, optional
+        Of an earlier run.
+    wait : bool
+        Whether the feed may be held up until a model is learned.
+
+    Attributes
+    ----------
+    samples_in, samples_out, samples_gap : int
+        Samples that came in, and indices that were published as samples and as gaps.
+    delays : list of int
+        Number of chunks published within each of `DELAYS` of their arrival, and beyond the last.
+    """
+
+    def __init__(
+        self,
+        stream: settings.Stream,
+        feed: Feed,
+        sinks: Sequence[Sink],
+        executor: Executor,
+        *,
+        model: Model | None = None,
+        wait: bool = False,
+    ) -> None:
+        self.name = stream.name
+        self.feed = feed
+        self.pipeline: Pipeline | None = None
+        self.repair: Repair | None = None
+        self.samples_in = self.samples_out = self.samples_gap = 0
+        self.delays = [0] * (len(DELAYS) + 1)
+        self.delay_sum = 0.0
+        self.sink_failures = 0
+        self._settings, self._sinks = stream, sinks
+        self._executor, self._wait = executor, wait
+        self._model = model
+        self._out: Stream | None = None
+        self._failures = 0
+
+    @property
+    def model(self) -> Model | None:
+        """The model in force."""
+        return self._model if self.pipeline is None else self.pipeline.model
+
+    def step(self, timeout: float) -> None:
+        """Wait up to so many seconds for samples, and take what came to the sinks."""
+        items = self.feed.receive(timeout)
+        if not items:
+            return
+        arrived = time.perf_counter()
+        if self.pipeline is None:
+            self._open(items[0].start)
+        for item in items:
+            self.samples_in += len(item.data) if isinstance(item, Chunk) else 0
+            self._separate(item)
+        spent = time.perf_counter() - arrived
+        self.delays[bisect_left(DELAYS, spent)] += 1
+        self.delay_sum += spent
+        self._report()
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether the feed has been silent for longer than it may."""
+        return self.feed.silence.is_silent
+
+    @property
+    def status(self) -> str:
+        """One word: "ok", "learning", "waiting" for the first samples, "silent" or "ended"."""
+        if self.feed.ended:
+            return "ended"
+        if self.is_silent:
+            return "silent"
+        if self.pipeline is None:
+            return "waiting"
+        return "learning" if self.model is None else "ok"
+
+    def events(self) -> dict[str, int]:
+        """Return what was counted, by name."""
+        counted = dict(self.feed.counts()) | {"sink_failures": self.sink_failures}
+        for sink in self._sinks:
+            for name, count in sink.counts().items():
+                counted[name] = counted.get(name, 0) + count
+        if self.repair is not None:
+            counted |= {f"repair_{name}": count for name, count in _numbers(self.repair.counts)}
+        if self.pipeline is not None and self.pipeline.learner is not None:
+            counted |= {f"models_{name}": count for name, count in _numbers(self.pipeline.learner.counts)}
+        return counted
+
+    def serve(self) -> None:
+        """Do what is due at the sinks."""
+        for sink in self._sinks:
+            sink.serve()
+
+    def finish(self) -> None:
+        """Take what is still inside to the sinks, and close both ends."""
+        self.feed.close()
+        if self.pipeline is not None and self.repair is not None:
+            for item in self.repair.flush():
+                self._publish(self.pipeline.push(item))
+            self._publish(self.pipeline.flush())
+        for sink in self._sinks:
+            sink.close()
+
+    def _open(self, start: int) -> None:
+        stream = self.feed.stream
+        if stream is None:
+            raise RuntimeError("samples came from a feed that is not described")
+        own = self._settings
+        learning, window = own.learning, own.window
+        self.repair = Repair(stream, own.repair.settings())
+        schedule = Schedule.in_seconds(
+            stream.rate, learning.first, learning.window, learning.every, learning.ahead, learning.fade
+        )
+        model = self._model
+        if model is not None and model.separator.n_channels != stream.n_channels:
+            log.warning(
+                "stream %s: the saved model is for %d channels, the feed has %d; it is not taken up",
+                self.name, model.separator.n_channels, stream.n_channels,
+            )  # fmt: skip
+            model = None
+        self.pipeline = Pipeline(
+            stream,
+            own.model.settings(),
+            window=(round(window.length * stream.rate), round(window.hop * stream.rate)),
+            model=model,
+            learning=Learning(schedule, self._executor, self._wait),
+        )
+        log.info(
+            "stream %s: %d channels at %g Hz from sample %d",
+            self.name,
+            stream.n_channels,
+            stream.rate,
+            start,
+        )
+        self._describe()
+
+    def _separate(self, item: Chunk | Gap) -> None:
+        if self.repair is None or self.pipeline is None:
+            return
+        before = self.pipeline.model
+        for repaired in self.repair.push(item):
+            self._publish(self.pipeline.push(repaired))
+        model = self.pipeline.model
+        if model is not None and model is not before:
+            self._describe()
+            log.info("stream %s: model %d from sample %d", self.name, model.version, model.since)
+
+    def _publish(self, items: Sequence[Chunk | Gap]) -> None:
+        for item in items:
+            if isinstance(item, Chunk):
+                self.samples_out += len(item.data)
+                if self._out is None or item.data.shape[1] != self._out.n_channels:
+                    self._describe()
+            else:
+                self.samples_gap += item.n_samples
+            for sink in self._sinks:
+                self._attempt(sink.publish, item)
+
+    def _attempt(self, call: Callable[[Any], None], what: Any) -> None:
+        """Call a sink; one that fails, as on a full disk, does not stop the others."""
+        try:
+            call(what)
+        except IgbssError as error:
+            self.sink_failures += 1
+            if self.sink_failures == 1:
+                log.error("stream %s: %s", self.name, error)
+
+    def _describe(self) -> None:
+        """Tell the sinks what comes, if that changed."""
+        if self.pipeline is None or self.repair is None:
+            return
+        out = self.pipeline.out
+        out = replace(out, delay=out.delay + self.repair.delay)
+        if out == self._out:
+            return
+        self._out = out
+        for sink in self._sinks:
+            self._attempt(sink.start, out)
+
+    def _report(self) -> None:
+        """Log what happened to channels and models."""
+        if self.repair is None or self.pipeline is None:
+            return
+        for event in self.repair.events():
+            log.warning(
+                "stream %s: %s is %s from sample %d", self.name, event.channel, event.kind, event.index
+            )
+        learner = self.pipeline.learner
+        if learner is not None and learner.counts.failed > self._failures:
+            self._failures = learner.counts.failed
+            log.warning("stream %s: no model could be learned: %s", self.name, learner.failure)

@@ -1,0 +1,120 @@
+"""Models from one run of the daemon to the next: a file a stream, without pickle, replaced as a whole."""
+
+import json
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from igbss_stream.config import ModelSettings, plain
+from igbss_stream.errors import InputError, ParameterError, StateError
+from igbss_stream.learning import Model
+from igbss_stream.linear import LinearStage
+from igbss_stream.model.poset import Poset
+from igbss_stream.separator import Separator
+from igbss_stream.transform import transform_of
+
+_FORMAT = 1
+_OPTIONAL = ("mean", "cut")
+
+
+def state_file(folder: Path, name: str) -> Path:
+    """Return where the state of a stream is kept."""
+    return folder / f"{name}.npz"
+
+
+def save(path: Path, model: Model) -> None:
+    """Write a model, beside and then under its name.
+
+    Parameters
+    ----------
+    path : Path
+    model : Model
+
+    Raises
+    ------
+    StateError
+        If it cannot be written.
+    """
+    separator = model.separator
+    stage, poset = separator.stage, separator.poset
+    about = {
+        "format": _FORMAT,
+        "version": model.version,
+        "settings": json.loads(separator.settings.to_json()) | {"transform": None},
+        "transform": plain(separator.transform),
+    }
+    arrays = {
+        "about": np.frombuffer(json.dumps(about).encode(), np.uint8),
+        "incidence": poset.incidence,
+        "inverse": poset.unmixing,
+        "mixing": stage.mixing,
+        "unmixing": stage.unmixing,
+    }
+    arrays |= {name: getattr(stage, name) for name in _OPTIONAL if getattr(stage, name) is not None}
+    partial = path.with_name(f"{path.name}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with partial.open("wb") as file:
+            np.savez(file, **arrays)  # type: ignore[arg-type]  # its stubs take names for allow_pickle
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except OSError as error:
+        raise StateError(f"the state '{path}' cannot be written: {error.strerror}") from None
+
+
+def load(path: Path, settings: ModelSettings) -> Model | None:
+    """Read a model, if there is one.
+
+    Parameters
+    ----------
+    path : Path
+    settings : ModelSettings
+        How the stream is separated now.
+
+    Returns
+    -------
+    Model or None
+        In force from the first sample; None if there is no file.
+
+    Raises
+    ------
+    StateError
+        If the file is not a state, or is one of other settings.
+    """
+    if not path.exists():
+        return None
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        about = json.loads(arrays["about"].tobytes())
+        if about["format"] != _FORMAT:
+            raise StateError(f"the state '{path}' is of format {about['format']}; remove it to start anew.")
+        _check_settings(about["settings"], settings)
+        return Model(about["version"], _separator(arrays, about, settings), 0)
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        zipfile.BadZipFile,
+        InputError,
+        ParameterError,
+    ) as error:
+        raise StateError(f"the state '{path}' cannot be read: {error}. Remove it to start anew.") from None
+
+
+def _check_settings(saved: dict[str, Any], now: ModelSettings) -> None:
+    current = json.loads(now.to_json())
+    for name in ("structure", "order", "closure", "scaling"):
+        if saved[name] != current[name]:
+            raise ParameterError(f"{name} was {saved[name]!r} and is {current[name]!r} now")
+
+
+def _separator(arrays: dict[str, Any], about: dict[str, Any], settings: ModelSettings) -> Separator:
+    stage = LinearStage(arrays["mixing"], arrays["unmixing"], *(arrays.get(name) for name in _OPTIONAL))
+    poset = Poset(arrays["incidence"], settings.order, settings.closure, arrays["inverse"])
+    return Separator.known(settings, poset, stage, transform_of(about["transform"]))
