@@ -1,0 +1,148 @@
+"""Real sources, with and without sensor noise, and an EEG separated window after window."""
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from paper_methods import LEARNED, STRONG, Method, fast_ica, learned
+from paper_mixtures import Mixture
+from paper_recordings import SOURCES, eeg, real_sources
+from paper_report import COLOURS, Report, mean_and_deviation, with_best_in_bold
+from paper_tables import assigned, signs, with_best_signs
+
+from igbss_stream.metrics import sir, standardised
+from igbss_stream.model.structure import learn
+
+Array = NDArray[np.float64]
+
+DRAWS = 10  # at most: the sources are the same, and what separates them depends little on the mixing
+NOISE = 0.1  # standard deviation, as a share of each channel's
+FEW = ("heart, lead II", "eye", "ground motion", "gait")
+RATE = 128  # Hz
+WINDOW, HOP, N_WINDOWS = 4 * RATE, RATE, 200
+
+
+def real(report: Report, folder: Path, runs: int) -> None:
+    """Separate real sources mixed by weights of 0.5 to 2."""
+    sources = real_sources(folder)
+    clean = [mixed(sources, 8, 0.0, seed) for seed in range(min(runs, DRAWS))]
+    few = sources[:, [list(SOURCES).index(name) for name in FEW]]
+    noisy = [mixed(few, 8, NOISE, seed) for seed in range(min(runs, DRAWS))]
+    note = f"{len(clean)} mixing matrices; SIR in dB, signs as delivered but for FastICA; the best in bold."
+    header = ["8 real sources in 8 channels", "mean SIR", "worst SIR", "right signs, %"]
+    report.table("real", "Real sources", header, compared(clean), note)
+    header[0] = "4 real sources in 8 channels, 10 % white noise"
+    report.table("noise", "Real sources and sensor noise", header, compared(noisy, with_bound=True), note)
+
+
+def mixed(truth: Array, n_channels: int, noise: float, seed: int) -> tuple[Mixture, Array]:
+    """Mix sources, add white noise as a share of each channel's deviation; return the matrix as well."""
+    rng = np.random.default_rng(seed)
+    mixing = rng.uniform(0.5, 2.0, (n_channels, truth.shape[1]))
+    x = truth @ mixing.T
+    return Mixture(x + noise * x.std(axis=0) * rng.standard_normal(x.shape), truth), mixing
+
+
+def compared(mixtures: list[tuple[Mixture, Array]], with_bound: bool = False) -> list[list[str]]:
+    """Return rows: mean and worst SIR over the sources, and the share of right signs, a method a row."""
+    truth = mixtures[0][0].truth
+    found = {m.name: [_delivered(m, mixture) for mixture, _ in mixtures] for m in (LEARNED, *STRONG)}
+    ratios = {name: np.array([sir(sources, truth) for sources, _ in each]) for name, each in found.items()}
+    cells = []
+    for figure in (np.mean, np.min):
+        values = [figure(each, axis=1) for each in ratios.values()]
+        texts = [mean_and_deviation(each, 1) for each in values]
+        cells.append(with_best_in_bold(texts, [float(each.mean()) for each in values], largest=True))
+    upright = [f"{100 * np.mean([right for _, right in each]):.0f}" for each in found.values()]
+    rows = [list(row) for row in zip(found, *cells, upright, strict=True)]
+    if with_bound:
+        bound = np.array([sir(mixture.x @ np.linalg.pinv(mixing).T, truth) for mixture, mixing in mixtures])
+        texts = [mean_and_deviation(each, 1) for each in (bound.mean(axis=1), bound.min(axis=1))]
+        rows.append(["pseudo-inverse of the true matrix", *texts, ""])
+    return rows
+
+
+def _delivered(method: Method, mixture: Mixture) -> tuple[Array, NDArray[np.bool_]]:
+    """Return sources as they are scored, and which signs were right before an oracle."""
+    sources, _ = method(mixture.x, mixture.truth.shape[1])
+    upright = signs(sources, mixture.truth) > 0
+    return with_best_signs(sources, mixture.truth) if method.oracle else sources, upright
+
+
+def windows(report: Report, folder: Path) -> None:
+    """Separate windows of an EEG, each on its own or from the structure before."""
+    x = eeg(folder)
+    cut = [x[at * HOP : at * HOP + WINDOW] for at in range(N_WINDOWS)]
+    rows, delivered = [], {}
+    for name, way in WAYS.items():
+        began = time.perf_counter()
+        delivered[name] = way(cut)
+        spent = (time.perf_counter() - began) / len(cut)
+        turned, moved = changes(delivered[name])
+        rows.append([name, f"{100 * turned:.1f}", f"{100 * moved:.1f}", f"{1e3 * spent:.0f} ms"])
+    header = [
+        f"{N_WINDOWS} windows of 4 s, one each second",
+        "change sign, %",
+        "change place, %",
+        "a window",
+    ]
+    report.table("windows", "Sources from window to window, EEG of 32 channels", header, rows, WINDOWS_NOTE)
+    report.figure("windows", _figure(delivered))
+
+
+WINDOWS_NOTE = (
+    "A source is followed over the three seconds that two successive windows share, by the most\n"
+    "correlated assignment of the one window's sources to the other's."
+)
+
+
+def _warm(cut: Sequence[Array]) -> list[Array]:
+    """Learn the first window from scratch, each other from the one before."""
+    sources, last = [], None
+    for window in cut:
+        structure = learn(window, window.shape[1], previous=last)
+        last = structure.unmixing
+        sources.append((window - structure.mean) @ last.T)
+    return sources
+
+
+def _each(method: Callable[[Array, int, int], Array], cut: Sequence[Array]) -> list[Array]:
+    """Separate each window on its own."""
+    each = Method("each", method)
+    return [each(window, window.shape[1])[0] for window in cut]
+
+
+WAYS: dict[str, Callable[[Sequence[Array]], list[Array]]] = {
+    "learned, warm-started": _warm,
+    "learned, each window on its own": partial(_each, learned),
+    "FastICA, each window on its own": partial(_each, fast_ica),
+}
+
+
+def changes(delivered: Sequence[Array]) -> tuple[float, float]:
+    """Return the shares of sources that change sign, and place, from one window to the next."""
+    turned, moved = [], []
+    for before, after in pairwise(delivered):
+        shared, again = before[HOP:], after[:-HOP]
+        turned.append(signs(again, shared) < 0)
+        moved.append(assigned(again, shared) != np.arange(shared.shape[1]))
+    return float(np.mean(turned)), float(np.mean(moved))
+
+
+def _figure(delivered: dict[str, list[Array]], n_windows: int = 40) -> Figure:
+    """Show the first source as it is delivered: the newest second of each window."""
+    figure = Figure(figsize=(9.0, 4.2), layout="constrained")
+    panels = figure.subplots(len(delivered), 1, sharex=True, sharey=True)
+    for axes, (name, sources) in zip(panels, delivered.items(), strict=True):
+        newest = np.concatenate([standardised(each)[-HOP:, 0] for each in sources[:n_windows]])
+        axes.plot(3.0 + np.arange(len(newest)) / RATE, newest, color=COLOURS[0], linewidth=0.7)
+        axes.set_title(name, loc="left")
+        axes.grid(axis="x", alpha=0.3)
+    panels[-1].set_xlabel("time (s); each second comes from the window that ends with it")
+    figure.supylabel("source 1 (standard deviations)", fontsize=9)
+    return figure

@@ -1,0 +1,153 @@
+"""The tables of the paper: errors, signal to noise and signs, each method on the same mixtures."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import paper_numbers
+from numpy.typing import NDArray
+from paper_methods import LEARNED, OURS, STRONG, WEAK, Method
+from paper_mixtures import Experiment, Mixture
+from paper_report import Report, mean_and_deviation, with_best_in_bold
+from scipy.optimize import linear_sum_assignment
+
+from igbss_stream.metrics import match, rmse, standardised
+
+Array = NDArray[np.float64]
+
+METHODS = OURS + STRONG + WEAK
+TOLD = {"paper: IGBSS": "IGBSS", "paper: FastICA": "FastICA", "paper: PCA": "PCA"}
+TOLD_WEAK = {"paper: DL": "DL", "paper: NMF": "NMF"}
+
+
+@dataclass(frozen=True)
+class Score:
+    """How one method did on one mixture.
+
+    Parameters
+    ----------
+    rmse : float
+        As the paper has it: of images scaled from 0 to 1, of other sources with unit variance.
+    standard : float
+        With unit variance, whatever the sources.
+    snr : float
+        In dB, the mean over sources, scaled as for `rmse`.
+    upright : float
+        Share of sources with the right sign, as the method delivers them.
+    converged : bool
+    """
+
+    rmse: float
+    standard: float
+    snr: float
+    upright: float
+    converged: bool
+
+
+def tables(report: Report, drawn: Sequence[Experiment]) -> None:
+    """Separate every mixture by every method and write the tables."""
+    scores = {
+        each.name: {
+            method: [score(method, mixture, each.min_max) for mixture in each.mixtures]
+            for method in METHODS
+        }
+        for each in drawn
+    }
+    groups = ("ours", "IGBSS and the strongest baselines", OURS + STRONG, TOLD)
+    for name, title, methods, told in groups, ("weak", "weaker baselines", (LEARNED, *WEAK), TOLD_WEAK):
+        errors = _rows(scores, methods, lambda one: one.rmse, 3, told, paper_numbers.RMSE)
+        report.table(f"rmse-{name}", f"RMSE: {title}", *errors, RMSE_NOTE)
+        ratios = _rows(scores, methods, lambda one: one.snr, 1, told, paper_numbers.SNR, largest=True)
+        report.table(f"snr-{name}", f"Signal to noise (dB): {title}", *ratios, SNR_NOTE)
+    pictures = {each.name: scores[each.name] for each in drawn if each.min_max}
+    if pictures:
+        errors = _rows(pictures, OURS + STRONG, lambda one: one.standard, 3, {}, {})
+        report.table("rmse-standard", "RMSE: pictures with unit variance", *errors, RMSE_NOTE)
+    report.table("signs", "Sources with the right sign (per cent), no oracle", *_signs(scores))
+
+
+RMSE_NOTE = "Mean ± standard deviation over mixtures; 0 is perfect, the best in bold."
+SNR_NOTE = (
+    "20 log10(|source| / |error|), the mean over sources. The paper does not say how it\n"
+    "averages, and its ratios do not follow from its errors: compare within a column only."
+)
+
+
+def score(method: Method, mixture: Mixture, min_max: bool = False) -> Score:
+    """Separate a mixture and compare with the truth."""
+    truth = mixture.truth
+    sources, converged = method(mixture.x, truth.shape[1], mixture.order)
+    upright = float(np.mean(signs(sources, truth) > 0))
+    if method.oracle:
+        sources = with_best_signs(sources, truth)
+    scaled = from_0_to_1 if min_max else standardised
+    wanted = scaled(truth)
+    error = scaled(sources)[:, match(sources, truth)] - wanted
+    snr = 20.0 * np.log10(np.linalg.norm(wanted, axis=0) / np.linalg.norm(error, axis=0))
+    return Score(
+        float(np.sqrt(np.mean(error**2))), rmse(sources, truth), float(np.mean(snr)), upright, converged
+    )
+
+
+def from_0_to_1(x: Array) -> Array:
+    """Return each column scaled from 0 to 1."""
+    return np.asarray((x - x.min(axis=0)) / np.ptp(x, axis=0))
+
+
+def assigned(sources: Array, truth: Array) -> NDArray[np.int_]:
+    """Return the column of `sources` that goes with each true one, whichever way up it is."""
+    similar = standardised(truth).T @ standardised(sources)
+    return np.asarray(linear_sum_assignment(np.abs(similar), maximize=True)[1])
+
+
+def signs(sources: Array, truth: Array) -> Array:
+    """Return the sign of the source that goes with each true one."""
+    similar = standardised(sources[:, assigned(sources, truth)]) * standardised(truth)
+    return np.asarray(np.sign(similar.sum(axis=0)))
+
+
+def with_best_signs(sources: Array, truth: Array) -> Array:
+    """Turn each source so that it agrees with the true one most like it."""
+    similar = standardised(truth).T @ standardised(sources)
+    most = np.abs(similar).argmax(axis=0)
+    return sources * np.where(similar[most, np.arange(sources.shape[1])] < 0, -1.0, 1.0)
+
+
+Scores = dict[str, dict[Method, list[Score]]]
+Told = dict[str, dict[str, str]]
+
+
+def _rows(
+    scores: Scores,
+    methods: Sequence[Method],
+    figure: Callable[[Score], float],
+    digits: int,
+    told: dict[str, str],
+    paper: Told,
+    largest: bool = False,
+) -> tuple[list[str], list[list[str]]]:
+    """Return header and rows: an experiment a row, then what the paper tells of it."""
+    rows = []
+    for name, by_method in scores.items():
+        values = [[figure(one) for one in by_method[method]] for method in methods]
+        cells = [mean_and_deviation(each, digits) for each in values]
+        cells = with_best_in_bold(cells, [float(np.mean(each)) for each in values], largest)
+        rows.append([name, *cells, *(paper.get(name, {}).get(key, "") for key in told.values())])
+    return ["", *(method.name for method in methods), *told], rows
+
+
+def _signs(scores: Scores) -> tuple[list[str], list[list[str]], str]:
+    """Return header, rows and note of the table of signs."""
+    methods = [method for method in METHODS if method not in OURS[:1]]
+    rows = [
+        [name, *(f"{100 * np.mean([one.upright for one in by_method[m]]):.0f}" for m in methods)]
+        for name, by_method in scores.items()
+    ]
+    return ["", *(m.name.replace(" (oracle)", "") for m in methods)], rows, _convergence(scores)
+
+
+def _convergence(scores: Scores) -> str:
+    """Tell which methods said that they did not converge, and how often."""
+    runs = {m: [one.converged for by_method in scores.values() for one in by_method[m]] for m in METHODS}
+    doubts = [f"{m.name} {ran.count(False)} of {len(ran)}" for m, ran in runs.items() if not all(ran)]
+    return f"Runs that ended before the method called itself converged: {', '.join(doubts) or 'none'}."
