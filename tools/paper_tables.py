@@ -68,8 +68,8 @@ def tables(report: Report, drawn: Sequence[Experiment]) -> None:
 
 RMSE_NOTE = "Mean ± standard deviation over mixtures; 0 is perfect, the best in bold."
 SNR_NOTE = (
-    "20 log10(|source| / |error|), the mean over sources. The paper does not say how it\n"
-    "averages, and its ratios do not follow from its errors: compare within a column only."
+    "20 log10(|source| / |error|), the mean over sources. The paper does not say how it averages, and its\n"
+    "ratios do not follow from its errors: they are not on the scale of ours."
 )
 
 

@@ -195,7 +195,6 @@ def _figure(
         axes.set_xlabel("highest order of interaction (6 channels x 500 samples)")
         axes.set_xticks(ORDERS, [str(k) for k in ORDERS])
         axes.xaxis.minorticks_off()
-    top_left.plot(list(floors), list(floors.values()), ":", color="grey", label="one copy of the samples")
     figure.legend(*top_left.get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize=8)
     return figure
 
