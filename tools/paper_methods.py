@@ -62,7 +62,7 @@ def published(transform: str) -> Callable[[Array, int, int], Array]:
     """Return IGBSS as the paper has it; it has as many sources as channels."""
 
     def run(x: Array, n_sources: int, order: int) -> Array:
-        return np.asarray(separate(x, transform=transform, order=order).sources)
+        return np.asarray(separate(x, structure="systematic", transform=transform, order=order).sources)
 
     return run
 

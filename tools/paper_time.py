@@ -30,7 +30,7 @@ FIT = {"latent_mass": 1e-3, "tol": 1e-6, "max_iter": 100}
 
 def fit(x: Array, solver: str, order: int = 1) -> object:
     """Return the published IGBSS by one of its iterative solvers, at most 100 iterations."""
-    return separate(x, solver=solver, order=order, **FIT)  # type: ignore[arg-type]
+    return separate(x, structure="systematic", solver=solver, order=order, **FIT)  # type: ignore[arg-type]
 
 
 SOLVERS: dict[str, Callable[..., object]] = {
