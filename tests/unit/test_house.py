@@ -24,6 +24,7 @@ ALLOWED = {
         "model/_kernels.py",
         "model/_sample_kernels.py",
         "model/_learning_kernels.py",
+        "model/_interaction_kernels.py",
         "model/_jit.py",
     ),
     "h5py": ("ingest/", "publish/"),

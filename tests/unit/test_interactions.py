@@ -1,0 +1,263 @@
+"""Mixtures with products of sources: what is found, its conventions, and its parts against plain references."""
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.signal import lfilter
+
+from igbss_stream.demo import time_series
+from igbss_stream.errors import InputError, ParameterError
+from igbss_stream.metrics import rmse
+from igbss_stream.model import _interaction_kernels, interaction_descent, interaction_search, interactions
+from igbss_stream.model.interaction_descent import Descent, Schedule
+from igbss_stream.model.interactions import LearnedInteractions, learn_interactions
+from igbss_stream.model.poset import Poset
+
+Array = NDArray[np.float64]
+
+MASKS = np.array([0, 1, 2, 4, 3, 5, 6, 7])
+
+
+def mixed(truth: Array, order: int, seed: int, n_channels: int | None = None) -> Array:
+    """Mix sources and their products by weights of 0.5 to 2; written without the package."""
+    rng = np.random.default_rng(seed)
+    n_sources = truth.shape[1]
+    x = np.zeros((len(truth), n_channels or n_sources))
+    for size in range(1, order + 1):
+        for chosen in itertools.combinations(range(n_sources), size):
+            x += truth[:, list(chosen)].prod(axis=1, keepdims=True) * rng.uniform(0.5, 2.0, x.shape[1])
+    return x
+
+
+def two_sources(n_samples: int = 250) -> Array:
+    t = np.linspace(0, 8, n_samples)
+    return np.column_stack([np.sin(2 * t), 2 * (1.3 * t % 1.0) - 1])
+
+
+@pytest.mark.jit
+class TestSeparation:
+    """Signs as delivered; seeds are those of no other use."""
+
+    def test_two_sources_and_their_product(self) -> None:
+        truth = two_sources()
+        errors, linear = [], []
+        for seed in (500, 501):
+            x = mixed(truth, 2, seed)
+            errors.append(rmse(learn_interactions(x, 2, 2).sources, truth))
+            linear.append(rmse(x, truth))
+        assert np.median(errors) < 0.05
+        assert np.mean(errors) < 0.5 * np.mean(linear)
+
+    def test_other_samples_of_the_mixture(self) -> None:
+        truth = two_sources(400)
+        x = mixed(truth, 2, 500)
+        learned = learn_interactions(x[:300], 2, 2)
+        assert rmse(learned.separate(x), truth) < 0.1
+        np.testing.assert_allclose(learned.separate(x[:300]), learned.sources, atol=1e-6)
+
+    def test_more_channels_than_sources(self) -> None:
+        truth = two_sources()
+        x = mixed(truth, 2, 501, n_channels=4)
+        learned = learn_interactions(x, 2, 2)
+        assert learned.mixing.shape == (4, 3)
+        assert rmse(learned.sources, truth) < 0.1
+        np.testing.assert_allclose(learned.channels(learned.sources), x, atol=0.05 * x.std())
+
+    @pytest.mark.slow
+    def test_time_series_of_the_paper(self) -> None:
+        truth = time_series()
+        errors = [
+            rmse(learn_interactions(mixed(truth, 2, seed), 3, 2).sources, truth) for seed in range(500, 506)
+        ]
+        assert np.mean(errors) < 0.7
+
+
+@pytest.fixture(scope="class")
+def _small() -> Iterator[None]:
+    """Search but a little, so that it is done without compiled code as well."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(interaction_search, "_DEGREES", (2, 3))
+        patch.setattr(interaction_search, "_STARTS", 1)
+        patch.setattr(interaction_search, "_ROUNDS", 1)
+        patch.setattr(interaction_search, "_OFFSPRING", 1)
+        patch.setattr(interaction_search, "_SCHEDULE", Schedule(0.5, 0.1, 0.6, 1))
+        patch.setattr(interactions, "_FINISH", Schedule(0.1, 0.03, 0.6, 1))
+        patch.setattr(interactions, "_STRETCH", 110)
+        yield
+
+
+@pytest.fixture(scope="module")
+def x() -> Array:
+    return mixed(two_sources(130), 2, 501) + 40.0
+
+
+@pytest.fixture(scope="class")
+def learned(x: Array, _small: None) -> LearnedInteractions:
+    return learn_interactions(x, 2, 2)
+
+
+@pytest.mark.usefixtures("_small")
+class TestConventions:
+    def test_scale_sign_and_order(self, learned: LearnedInteractions) -> None:
+        np.testing.assert_allclose(learned.sources.mean(axis=0), 0.0, atol=1e-9)
+        np.testing.assert_allclose(learned.sources.std(axis=0), 1.0, rtol=1e-9)
+        own = learned.mixing[:, :2]
+        assert np.all(own[np.abs(own).argmax(axis=0), [0, 1]] > 0)
+        assert np.sum(own[:, 0] ** 2) >= np.sum(own[:, 1] ** 2)
+
+    def test_channels_come_back(self, x: Array, learned: LearnedInteractions) -> None:
+        z = learned.sources
+        features = np.column_stack([z, z[:, 0] * z[:, 1]])
+        back = learned.channels(z)
+        np.testing.assert_allclose(features @ learned.mixing.T + learned.offset, back, rtol=1e-12)
+        assert np.median(np.abs(back - x)) < 1e-9
+        np.testing.assert_allclose(learned.separate(x), z, atol=1e-6)
+
+    def test_runs_are_the_same_to_the_bit(self, x: Array, learned: LearnedInteractions) -> None:
+        again = learn_interactions(x, 2, 2)
+        np.testing.assert_array_equal(again.sources, learned.sources)
+        np.testing.assert_array_equal(again.mixing, learned.mixing)
+
+    def test_the_unit_goes_to_the_mixing(self, x: Array, learned: LearnedInteractions) -> None:
+        unit = 2.0**-20  # microvolts, about: a power of two rounds nothing
+        scaled = learn_interactions(unit * x, 2, 2)
+        np.testing.assert_allclose(scaled.sources, learned.sources, atol=1e-6)
+        np.testing.assert_allclose(scaled.mixing, unit * learned.mixing, atol=1e-6 * unit)
+
+    def test_what_is_left_out_of_learning_follows(self, x: Array, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(interactions, "_LONGEST", 110)
+        learned = learn_interactions(x, 2, 2)
+        assert learned.sources.shape == (130, 2)
+        assert np.median(np.abs(learned.channels(learned.sources) - x)) < 1e-6
+
+    def test_wrong_shapes_are_named(self, learned: LearnedInteractions) -> None:
+        with pytest.raises(InputError, match=r"expected samples of 2 channels, got shape \(5, 3\)"):
+            learned.separate(np.zeros((5, 3)))
+        with pytest.raises(InputError, match=r"expected 2 sources, got shape \(5, 3\)"):
+            learned.channels(np.zeros((5, 3)))
+
+
+class TestRefusals:
+    def test_counts_that_cannot_be(self, x: Array) -> None:
+        with pytest.raises(ParameterError, match="n_sources = 1 has no products"):
+            learn_interactions(x, 1, 1)
+        for order in (1, 3):
+            with pytest.raises(ParameterError, match=f"order must be from 2 to n_sources = 2, got {order}"):
+                learn_interactions(x, 2, order)
+
+    def test_too_few_samples(self, x: Array) -> None:
+        with pytest.raises(InputError, match="3 weights a channel need 100 samples or more, got 50"):
+            learn_interactions(x[:50], 2, 2)
+
+    def test_too_low_a_rank(self, x: Array) -> None:
+        with pytest.raises(InputError, match="span 2 directions, fewer than n_sources = 3"):
+            learn_interactions(np.column_stack([x, x.sum(axis=1)]), 3, 2)
+
+    def test_too_many_sets(self) -> None:
+        wide = np.random.default_rng(0).normal(size=(3000, 14))
+        with pytest.raises(ParameterError, match="14 sources in 14 directions have 469 sets to weigh"):
+            learn_interactions(wide, 14, 3)
+
+    def test_a_stretch_that_rests(self) -> None:
+        rests = np.random.default_rng(0).normal(size=(3000, 2))
+        rests[800:2200] = 0.0
+        with pytest.raises(InputError, match="samples 988 to 2012 rest"):
+            learn_interactions(rests, 2, 2)
+
+
+class TestParts:
+    @pytest.fixture
+    def rng(self) -> np.random.Generator:
+        return np.random.default_rng(0)
+
+    def test_sets_are_those_of_the_poset(self) -> None:
+        member = np.array([[i in s for i in range(4)] for s in interactions.subsets(4, 3)])
+        np.testing.assert_array_equal(member, Poset(np.eye(4)[None], order=3).member)
+
+    def test_products(self, rng: np.random.Generator) -> None:
+        a, b, c = z = rng.normal(size=(3, 20))
+        want = [np.ones(20), a, b, c, a * b, a * c, b * c, a * b * c]
+        np.testing.assert_allclose(interaction_descent.products(z, MASKS).T, want, rtol=1e-14)
+
+    def test_standardised_sources_make_up_the_same(self, rng: np.random.Generator) -> None:
+        z, weights = 3.0 + 2.0 * rng.normal(size=(3, 20)), rng.normal(size=(3, 8))
+        moved, changed = interaction_descent.standardised(z, weights, MASKS)
+        np.testing.assert_allclose(moved.std(axis=1), 1.0)
+        before = interaction_descent.products(z, MASKS) @ weights.T
+        np.testing.assert_allclose(
+            interaction_descent.products(moved, MASKS) @ changed.T, before, rtol=1e-9, atol=1e-9
+        )
+
+    def test_misfit_and_volume(self, rng: np.random.Generator) -> None:
+        z, weights, x = rng.normal(size=(3, 20)), rng.normal(size=(4, 8)), rng.normal(size=(20, 4))
+        gram, step = np.empty((3, 3)), 1e-6
+        square = _interaction_kernels.misfit(x, z, MASKS, weights, gram)
+        made = interaction_descent.products(z, MASKS) @ weights.T
+        np.testing.assert_allclose(square, np.sum((x - made) ** 2))
+        slopes = np.array(
+            [
+                (interaction_descent.products(z + step * row[:, None], MASKS) @ weights.T - made) / step
+                for row in np.eye(3)
+            ]
+        )
+        np.testing.assert_allclose(gram, np.einsum("itk,jtk->ij", slopes, slopes) / 20, rtol=1e-4)
+        volume = 0.5 * np.linalg.slogdet(np.einsum("itk,jtk->tij", slopes, slopes) + 0.1 * np.eye(3))[1]
+        np.testing.assert_allclose(
+            _interaction_kernels.log_volume(z, MASKS, weights, 0.1), volume.mean(), rtol=1e-4
+        )
+
+    def test_the_slope_of_a_step_is_that_of_the_loss(self, rng: np.random.Generator) -> None:
+        z = interaction_descent.standardised_rows(
+            lfilter([1.0], [1.0, -0.9], rng.laplace(size=(2, 60)), axis=1)
+        )
+        x = mixed(z.T, 2, 502) + 0.3 * rng.normal(size=(60, 2))
+        descent = Descent(x, MASKS[[0, 1, 2, 4]], 2, 2)
+        weights = interaction_descent.fitted_weights(x, z, descent.masks)
+        law = descent._law(z, 0.3, None)
+        descent._loss(z, weights, 0.3, law)
+        move, weights_move, slope = descent._step(z, weights, 0.3, law)
+        assert slope < 0
+        ahead, behind = (
+            descent._loss(z + t * move, weights + t * weights_move, 0.3, law) for t in (1e-6, -1e-6)
+        )
+        np.testing.assert_allclose((ahead - behind) / 2e-6, slope, rtol=1e-5)
+        np.testing.assert_allclose(move.mean(axis=1), 0.0, atol=1e-9 * np.abs(move).max())
+        np.testing.assert_allclose(np.mean(move * z, axis=1), 0.0, atol=1e-9 * np.abs(move).max())
+
+    def test_a_descent_from_the_truth_stays_there(self) -> None:
+        truth = two_sources(150)
+        x = mixed(truth, 2, 503)
+        white = interaction_search.Whitening.fitted(x, 3).of(x)
+        end = Descent(white, MASKS[[0, 1, 2, 4]], 2, 2).run(truth.T, Schedule(0.03, 0.01, 0.5, 2))
+        assert rmse(end.z.T, truth) < 0.05
+
+    def test_banded_systems(self, rng: np.random.Generator) -> None:
+        dense = np.zeros((12, 12))
+        for k in range(4):
+            dense += np.diag(rng.normal(size=12 - k), -k)
+        dense = dense @ dense.T + np.eye(12)
+        band = np.array([[dense[r, r - k] if k <= r else 0.0 for k in range(4)] for r in range(12)])
+        right = rng.normal(size=(12, 3))
+        solved = right.copy()
+        _interaction_kernels.factor_band(band)
+        _interaction_kernels.solve_band(band, solved)
+        np.testing.assert_allclose(solved, np.linalg.solve(dense, right), rtol=1e-8, atol=1e-10)
+
+    def test_inversion_finds_the_sources(self, rng: np.random.Generator) -> None:
+        z = rng.uniform(0.0, 1.0, size=(3, 30))
+        weights = np.zeros((3, 8))
+        weights[:, 1:4], weights[:, 4:] = np.eye(3), 0.1 * rng.normal(size=(3, 4))
+        x = interaction_descent.products(z, MASKS) @ weights.T
+        found = np.full((3, 30), 0.5)
+        _interaction_kernels.invert(x, MASKS, weights, 50, found)
+        np.testing.assert_allclose(found, z, atol=1e-10)
+
+    def test_inversion_ends_nearest_where_there_are_none(self) -> None:
+        weights = np.array([[0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 0.0]])
+        found = np.zeros((2, 1))
+        x = np.array([[0.3, -0.2, 5.0]])
+        _interaction_kernels.invert(x, MASKS[[0, 1, 2, 4]], weights, 50, found)
+        np.testing.assert_allclose(found[:, 0], [0.3, -0.2], atol=1e-6)
