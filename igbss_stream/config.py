@@ -31,7 +31,8 @@ class ModelSettings:
         Which sources reach which channels, see `igbss_stream.model.poset.incidence`; "learned" from the
         samples, see `igbss_stream.model.structure`.
     order : int
-        Largest number of sources that interact.
+        Largest number of sources that interact. With a learned structure, products of so many sources are
+        learned too, see `igbss_stream.model.interactions`: for few sources, and some thousand samples.
     transform : {"exp", "min-max", "sum"} or Transform
         How samples become probabilities, see `igbss_stream.transform`.
     closure : {"strict", "full"}
@@ -87,8 +88,8 @@ class ModelSettings:
                 "use solver 'joint' or leave the latent mass out."
             )
         self._check_scaling()
-        if self.is_learned and self.order != 1:
-            raise ParameterError(f"structure 'learned' needs order = 1. Got {self.order!r} instead.")
+        if self.has_products:
+            self._check_products()
         if isinstance(self.random_state, int | np.integer) and self.random_state < 0:
             raise ParameterError(
                 f"random_state must be a whole number >= 0 or a Generator. Got {self.random_state} instead."
@@ -108,6 +109,25 @@ class ModelSettings:
     def has_unit_variance(self) -> bool:
         """Whether the sources have unit variance, and the mixing holds the unit of the channels."""
         return self.is_learned and self.scaling == SCALINGS[0]
+
+    @property
+    def has_products(self) -> bool:
+        """Whether products of sources are learned as well."""
+        return self.is_learned and self.order != 1
+
+    def _check_products(self) -> None:
+        """Refuse what products of sources do not go with."""
+        for name, value, wanted in (
+            ("transform", as_transform(self.transform).name, ("exp",)),
+            ("solver", self.solver, ("auto",)),
+            ("latent_mass", self.latent_mass, (0,)),
+            ("scaling", self.scaling, SCALINGS[:1]),
+        ):
+            if value not in wanted:
+                raise ParameterError(
+                    f"structure 'learned' with order = {self.order} needs {name} = {wanted[0]}. "
+                    f"Got {value!r} instead."
+                )
 
     def _check_scaling(self) -> None:
         if self.scaling not in SCALINGS:

@@ -72,6 +72,11 @@ class Pipeline:
         learning: Learning | None = None,
     ) -> None:
         self.settings, self._stream = settings, stream
+        if settings.has_products:
+            raise ParameterError(
+                f"order = {settings.order} with a learned structure is for recordings: products of sources "
+                "cannot be learned anew and matched while a stream runs. Use order = 1."
+            )
         separator = Separator(settings, stream.n_channels) if model is None else model.separator
         if separator.by_sample:
             fade = 0 if learning is None else learning.schedule.fade

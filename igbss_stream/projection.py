@@ -11,6 +11,7 @@ from igbss_stream.linear import LinearStage
 from igbss_stream.model.loglinear import Target, target
 from igbss_stream.model.poset import Poset
 from igbss_stream.model.solve import Fit, limit
+from igbss_stream.polynomial import PolynomialStage
 from igbss_stream.survey import survey_of
 from igbss_stream.transform import Exp, Transform
 
@@ -28,6 +29,8 @@ class Projection:
     poset : Poset
     transform : Transform
         With its state.
+    stage : LinearStage or PolynomialStage
+        From samples to sources.
     x : ndarray of shape (samples, channels)
     start : int
         Index of the first sample in the recording, for messages.
@@ -35,9 +38,15 @@ class Projection:
     """
 
     def __init__(
-        self, poset: Poset, transform: Transform, x: NDArray[Any], start: int, latent_mass: float
+        self,
+        poset: Poset,
+        transform: Transform,
+        stage: LinearStage | PolynomialStage,
+        x: NDArray[Any],
+        start: int,
+        latent_mass: float,
     ) -> None:
-        self.poset, self.transform, self.latent_mass = poset, transform, latent_mass
+        self.poset, self.transform, self.stage, self.latent_mass = poset, transform, stage, latent_mass
         self.x, self.start = x, start
 
     @cached_property
@@ -86,6 +95,9 @@ class Projection:
         if isinstance(self.transform, Exp) and self.transform.scale is None:
             names = [str(i) for i in range(self.x.shape[1])]
             self.transform = self.transform.fit(survey_of(self.x, names, keep_rows=True))
+        if isinstance(self.stage, PolynomialStage):
+            sources = self.stage.unmix(self.x.astype(np.float64, copy=False))
+            return limit(self.poset, self.goal, sources, self.transform.log(self.stage.mix(sources)))
         return limit(self.poset, self.goal, LinearStage.of(self.poset).unmix(self.log_values))
 
 

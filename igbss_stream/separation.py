@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from igbss_stream.linear import LinearStage
 from igbss_stream.model.poset import Poset
 from igbss_stream.model.solve import Fit
+from igbss_stream.polynomial import PolynomialStage
 from igbss_stream.projection import Projection
 from igbss_stream.transform import Transform
 
@@ -33,7 +34,7 @@ class Separation:
         How samples became probabilities, with its state.
     solver : str
         The solver that was used.
-    stage : LinearStage
+    stage : LinearStage or PolynomialStage
         How sources and channels are related: `mixing`, `unmixing` and `mean`.
     """
 
@@ -41,7 +42,7 @@ class Separation:
     poset: Poset
     transform: Transform
     solver: str
-    stage: LinearStage
+    stage: LinearStage | PolynomialStage
     _projection: Projection
     _fit: Fit | None = None
 
@@ -49,7 +50,9 @@ class Separation:
     def mixing(self) -> Array:
         """Weights (channels, sources), with a leading axis if they change from sample to sample.
 
-        With transform "exp" the channels are ``sources @ mixing.T``, plus `mean` if there is one.
+        With transform "exp" the channels are ``sources @ mixing.T``, plus `mean` if there is one. With
+        products learned it has a column for each set of sources, (channels, subsets), those of the sources
+        themselves first.
         """
         weights = self.stage.mixing
         return weights[0] if len(weights) == 1 else weights

@@ -18,6 +18,7 @@ from igbss_stream.errors import IgbssWarning, InputError, ParameterError
 from igbss_stream.linear import LinearStage
 from igbss_stream.model.poset import Poset, incidence
 from igbss_stream.model.solve import solve
+from igbss_stream.polynomial import PolynomialStage
 from igbss_stream.projection import Projection, check_positive
 from igbss_stream.separation import Separation
 from igbss_stream.survey import Survey
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from igbss_stream.model.structure import Learned
 
 Array = NDArray[np.float64]
+Stage = LinearStage | PolynomialStage
 
 _LEAST_SAMPLES = 3  # a source, to learn a structure from: with fewer, any direction can look separated
 _ROWS_AT_ONCE = 1 << 14  # rows whose logarithms are held at a time: they stay in cache
@@ -48,9 +50,7 @@ class Separator:
         If the settings do not fit the number of channels.
     """
 
-    def __init__(
-        self, settings: ModelSettings, n_channels: int, previous: LinearStage | None = None
-    ) -> None:
+    def __init__(self, settings: ModelSettings, n_channels: int, previous: Stage | None = None) -> None:
         if n_channels < 2:
             raise InputError(f"separation needs at least 2 channels. Got {n_channels} instead.")
         if previous is not None:
@@ -59,12 +59,9 @@ class Separator:
         self.n_channels = n_channels
         self.transform = as_transform(settings.transform)
         self._previous = previous
-        self._model: tuple[Poset, LinearStage] | None = None
+        self._model: tuple[Poset, Stage] | None = None
         if settings.is_learned:
-            fits = settings.latent_mass > 0
-            self.solver = (
-                settings.solver if settings.solver != "auto" else "joint" if fits else "closed-form"
-            )
+            self.solver = _of_learned(settings)
         else:
             weights = incidence(settings.structure, n_channels, settings.n_sources, settings.random_state)
             poset = Poset(weights, settings.order, settings.closure)
@@ -88,12 +85,12 @@ class Separator:
         return self._known[0]
 
     @property
-    def stage(self) -> LinearStage:
+    def stage(self) -> Stage:
         """From samples (transform "exp") or log v (others) to sources."""
         return self._known[1]
 
     @property
-    def _known(self) -> tuple[Poset, LinearStage]:
+    def _known(self) -> tuple[Poset, Stage]:
         if self._model is None:
             raise RuntimeError("the structure is not learned yet: prepare the separator first")
         return self._model
@@ -179,6 +176,9 @@ class Separator:
         if not isinstance(self.transform, Exp):
             excerpt = self.transform.log(excerpt)
             check_positive(excerpt, "structure 'learned'", 0)
+        if self.settings.has_products:
+            self._model = self._learned_products(excerpt, n_sources)
+            return
         if self._previous is None:
             learned = learn(excerpt, n_sources)
             if self.settings.scaling == "back-projected":
@@ -200,6 +200,16 @@ class Separator:
         mean = learned.mean if self.transform.linear else None
         poset = Poset(weights / unit, 1, self.settings.closure, inverse * unit)
         return poset, LinearStage(weights, inverse, mean)
+
+    def _learned_products(self, excerpt: Array, n_sources: int) -> tuple[Poset, Stage]:
+        from igbss_stream.model.interactions import learn_interactions
+
+        if not isinstance(self.transform, Exp):
+            raise TypeError("products are learned with transform 'exp'")
+        stage = PolynomialStage(learn_interactions(excerpt, n_sources, self.settings.order))
+        self.transform = replace(self.transform, center=stage.mean)
+        own, unit = stage.mixing[:, :, :n_sources], self.transform.unit
+        return Poset(own / unit, self.settings.order, self.settings.closure, stage.unmixing * unit), stage
 
     def separate(self, x: NDArray[Any], names: Sequence[str]) -> Separation:
         """Survey a whole recording, prepare for it, and return its separation as one window."""
@@ -281,8 +291,8 @@ class Separator:
         if start % self.poset.periods:
             raise ValueError(f"start must be a multiple of {self.poset.periods}, got {start}")
         poset, transform = self.poset, self.transform
-        projection = Projection(poset, transform, x, start, self.settings.latent_mass)
-        if self.by_sample:
+        projection = Projection(poset, transform, self.stage, x, start, self.settings.latent_mass)
+        if self.by_sample or self.settings.has_products:
             sources = self.sources(x, start)
             return Separation(sources, poset, transform, self.solver, self.stage, projection)
         shape_z, shape_a = (len(x), poset.n_sources), (poset.n_channels, poset.n_subsets)
@@ -373,9 +383,11 @@ def separate(
     return Separator(settings, samples.shape[1], before).separate(samples, names)
 
 
-def _check_previous(previous: LinearStage, settings: ModelSettings, n_channels: int) -> None:
+def _check_previous(previous: Stage, settings: ModelSettings, n_channels: int) -> None:
     if not settings.is_learned:
         raise ParameterError("previous goes with structure 'learned' alone.")
+    if settings.has_products:
+        raise ParameterError("previous goes with order = 1 alone: products are learned anew.")
     before = previous.mixing.shape[1]
     if before != n_channels:
         raise InputError(f"previous was learned from {before} channels. Got {n_channels} channels instead.")
@@ -390,6 +402,14 @@ def _warn_of_equal_channels(poset: Poset) -> None:
             IgbssWarning,
             stacklevel=4,
         )
+
+
+def _of_learned(settings: ModelSettings) -> str:
+    if settings.has_products:
+        return "inversion"
+    if settings.solver != "auto":
+        return settings.solver
+    return "joint" if settings.latent_mass > 0 else "closed-form"
 
 
 def _resolve(settings: ModelSettings, poset: Poset) -> str:

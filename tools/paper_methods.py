@@ -21,7 +21,7 @@ from igbss_stream import separate
 
 Array = NDArray[np.float64]
 
-LEARNED_ORDERS = 1  # the highest order that structure "learned" takes; mixtures of more are given this
+LEARNED_ORDERS = 3  # the highest order that structure "learned" takes; mixtures of more are given this
 SECOND_ORDER_LAGS = 40
 
 

@@ -23,12 +23,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream.model import _interaction_kernels, _learning_kernels, structure
+from igbss_stream.model import _interaction_kernels, _learning_kernels, likelihood
 
 Array = NDArray[np.float64]
 Masks = NDArray[np.int64]
 
-LAGS = 3  # a longer memory predicts products as well as sources, and so tells them apart less
+LAGS = 2  # a longer memory predicts products as well as sources, and so tells them apart less
 _RELATIVE_FLOOR = 1e-4  # added to squared innovations, as a share of their mean
 _ABSOLUTE_FLOOR = 1e-2  # and as a share of sigma^2: what the channels leave open is no innovation
 _DAMPING = 1e-3  # added to the curvature of each source at each sample
@@ -121,7 +121,7 @@ class Descent:
     def _regressed(self, z: Array, sigma: float, last: "_Law") -> "_Law":
         _learning_kernels.filter_rows(z, last.taps, self._e)
         floor = self._floor(sigma)
-        taps = structure._weighted_taps(z, self._e, self._likeliest(last.shape, floor), floor, self.lags)
+        taps = likelihood.weighted_taps(z, self._e, self._likeliest(last.shape, floor), floor, self.lags)
         _learning_kernels.filter_rows(z, taps, self._e)
         floor = self._floor(sigma)
         return _Law(taps, self._likeliest(last.shape, floor), floor)
@@ -132,20 +132,20 @@ class Descent:
 
     def _likeliest(self, last: Array, floor: Array) -> Array:
         """Return the likeliest of the shapes next to the last ones."""
-        at = np.searchsorted(structure._SHAPES, last)
-        tried = np.clip(np.array([at - 2, at - 1, at, at + 1, at + 2]), 0, len(structure._SHAPES) - 1)
+        at = np.searchsorted(likelihood.SHAPES, last)
+        tried = np.clip(np.array([at - 2, at - 1, at, at + 1, at + 2]), 0, len(likelihood.SHAPES) - 1)
         losses = np.empty(tried.shape)
         for loss, index in zip(losses, tried, strict=True):
-            _learning_kernels.mean_power(self._e, structure._SHAPES[index], floor, self._power)
-            loss[:] = structure._source_loss(structure._SHAPES[index], self._power)
-        return np.asarray(structure._SHAPES[tried[losses.argmin(axis=0), np.arange(len(last))]])
+            _learning_kernels.mean_power(self._e, likelihood.SHAPES[index], floor, self._power)
+            loss[:] = likelihood.source_loss(likelihood.SHAPES[index], self._power)
+        return np.asarray(likelihood.SHAPES[tried[losses.argmin(axis=0), np.arange(len(last))]])
 
     def _loss(self, z: Array, weights: Array, sigma: float, law: "_Law") -> float:
         """Return the loss a sample; leave innovations, power and Gram matrix behind."""
         square = _interaction_kernels.misfit(self.x, z, self.masks, weights, self._gram)
         _learning_kernels.filter_rows(z, law.taps, self._e)
         _learning_kernels.mean_power(self._e, law.shape, law.floor, self._power)
-        own = float(np.sum(structure._source_loss(law.shape, self._power)))
+        own = float(np.sum(likelihood.source_loss(law.shape, self._power)))
         return own + 0.5 * float(np.linalg.slogdet(self._gram)[1]) + 0.5 * square / (sigma**2 * len(self.x))
 
     def _step(self, z: Array, weights: Array, sigma: float, law: "_Law") -> tuple[Array, Array, float]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream.model import structure
+from igbss_stream.model import likelihood, structure
 from igbss_stream.model.interaction_descent import (
     LAGS,
     Descent,
@@ -26,6 +26,7 @@ from igbss_stream.model.interaction_descent import (
     products,
     standardised_rows,
 )
+from igbss_stream.model.starts import jointly_diagonal
 
 Array = NDArray[np.float64]
 Masks = NDArray[np.int64]
@@ -35,13 +36,13 @@ _DEGREES = (2, 3, 4, 5)  # of the monomials
 _MOST_MONOMIALS = 60
 _POOL = 16  # components of a separation, the most predictable ones
 _STARTS = 8  # descents from each pool
-_ROUNDS, _ELITE, _OFFSPRING = 3, 8, 16
+ROUNDS, _ELITE, _OFFSPRING = 3, 8, 16
 _AGREED = 8  # descents of a round that end at the best place so far: the search is done
 _CANDIDATES = 500  # combinations of components looked at
 _ALTERNATIONS = 6  # of the last source and the weights
 _ALIKE = 0.98  # correlation at which two sources count as one
 _RELATED = 0.9  # and at which they are too close to start from both
-_SCHEDULE = Schedule(0.5, 0.01, 0.85, 5)
+_SCHEDULE = Schedule(0.3, 0.01, 0.85, 5)
 
 
 @dataclass(frozen=True)
@@ -79,8 +80,8 @@ class Whitening:
         return np.asarray(moved)
 
 
-def search(x: Array, n_sources: int, masks: Masks) -> End:
-    """Return the best end of descents from many starts.
+def starts(x: Array, n_sources: int, masks: Masks) -> list[Array]:
+    """Return sources (sources, samples) to start from, made of components of linear separations.
 
     Parameters
     ----------
@@ -92,24 +93,52 @@ def search(x: Array, n_sources: int, masks: Masks) -> End:
 
     Returns
     -------
-    End
+    list of ndarray
     """
-    descent = Descent(x, masks, n_sources, LAGS)
-    tried = [
+    return [
         start
         for pool in _pools(x, n_sources)
         for start in _completed(x, itertools.combinations(pool, n_sources - 1), masks)[:_STARTS]
     ]
-    ends = [descent.run(start, _SCHEDULE) for start in tried]
-    for _ in range(_ROUNDS):
-        ends = sorted(ends, key=lambda end: end.loss)
-        crossed = _completed(x, _crossed(_different([end.z for end in ends], _ELITE)), masks)
-        starts = _different(crossed, _OFFSPRING, tried)
-        born = [descent.run(start, _SCHEDULE) for start in starts]
-        tried, ends = tried + starts, ends + born
-        if sum(_are_alike(end.z, ends[0].z) for end in born) >= _AGREED:
+
+
+def search(x: Array, masks: Masks, begun: list[Array], n_rounds: int = ROUNDS) -> list[End]:
+    """Return ends of descents, no two alike, the best ones first.
+
+    Parameters
+    ----------
+    x : ndarray of shape (samples, directions)
+        Whitened channels.
+    masks : ndarray of shape (sets,)
+        Sets of sources as bit masks, the empty set first.
+    begun : list of ndarray of shape (sources, samples)
+        What the first descents start from.
+    n_rounds : int
+        How often the best ends are combined to start from.
+
+    Returns
+    -------
+    list of End
+    """
+    descent = Descent(x, masks, len(begun[0]), LAGS)
+    tried, ends = begun, [descent.run(start, _SCHEDULE) for start in begun]
+    for _ in range(n_rounds):
+        best = _elite(ends)
+        crossed = _completed(x, _crossed([end.z for end in best]), masks)
+        again = _different(crossed, _OFFSPRING, tried)
+        born = [descent.run(start, _SCHEDULE) for start in again]
+        tried, ends = tried + again, ends + born
+        if sum(_are_alike(end.z, best[0].z) for end in born) >= _AGREED:
             break
-    return min(ends, key=lambda end: end.loss)
+    return _elite(ends)
+
+
+def _elite(ends: list[End]) -> list[End]:
+    kept: list[End] = []
+    for end in sorted(ends, key=lambda end: end.loss):
+        if len(kept) < _ELITE and not any(_are_alike(end.z, other.z) for other in kept):
+            kept.append(end)
+    return kept
 
 
 def _pools(x: Array, n_sources: int) -> Iterator[Array]:
@@ -142,8 +171,8 @@ def _monomials(x: Array, degree: int) -> Array:
 
 def _diagonalised(x: Array) -> Array:
     """Return the components (rows) of white columns that make their lagged covariances diagonal."""
-    lagged = np.array([x[k:].T @ x[: len(x) - k] / len(x) for k in range(1, structure.LAGS + 1)])
-    return standardised_rows(structure._second_order(lagged) @ x.T)
+    lagged = np.array([x[k:].T @ x[: len(x) - k] / len(x) for k in range(1, likelihood.LAGS + 1)])
+    return standardised_rows(jointly_diagonal(lagged) @ x.T)
 
 
 def _most_predictable(components: Array) -> Array:

@@ -7,8 +7,8 @@ The forward model of order k has a weight for every channel and every set of at 
 No linear map undoes it, and with as many channels as sources it folds: different sources may make up the
 same channels. What tells them apart is that sources are predictable but for sparse innovations. Sources and
 weights are found together, by descents (`igbss_stream.model.interaction_descent`) from many starts
-(`igbss_stream.model.interaction_search`) over one stretch of the samples; the best end is then improved on
-all of them.
+(`igbss_stream.model.interaction_search`) over one stretch of the samples; the best ends begin a shorter
+search over all of them.
 """
 
 import itertools
@@ -27,7 +27,7 @@ from igbss_stream.model.interaction_descent import (
     products,
     standardised,
 )
-from igbss_stream.model.interaction_search import RANK_TOLERANCE, Whitening, search
+from igbss_stream.model.interaction_search import RANK_TOLERANCE, Whitening, search, starts
 
 Array = NDArray[np.float64]
 Masks = NDArray[np.int64]
@@ -144,10 +144,7 @@ def learn_interactions(x: Array, n_sources: int, order: int) -> LearnedInteracti
         )
     n_learned = _affordable(len(x), n_sources, n_directions, len(sets))
     masks, white = _masks(sets), whitening.of(x)
-    stretch = _middle(white[:n_learned])
-    found = search(stretch, n_sources, masks)
-    anchors = _neighbourhoods(stretch), np.ascontiguousarray(found.z.T)
-    end = _finished(white[:n_learned], masks, found.weights, anchors)
+    end = _finished(white[:n_learned], masks, _searched(white[:n_learned], n_sources, masks))
     return _delivered(white, sets, whitening, end)
 
 
@@ -196,10 +193,20 @@ def _middle(x: Array) -> Array:
     return stretch
 
 
-def _finished(x: Array, masks: Masks, weights: Array, anchors: tuple[Array, Array]) -> End:
-    """Return sources and weights improved on all samples; the sources make up x where any do."""
-    start = np.ascontiguousarray(_followed(x, masks, weights, *anchors).T)
-    end = Descent(x, masks, len(start), LAGS).run(start, _FINISH, weights)
+def _searched(x: Array, n_sources: int, masks: Masks) -> End:
+    """Return the best end over all samples; where they are many, what begins is found on a stretch."""
+    stretch = _middle(x)
+    ends = search(stretch, masks, starts(stretch, n_sources, masks))
+    if len(stretch) < len(x):
+        places = _neighbourhoods(stretch)
+        longer = [_followed(x, masks, end.weights, places, end.z.T).T for end in ends]
+        ends = search(x, masks, longer, n_rounds=1)
+    return ends[0]
+
+
+def _finished(x: Array, masks: Masks, end: End) -> End:
+    """Return an end with hardly any misfit; where any sources make up the channels, its sources do."""
+    end = Descent(x, masks, len(end.z), LAGS).run(end.z, _FINISH, end.weights)
     z = end.z.copy()
     _interaction_kernels.invert(x, masks, end.weights, _INVERSIONS, z)
     return End(*standardised(z, end.weights, masks), end.loss)

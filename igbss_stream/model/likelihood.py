@@ -37,8 +37,8 @@ from igbss_stream.model import _learning_kernels
 Array = NDArray[np.float64]
 
 LAGS = 20
-_SHAPES = np.array([0.5, 0.6, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0])
-_LOG_GAMMA = np.array([math.lgamma(1.0 + 1.0 / shape) for shape in _SHAPES])
+SHAPES = np.array([0.5, 0.6, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0])
+_LOG_GAMMA = np.array([math.lgamma(1.0 + 1.0 / shape) for shape in SHAPES])
 _SMOOTHING = 1e-4  # added to e^2, as a share of its mean
 _RIDGE = 1e-7  # of a regression on lags, as a share of its diagonal: a sine is predicted all too well
 _ROWS = 4096  # that taps and shapes are estimated from: few numbers need no more
@@ -97,14 +97,14 @@ class Descent:
             y = w @ self.z
             if shape is None:
                 _learning_kernels.filter_rows(y, levinson(lagged), self._e)
-            taps = _weighted_taps(y, self._e, self._likeliest(shape), self._floor(), self.lags)
+            taps = weighted_taps(y, self._e, self._likeliest(shape), self._floor(), self.lags)
             _learning_kernels.filter_rows(y, taps, self._e)
             shape, floor = self._likeliest(shape), self._floor()
             _learning_kernels.power_scores(self._e, shape, floor, self._psi, self._power, self._curvature)
             bend = self._curvature / self._power
             noise = bend * _filtered_power(taps, self.colour)[:, 0]
             extra = Extra(noise, (w * self.noise) @ w.T, inertia, moved)
-            likelihood = float(np.sum(_source_loss(shape, self._power)) - np.linalg.slogdet(w)[1])
+            likelihood = float(np.sum(source_loss(shape, self._power)) - np.linalg.slogdet(w)[1])
             losses.append(likelihood + extra.loss())
             _learning_kernels.filter_rows_adjoint(self._psi, taps, self._adjoint)
             gradient = (self._adjoint @ y.T) / (self._e.shape[1] * self._power[:, None]) + extra.gradient()
@@ -136,14 +136,14 @@ class Descent:
     def _likeliest(self, last: Array | None) -> Array:
         """Return the most likely shape of each source's innovations: of all, or of the last one's like."""
         floor, some = self._floor(), np.ascontiguousarray(self._e[:, :: max(1, self._e.shape[1] // _ROWS)])
-        at = np.zeros(len(floor), dtype=int) if last is None else np.searchsorted(_SHAPES, last)
-        reach = range(len(_SHAPES)) if last is None else (-1, 0, 1)
-        tried = np.clip(np.array([at + offset for offset in reach]), 0, len(_SHAPES) - 1)
+        at = np.zeros(len(floor), dtype=int) if last is None else np.searchsorted(SHAPES, last)
+        reach = range(len(SHAPES)) if last is None else (-1, 0, 1)
+        tried = np.clip(np.array([at + offset for offset in reach]), 0, len(SHAPES) - 1)
         losses = np.empty(tried.shape)
         for loss, index in zip(losses, tried, strict=True):
-            _learning_kernels.mean_power(some, _SHAPES[index], floor, self._power)
-            loss[:] = _source_loss(_SHAPES[index], self._power)
-        return np.asarray(_SHAPES[tried[losses.argmin(axis=0), np.arange(len(floor))]])
+            _learning_kernels.mean_power(some, SHAPES[index], floor, self._power)
+            loss[:] = source_loss(SHAPES[index], self._power)
+        return np.asarray(SHAPES[tried[losses.argmin(axis=0), np.arange(len(floor))]])
 
     def _line_search(
         self, y: Array, step: Array, slope: float, taps: Array, shape: Array, floor: Array, extra: "Extra"
@@ -205,8 +205,9 @@ class Extra:
         return np.asarray(self.inertia - self.gain[:, None] * np.diag(self.noise))
 
 
-def _source_loss(shape: Array, power: Array) -> Array:
-    log_gamma = _LOG_GAMMA[np.searchsorted(_SHAPES, shape)]
+def source_loss(shape: Array, power: Array) -> Array:
+    """Return the negative log-likelihood a sample of innovations of these shapes and mean powers."""
+    log_gamma = _LOG_GAMMA[np.searchsorted(SHAPES, shape)]
     return np.asarray(math.log(2.0) + log_gamma + (np.log(shape * power) + 1.0) / shape)
 
 
@@ -222,7 +223,7 @@ def levinson(lagged: Array) -> Array:
     return taps
 
 
-def _weighted_taps(y: Array, e: Array, shape: Array, floor: Array, lags: int) -> Array:
+def weighted_taps(y: Array, e: Array, shape: Array, floor: Array, lags: int) -> Array:
     """Return taps by regression on lags, weighted as the density wants: |e|^(b - 2)."""
     taps = np.ones((len(y), lags + 1))
     stride = max(1, e.shape[1] // _ROWS)

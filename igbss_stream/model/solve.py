@@ -293,7 +293,7 @@ def solve(
     )
 
 
-def limit(poset: Poset, goal: Target, log_sources: Array) -> Fit:
+def limit(poset: Poset, goal: Target, log_sources: Array, log_fitted: Array | None = None) -> Fit:
     """Return what fits tend to where the closed form holds, as the latent mass goes to zero.
 
     Theta itself diverges, so that ratios inside a layer are given: theta_z are the log-sources and
@@ -309,6 +309,8 @@ def limit(poset: Poset, goal: Target, log_sources: Array) -> Fit:
         p_hat without latent mass.
     log_sources : ndarray of shape (samples, sources)
         Pseudo-inverse of W applied to log p_hat, but for a constant a source.
+    log_fitted : ndarray of shape (samples, channels), optional
+        Log of what the sources make up, but for a constant, where that is more than W times theirs.
 
     Returns
     -------
@@ -319,7 +321,9 @@ def limit(poset: Poset, goal: Target, log_sources: Array) -> Fit:
     uniform = distribution(poset, np.zeros_like(log_sources), theta_a)
     halved = poset.shares_mass  # p(x) = p(z) = p_hat / 2
     fitted = goal.p_x
-    if poset.n_channels > poset.n_sources:
+    if log_fitted is not None:
+        fitted = _normalised(log_fitted)
+    elif poset.n_channels > poset.n_sources:
         fitted = _normalised(log_sources @ poset.incidence[0].T)
     p = Distribution(
         _normalised(log_sources),

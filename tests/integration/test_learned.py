@@ -63,8 +63,8 @@ def test_average_reference_lowers_the_number_of_sources(
 
 
 def test_what_does_not_go_with_it_is_refused(batch_refused: Refusal, recording: Path) -> None:
-    message = batch_refused(recording, "--structure", "learned", "--order", 2)
-    assert_says(message, "structure 'learned' needs order = 1", "Got 2")
+    message = batch_refused(recording, "--structure", "learned", "--order", 2, "--transform", "sum")
+    assert_says(message, "with order = 2 needs transform = exp", "Got 'sum'")
 
 
 @needs_data

@@ -81,7 +81,7 @@ def _small() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(interaction_search, "_DEGREES", (2, 3))
         patch.setattr(interaction_search, "_STARTS", 1)
-        patch.setattr(interaction_search, "_ROUNDS", 1)
+        patch.setattr(interaction_search, "_ELITE", 2)
         patch.setattr(interaction_search, "_OFFSPRING", 1)
         patch.setattr(interaction_search, "_SCHEDULE", Schedule(0.5, 0.1, 0.6, 1))
         patch.setattr(interactions, "_FINISH", Schedule(0.1, 0.03, 0.6, 1))

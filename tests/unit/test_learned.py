@@ -33,6 +33,16 @@ def powers() -> Array:
     return np.asarray(np.exp(laplace(200) * 0.3 @ mixing_matrix(5).T + [0.0, 3.0, -2.0]))
 
 
+@pytest.fixture(scope="module")
+def mixed() -> Array:
+    truth = time_series(400)
+    products = np.column_stack(
+        [truth[:, 0] * truth[:, 1], truth[:, 0] * truth[:, 2], truth[:, 1] * truth[:, 2]]
+    )
+    weights = np.random.default_rng(77).uniform(0.5, 2.0, (3, 6))
+    return np.asarray(np.column_stack([truth, products]) @ weights.T)
+
+
 class TestSeparate:
     def test_is_the_default(self, x: Array) -> None:
         separation = separate(x)
@@ -112,7 +122,8 @@ class TestConventions:
         [
             ({"scaling": "max"}, "scaling must be one of unit-variance, back-projected. Got 'max'"),
             ({"scaling": "back-projected", "structure": "cyclic"}, "goes with structure 'learned' alone"),
-            ({"order": 2}, "structure 'learned' needs order = 1. Got 2"),
+            ({"order": 2, "transform": "sum"}, "with order = 2 needs transform = exp. Got 'sum'"),
+            ({"order": 2, "solver": "joint"}, "with order = 2 needs solver = auto. Got 'joint'"),
         ],
     )
     def test_what_does_not_go_together(self, x: Array, options: dict[str, Any], message: str) -> None:
@@ -152,6 +163,33 @@ class TestEstimator:
     @pytest.mark.jit
     def test_first_fit_of_a_warm_start_is_as_any(self, x: Array) -> None:
         np.testing.assert_array_equal(IGBSS(warm_start=True).fit(x).components_, IGBSS().fit(x).components_)
+
+
+@pytest.mark.jit
+class TestProducts:
+    """Sources mixed with products of sources; the seed is one of no other use."""
+
+    def test_sources_come_back_where_no_linear_map_has_them(self, mixed: Array) -> None:
+        separation = separate(mixed, order=2)
+        linear = rmse(separate(mixed).sources, time_series(400))
+        assert rmse(separation.sources, time_series(400)) < 0.5 * linear
+        assert separation.solver == "inversion"
+        assert separation.mixing.shape == (3, 6)
+        assert separation.kl[-1] < 0.01 * separation.kl[0]
+        np.testing.assert_allclose(separation.theta_z, separation.sources)
+
+    def test_estimator_gives_the_channels_back(self, mixed: Array) -> None:
+        model = IGBSS(order=2).fit(mixed)
+        sources = model.transform(mixed)
+        back = model.inverse_transform(sources)
+        missed = np.abs(back - mixed) / np.abs(mixed).max()
+        assert np.median(missed) < 1e-9
+        assert missed.max() < 1e-3  # where the mixture folds, no source meets a sample to the last digit
+        np.testing.assert_array_equal(sources, separate(mixed, order=2).sources)
+
+    def test_streams_and_earlier_structures_do_not_have_them(self, mixed: Array) -> None:
+        with pytest.raises(ParameterError, match="previous goes with order = 1"):
+            separate(mixed, order=2, previous=separate(mixed))
 
 
 class TestRank:

@@ -175,7 +175,7 @@ class TestParts:
         e = np.empty((1, 3998))
         start = np.array([[1.0, 0.0, 0.0]])
         _learning_kernels.filter_rows(y, start, e)
-        taps = likelihood._weighted_taps(y, e, np.array([2.0]), np.array([1e-4]), 2)
+        taps = likelihood.weighted_taps(y, e, np.array([2.0]), np.array([1e-4]), 2)
         np.testing.assert_allclose(taps, [[1.0, -1.2, 0.5]], atol=0.05)
 
     def test_rotation_diagonalises_what_can_be(self) -> None:
