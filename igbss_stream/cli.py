@@ -5,22 +5,21 @@ What a command needs is imported when it runs, so that `--help` answers at once.
 
 import functools
 import math
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from igbss_stream import __version__
-from igbss_stream.console import reports_mistakes
+from igbss_stream.console import progress_bar, reports_mistakes
 from igbss_stream.errors import ParameterError, printable
 from igbss_stream.live.commands import check, init, run, schema
+from igbss_stream.live.feed_commands import listen, replay, simulate
 
 if TYPE_CHECKING:
-    from igbss_stream.batch import Outcome, Progress
+    from igbss_stream.batch import Outcome
     from igbss_stream.config import ModelSettings
 
 _LEAST_DEMO = 50  # samples: fewer do not show a square wave and a sawtooth
@@ -32,7 +31,7 @@ def main() -> None:
     """Separate the sources behind the channels of recordings and feeds."""
 
 
-for _command in (run, check, init, schema):
+for _command in (run, replay, simulate, listen, check, init, schema):
     main.add_command(_command)
 
 
@@ -126,7 +125,7 @@ def batch(
 
     settings = _settings(**options)
     began = time.perf_counter()
-    with open_recording(recording, dataset, axis, rate) as source, _progress(quiet) as progress:
+    with open_recording(recording, dataset, axis, rate) as source, progress_bar(quiet) as progress:
         outcome = separate_recording(
             source,
             output,
@@ -219,23 +218,3 @@ def _summary(outcome: "Outcome", output: Path, seconds: float) -> str:
         f"{outcome.n_channels} channels x {outcome.n_samples} samples{length} -> {outcome.n_sources} "
         f"sources by {outcome.solver} in {seconds:.2f} s: {output}{left_out}"
     )
-
-
-@contextmanager
-def _progress(quiet: bool) -> Iterator["Progress | None"]:
-    """Show a bar on a terminal, nothing elsewhere."""
-    if quiet or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import Progress as Bar
-
-    with Bar(console=Console(stderr=True), transient=True) as bar:
-        tasks: dict[str, Any] = {}
-
-        def progress(doing: str, done: int, total: int) -> None:
-            if doing not in tasks:
-                tasks[doing] = bar.add_task(doing, total=total)
-            bar.update(tasks[doing], completed=done)
-
-        yield progress

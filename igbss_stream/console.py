@@ -1,11 +1,12 @@
-"""How a command tells that something is wrong: one line, and an exit code."""
+"""What commands share: how they tell that something is wrong, and how far they are."""
 
 import functools
 import logging
 import sys
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -14,6 +15,9 @@ from igbss_stream.errors import IgbssError, IgbssWarning
 
 EXIT_MISTAKE = 2
 EXIT_INTERRUPTED = 130
+
+Progress = Callable[[str, int, int | None], None]
+"""What is being done, how much of it is, and how much there is to do, if that is known."""
 
 
 def reports_mistakes(command: Callable[..., None]) -> Callable[..., None]:
@@ -43,3 +47,23 @@ def _show_warning(message: Warning | str, category: type[Warning], *where: Any, 
         click.echo(f"Warning: {message}", err=True)
     else:
         click.echo(warnings.formatwarning(message, category, *where[:2]), err=True)
+
+
+@contextmanager
+def progress_bar(quiet: bool) -> Iterator[Progress | None]:
+    """Show a bar on a terminal, nothing elsewhere."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+
+    with Bar(console=Console(stderr=True), transient=True) as bar:
+        tasks: dict[str, Any] = {}
+
+        def progress(doing: str, done: int, total: int | None) -> None:
+            if doing not in tasks:
+                tasks[doing] = bar.add_task(doing, total=total)
+            bar.update(tasks[doing], completed=done)
+
+        yield progress

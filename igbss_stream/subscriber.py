@@ -93,6 +93,43 @@ class Subscriber:
             raise FeedError(f"the stream at '{self._source.address}' ended before it was described")
         return self._meta
 
+    @property
+    def described(self) -> bool:
+        """Whether the publisher has described the stream, so that `stream` and `meta` need not wait."""
+        return self._meta is not None
+
+    @property
+    def ended(self) -> bool:
+        """Whether the publisher has said that the stream is over."""
+        return self._ended
+
+    def receive(self, timeout: float) -> list[Chunk | Gap]:
+        """Wait until something comes in, and take what is there: for a caller that has more to do.
+
+        Parameters
+        ----------
+        timeout : float
+            Longest wait in seconds; 0 takes what is there.
+
+        Returns
+        -------
+        list of Chunk and Gap
+            Empty if no samples came; `ended` tells whether more can come.
+        """
+        if not (self._ready or self._ended):
+            for message in self._source.receive(timeout):
+                self._take(message)
+        ready = list(self._ready)
+        self._ready.clear()
+        return ready
+
+    def silence(self, seconds: float) -> FeedError:
+        """Return the error which says that nothing came for so many seconds, and what may be the cause."""
+        return FeedError(
+            f"nothing came from '{self._source.address}' for {seconds:g} s; "
+            f"check that the publisher runs{self._further_causes()}"
+        )
+
     def __iter__(self) -> Iterator[Chunk | Gap]:
         while True:
             self._read_until(lambda: bool(self._ready))
@@ -102,14 +139,12 @@ class Subscriber:
 
     def _read_until(self, done: Callable[[], bool]) -> None:
         """Take messages in until `done`, or the stream has ended."""
-        deadline = math.inf if self._timeout is None else time.monotonic() + self._timeout
+        timeout = math.inf if self._timeout is None else self._timeout
+        deadline = time.monotonic() + timeout
         while not (done() or self._ended):
             wait = min(deadline - time.monotonic(), _SLICE)
             if wait <= 0:
-                raise FeedError(
-                    f"nothing came from '{self._source.address}' for {self._timeout:g} s; "
-                    f"check that the publisher runs{self._further_causes()}"
-                )
+                raise self.silence(timeout)
             for message in self._source.receive(wait):
                 self._take(message)
 

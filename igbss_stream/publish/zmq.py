@@ -1,14 +1,15 @@
 """Publish a stream on a ZeroMQ socket, to any number of subscribers, in the format of docs/wire.md.
 
-Publishing never waits. For each subscriber ZeroMQ holds up to `high_water_mark` messages; a subscriber that
-falls further behind misses messages, the others miss none, and memory stays bounded by that many messages a
-subscriber. ZeroMQ does not tell who missed which message. What it can be made to tell is when a queue is
-found full, that is when a subscriber begins to miss messages; it then misses all until it has read about
-half of its queue. `overflows` counts these times. Which messages were missed, a subscriber sees from `seq`.
+Publishing never waits, unless it is told to. For each subscriber ZeroMQ holds up to `high_water_mark`
+messages; a subscriber that falls further behind misses messages, the others miss none, and memory stays
+bounded by that many messages a subscriber. ZeroMQ does not tell who missed which message. What it can be
+made to tell is when a queue is found full, that is when a subscriber begins to miss messages; it then
+misses all until it has read about half of its queue. `overflows` counts these times. Which messages were
+missed, a subscriber sees from `seq`.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -20,6 +21,10 @@ from igbss_stream.wire import Encoder, Frames
 
 _META_INTERVAL = 1.0  # seconds
 _LINGER = 0.5  # seconds that closing waits for the last messages to go out
+
+
+def _never() -> bool:
+    return False
 
 
 class ZmqSink:
@@ -96,8 +101,15 @@ class ZmqSink:
         self._next_meta = 0.0
         self.serve()
 
-    def publish(self, item: Chunk | Gap) -> None:
+    def publish(self, item: Chunk | Gap, retry: Callable[[], bool] = _never) -> None:
         """Publish samples, or a gap. The array may be changed afterwards.
+
+        Parameters
+        ----------
+        item : Chunk or Gap
+        retry : callable, optional
+            Asked each time a subscriber's queue is full: True tries again, so that nobody misses the
+            message; False, the default, leaves out who fell behind. It should wait a little.
 
         Raises
         ------
@@ -107,7 +119,7 @@ class ZmqSink:
         if self._encoder is None:
             raise RuntimeError("start a stream before publishing")
         self.serve()
-        self._send(self._encoder.encode(item))
+        self._send(self._encoder.encode(item), retry)
         self.sent += 1
 
     def serve(self) -> None:
@@ -123,12 +135,20 @@ class ZmqSink:
             self._next_meta = now + _META_INTERVAL
             self._send(self._encoder.meta())
 
-    def close(self) -> None:
-        """End the stream and close, within half a second. Closing it twice is allowed."""
+    def close(self, linger: float = _LINGER, retry: Callable[[], bool] = _never) -> None:
+        """End the stream and close. Closing it twice is allowed.
+
+        Parameters
+        ----------
+        linger : float
+            Seconds that closing waits at most for what subscribers have not taken yet.
+        retry : callable, optional
+            See `publish`.
+        """
         if self._encoder is not None:
-            self._send(self._encoder.end())
+            self._send(self._encoder.end(), retry)
             self._encoder = None
-        self._endpoint.close(_LINGER)
+        self._endpoint.close(linger)
 
     def _read_subscriptions(self) -> bool:
         """Read what subscribers sent; return whether one of them is new."""
@@ -139,13 +159,17 @@ class ZmqSink:
             self.subscriptions += (kind == b"\1") - (kind == b"\0")
         return newcomers > 0
 
-    def _send(self, frames: Frames) -> None:
+    def _send(self, frames: Frames, retry: Callable[[], bool] = _never) -> None:
         """Send to all whose queue is open."""
-        try:
-            send_at_once(self._socket, frames)
-        except zmq.Again:
-            # a full queue stops a socket that must not drop, so it may, for this message
-            self._socket.set(zmq.XPUB_NODROP, 0)
-            send_at_once(self._socket, frames)
-            self._socket.set(zmq.XPUB_NODROP, 1)
-            self.overflows += 1
+        while True:
+            try:
+                send_at_once(self._socket, frames)
+                return
+            except zmq.Again:
+                if not retry():
+                    break
+        # a full queue stops a socket that must not drop, so it may, for this message
+        self._socket.set(zmq.XPUB_NODROP, 0)
+        send_at_once(self._socket, frames)
+        self._socket.set(zmq.XPUB_NODROP, 1)
+        self.overflows += 1

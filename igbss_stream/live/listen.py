@@ -1,0 +1,162 @@
+"""A subscription that is watched, and recorded."""
+
+import importlib
+import math
+import time
+from pathlib import Path
+from typing import Protocol, cast
+
+from igbss_stream.chunk import Stream
+from igbss_stream.errors import RecordingError
+from igbss_stream.live.monitor import Monitor, Report
+from igbss_stream.live.pacing import Item
+from igbss_stream.live.screen import Show
+from igbss_stream.live.stop import Stop
+from igbss_stream.subscriber import Subscriber
+
+_POLL = 0.1  # seconds until a wish to stop is heeded
+_INTERVAL = 1.0  # seconds between reports
+_UNDESCRIBED = 10.0  # seconds for which samples are kept until the publisher describes them
+
+
+class Recorder(Protocol):
+    """Writes what comes; `start` is called once, before the first item."""
+
+    def start(self, stream: Stream) -> None:
+        """Begin a recording of the stream."""
+        ...
+
+    def write(self, item: Item) -> None:
+        """Write samples, or what is missing; the array may be changed afterwards."""
+        ...
+
+    def close(self) -> None:
+        """Bring what was written to the disk; a recording that was never started leaves no file."""
+        ...
+
+
+def recorder(path: Path, *, overwrite: bool = False) -> Recorder:
+    """Return a recorder to an HDF5 file.
+
+    Parameters
+    ----------
+    path : Path
+    overwrite : bool
+        Whether an existing file may be replaced.
+
+    Returns
+    -------
+    Recorder
+
+    Raises
+    ------
+    RecordingError
+        If the file cannot be written.
+    """
+    try:
+        module = importlib.import_module("igbss_stream.publish.recording")
+    except ModuleNotFoundError:
+        raise RecordingError(
+            f"'{path}' cannot be written: this version has no recordings that grow; listen without --record"
+        ) from None
+    return cast(Recorder, module.RecordingSink(path, overwrite=overwrite))
+
+
+class Tape:
+    """Keeps what comes until the publisher has described it, and writes it from then on.
+
+    Parameters
+    ----------
+    recorder : Recorder
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._kept: list[Item] = []
+        self._since = 0.0
+        self._started = False
+
+    def take(self, items: list[Item], stream: Stream | None, now: float) -> None:
+        """Take in what came.
+
+        Parameters
+        ----------
+        items : list of Chunk and Gap
+        stream : Stream or None
+            None where the publisher has not described it.
+        now : float
+            In seconds.
+
+        Raises
+        ------
+        RecordingError
+            If it cannot be written, or remains without description.
+        """
+        if not self._kept:
+            self._since = now
+        self._kept += items
+        if stream is None:
+            if now - self._since > _UNDESCRIBED:
+                raise RecordingError(
+                    f"the stream cannot be recorded: its publisher has not described it for "
+                    f"{_UNDESCRIBED:g} s, so its rate and channels are not known"
+                )
+            return
+        if not self._started:
+            self._recorder.start(stream)
+            self._started = True
+        for item in self._kept:
+            self._recorder.write(item)
+        self._kept.clear()
+
+
+def listen(
+    subscriber: Subscriber,
+    stop: Stop,
+    show: Show,
+    *,
+    seconds: float = math.inf,
+    recorder: Recorder | None = None,
+) -> Report:
+    """Watch a stream until it ends, the time is over or a stop is wanted.
+
+    Parameters
+    ----------
+    subscriber : Subscriber
+    stop : Stop
+    show : callable
+        Takes a `Report`, every second and at the end.
+    seconds : float
+    recorder : Recorder, optional
+        Closed by the caller.
+
+    Returns
+    -------
+    Report
+        The last one.
+
+    Raises
+    ------
+    FeedError
+        If the time is over and nothing at all has come.
+    RecordingError
+        If a recording cannot be written.
+    """
+    tape = None if recorder is None else Tape(recorder)
+    began = now = time.monotonic()
+    monitor, due, end = Monitor(began), began + _INTERVAL, began + seconds
+    while now < end and not (stop.requested or subscriber.ended):
+        items = subscriber.receive(max(0.0, min(due - now, end - now, _POLL)))
+        stream = subscriber.stream if subscriber.described else None
+        now = time.monotonic()
+        monitor.take(items, stream, now, time.time())
+        if tape is not None:
+            tape.take(items, stream, now)
+        if now >= due:
+            show(monitor.report(now))
+            due += _INTERVAL * math.ceil((now - due) / _INTERVAL + 1e-9)
+    if not (monitor.samples or subscriber.described or stop.requested or subscriber.ended):
+        raise subscriber.silence(seconds)
+    last = monitor.report(now, ended=subscriber.ended)
+    show(last)
+    return last
