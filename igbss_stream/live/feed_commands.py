@@ -209,8 +209,8 @@ def _publish(feed: "Feed", address: str, *, wait: bool, quiet: bool) -> None:
             done = publish(feed, sink, stop, wait=wait, progress=progress)
     if done.overflows:
         click.echo(
-            f"Warning: subscribers fell behind {done.overflows} times and missed messages; lower --speed, "
-            "or use longer blocks.",
+            f"Warning: subscribers fell behind and missed messages ({done.overflows} x); lower --speed, or "
+            "use longer blocks.",
             err=True,
         )
     if not quiet:

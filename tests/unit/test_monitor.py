@@ -1,0 +1,223 @@
+"""What is said of a stream, how it is shown, and what is kept of it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field, replace
+from io import StringIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from igbss_stream.chunk import Chunk, Gap, Stream
+from igbss_stream.errors import RecordingError
+from igbss_stream.live.listen import Tape, recorder
+from igbss_stream.live.monitor import Monitor, Report
+from igbss_stream.live.pacing import Item
+from igbss_stream.live.screen import figures, line, shown, table
+from igbss_stream.live.stop import Stop
+from tests.recordings import noise
+
+STREAM = Stream("eeg", 100.0, ("a", "b", "c", "d"), "uV", np.dtype(np.float64), 5000.0)
+
+
+def watched(*arrivals: tuple[float, list[Item]], stream: Stream | None = STREAM) -> Monitor:
+    """Return a monitor, begun at 0, that took items at these times; the time of day is 5000 s more."""
+    monitor = Monitor(0.0)
+    for now, items in arrivals:
+        monitor.take(items, stream, now, 5000.0 + now)
+    return monitor
+
+
+def test_size_is_that_of_the_samples_since_the_report_before_less_their_mean() -> None:
+    x = noise(60) * [1.0, 2.0, 3.0, 0.0] + [0.0, 4000.0, -50.0, 7.0]
+    monitor = watched((0.1, [Chunk(x[:10], 0)]), (0.2, [Chunk(x[10:35], 10)]))
+    assert monitor.report(0.3).rms == pytest.approx(dict(zip("abcd", x[:35].std(axis=0), strict=True)))
+    assert monitor.report(0.4).rms == dict.fromkeys("abcd")
+    monitor.take([Chunk(x[35:], 35)], STREAM, 0.5, 5000.5)
+    assert monitor.report(0.6).rms == pytest.approx(dict(zip("abcd", x[35:].std(axis=0), strict=True)))
+    assert monitor.report(0.7).samples == 60
+
+
+def test_rate_is_measured_from_arrivals_of_the_last_ten_seconds() -> None:
+    arrivals: list[tuple[float, list[Item]]] = [
+        (0.25 * i, [Chunk(noise(25), 25 * i)]) for i in range(1, 40)
+    ]
+    assert watched(arrivals[0]).report(0.3).rate is None
+    assert watched(*arrivals).report(10.0).rate == pytest.approx(100.0)
+    slower: list[tuple[float, list[Item]]] = [
+        (10.0 + i, [Chunk(noise(50), 1000 + 50 * i)]) for i in range(1, 14)
+    ]
+    assert watched(*arrivals, *slower).report(23.1).rate == pytest.approx(50.0)
+    silent = watched(*arrivals).report(20.0)
+    assert (silent.rate, silent.silence) == (None, 20.0 - 39 * 0.25)
+
+
+def test_delay_is_the_age_of_the_last_sample_when_it_came() -> None:
+    monitor = watched((1.0, [Chunk(noise(50), 0)]))
+    assert monitor.report(3.0).delay == pytest.approx(1.0 - 0.49)
+    untimed = replace(STREAM, t0=None)
+    assert watched((1.0, [Chunk(noise(50), 0)]), stream=untimed).report(1.0).delay is None
+    again = watched((1.0, [Chunk(noise(50), 0), Gap(50, 0, "restart"), Chunk(noise(50), 50)]))
+    assert again.report(1.0).delay is None
+    assert again.report(1.0).restarts == 1
+
+
+def test_gaps_of_the_publisher_and_of_the_way_are_told_apart() -> None:
+    items: list[Item] = [
+        Gap(0, 5, "lost"), Chunk(noise(10), 5, 3), Gap(15, 7, "dropped"), Gap(22, 0, "loop"), Gap(22, 4, "dropped"),
+    ]  # fmt: skip
+    report = watched((1.0, items)).report(1.0)
+    assert (report.gaps, report.samples_lost, report.drops, report.samples_dropped) == (2, 5, 2, 11)
+    assert (report.index, report.samples, report.model) == (26, 10, 3)
+    assert report.samples + report.samples_lost + report.samples_dropped == report.index
+
+
+def test_a_stream_that_nobody_described_has_numbers_for_names() -> None:
+    report = watched((1.0, [Chunk(noise(), 0)]), stream=None).report(1.0)
+    assert (report.stream, report.nominal_rate, report.unit, report.delay) == (None, None, None, None)
+    assert list(report.rms) == ["0", "1", "2", "3"]
+    assert "stream not described" in line(report)
+
+
+def report(**changes: object) -> Report:
+    base = watched((1.0, [Chunk(noise(), 0, 2)]), (1.5, [Chunk(noise(), 60, 2)])).report(2.0)
+    return replace(base, **changes)  # type: ignore[arg-type]
+
+
+def test_a_line_says_what_there_is() -> None:
+    text = line(report(delay=0.0123, gaps=2, samples_lost=9))
+    for words in (
+        "stream eeg", "index 120", "rate 120 of 100 Hz", "delay 12 ms", "model 2", "gaps 2 (9 samples)",
+        "drops 0 (0 samples)", "restarts 0", "rms a ", " uV",
+    ):  # fmt: skip
+        assert words in text
+    assert "\n" not in text
+    assert line(Monitor(0.0).report(3.2)) == "waiting 3 s"
+    assert "ended yes" in line(report(ended=True, silence=9.0))
+    assert "silent 9 s" in line(report(silence=9.0))
+    many = line(report(rms={f"s{i}": None for i in range(20)}))
+    assert "s7 - and 12 more" in many
+    assert "rate - of 100 Hz" in line(report(rate=None))
+
+
+def test_names_from_the_network_do_not_steer_the_terminal() -> None:
+    evil = report(stream="[red]x\x1b[2J\n", rms={"[bold]a\x1b]0;b\x07": 1.0}, unit="\x1bc")
+    out = StringIO()
+    Console(file=out, width=200, force_terminal=False).print(table(evil))
+    for text in (line(evil), out.getvalue()):
+        assert "\x1b" not in text
+        assert "[bold]a\\x1b" in text
+    assert "\n" not in line(evil)
+
+
+def test_a_table_has_a_row_for_each_source() -> None:
+    out = StringIO()
+    Console(file=out, width=200, force_terminal=False).print(table(report()))
+    rows = [text.split() for text in out.getvalue().splitlines()]
+    assert [row[0] for row in rows[-4:]] == ["a", "b", "c", "d"]
+    sizes = report().rms
+    assert [float(row[1]) for row in rows[-4:]] == pytest.approx(list(sizes.values()), rel=1e-3)
+    assert ("model", "2") in figures(report())
+
+
+def test_json_is_one_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with shown(quiet=False, json=True) as show:
+        show(report(rms={"a": float("nan"), "b": 1.5}))
+        show(report(ended=True))
+    first, last = map(json.loads, capsys.readouterr().out.splitlines())
+    assert first["rms"] == {"a": None, "b": 1.5}
+    assert (first["ended"], last["ended"], last["index"]) == (False, True, 120)
+
+
+def test_quiet_is_quiet_and_text_is_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    with shown(quiet=True, json=True) as show:
+        show(report())
+    assert capsys.readouterr().out == ""
+    with shown(quiet=False, json=False) as show:
+        show(report())
+    assert capsys.readouterr().out == line(report()) + "\n"
+
+
+@dataclass
+class Kept:
+    """A recorder in memory."""
+
+    streams: list[Stream] = field(default_factory=list)
+    items: list[Item] = field(default_factory=list)
+
+    def start(self, stream: Stream) -> None:
+        self.streams.append(stream)
+
+    def write(self, item: Item) -> None:
+        assert self.streams
+        self.items.append(item)
+
+    def close(self) -> None: ...
+
+
+def test_a_tape_keeps_what_comes_before_the_description() -> None:
+    kept = Kept()
+    items: list[Item] = [Chunk(noise(), 0), Gap(60, 4, "lost"), Chunk(noise(), 64)]
+    tape = Tape(kept)
+    tape.take([items[0]], None, 0.0)
+    tape.take([items[1]], None, 9.0)
+    assert (kept.streams, kept.items) == ([], [])
+    tape.take([], STREAM, 9.5)
+    assert kept.items == items[:2]
+    tape.take([items[2]], STREAM, 90.0)
+    assert kept.items == items
+    assert kept.streams == [STREAM]
+
+
+def test_a_tape_does_not_keep_for_ever() -> None:
+    tape = Tape(Kept())
+    tape.take([], None, 0.0)
+    tape.take([Chunk(noise(), 0)], None, 100.0)
+    with pytest.raises(RecordingError, match="has not described it for 10 s"):
+        tape.take([Chunk(noise(), 60)], None, 110.5)
+
+
+def test_recordings_that_cannot_grow_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "igbss_stream.publish.recording", None)
+    with pytest.raises(RecordingError, match="no recordings that grow"):
+        recorder(tmp_path / "out.h5")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_is_noted_and_ends_a_wait(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    with Stop() as stop:
+        assert not stop.wait(0.0)
+        assert (stop.requested, stop.exit_code) == (False, 0)
+        os.kill(os.getpid(), number)
+        assert stop.wait(60.0)
+        assert (stop.requested, stop.exit_code) == (True, 128 + number)
+        assert signal.getsignal(number) is before
+    assert signal.getsignal(number) is before
+
+
+def test_a_wait_lasts_as_long_as_it_should() -> None:
+    with Stop() as stop:
+        began = time.monotonic()
+        assert not stop.wait(0.05)
+        assert time.monotonic() - began >= 0.05
+        assert not stop.wait(-1.0)
+
+
+def test_a_signal_that_is_ignored_stays_ignored() -> None:
+    code = (
+        "import os, signal\n"
+        "from igbss_stream.live.stop import Stop\n"
+        "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        "with Stop() as stop:\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    print(stop.wait(0.0))\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "False\n"
