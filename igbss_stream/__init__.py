@@ -8,7 +8,7 @@ The way of a sample through the package::
     separator     a window becomes its sources, through model/
     publish/      sources go to a file or a socket
     batch         drives the whole, from a recording to a file of sources
-    live/         what runs while samples come: its configuration, feeds to try it with, a look at what comes
+    live/         what runs while samples come: its configuration, feeds to try, a look at what comes
 
 Between the stages of a stream move the chunks and gaps of `chunk`; `wire` turns them into messages and
 back, `sockets` opens what they go through, and `subscriber` reads a published stream.

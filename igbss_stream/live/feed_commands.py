@@ -4,7 +4,7 @@ import functools
 import math
 import sys
 from collections.abc import Callable
-from contextlib import closing, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from igbss_stream.errors import ParameterError
 
 if TYPE_CHECKING:
     from igbss_stream.live.pacing import Feed
+    from igbss_stream.publish.recording import Existing, RecordingSink
 
 _DATASET = "/data"
 
@@ -156,7 +157,13 @@ Examples:
 @click.argument("address")
 @click.option("--topic", default="", help="Name of the stream.  [default: the first one that comes]")
 @click.option("--record", type=click.Path(path_type=Path), help="HDF5 file to write what comes to.")
-@click.option("--overwrite", is_flag=True, help="Replace the file of --record if it exists.")
+@click.option(
+    "--existing",
+    default="refuse",
+    show_default=True,
+    type=click.Choice(["refuse", "overwrite", "append", "number"]),
+    help="What to do if the file of --record exists; number records beside it.",
+)
 @click.option("--seconds", type=float, help="Stop after this time.  [default: when the stream ends]")
 @click.option("--json", is_flag=True, help="Print one JSON object a second.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors and warnings.")
@@ -165,7 +172,7 @@ def listen(
     address: str,
     topic: str,
     record: Path | None,
-    overwrite: bool,
+    existing: "Existing",
     seconds: float | None,
     json: bool,
     quiet: bool,
@@ -181,16 +188,25 @@ def listen(
 
     if seconds is not None and not 0 < seconds < math.inf:
         raise ParameterError(f"--seconds must be a time above 0. Got {seconds:g} instead.")
-    with Stop() as stop, Subscriber(address, topic) as subscriber:
-        recorder = None if record is None else listening.recorder(record, overwrite=overwrite)
-        with (
-            nullcontext() if recorder is None else closing(recorder),
-            shown(quiet=quiet, json=json) as show,
-        ):
-            listening.listen(
-                subscriber, stop, show, seconds=math.inf if seconds is None else seconds, recorder=recorder
-            )
+    with (
+        Stop() as stop,
+        Subscriber(address, topic) as subscriber,
+        _recorder(record, existing) as recorder,
+        shown(quiet=quiet, json=json) as show,
+    ):
+        listening.listen(
+            subscriber, stop, show, seconds=math.inf if seconds is None else seconds, recorder=recorder
+        )
     sys.exit(stop.exit_code)
+
+
+def _recorder(path: Path | None, existing: "Existing") -> "AbstractContextManager[RecordingSink | None]":
+    """Return the sink of a recording, if one is wanted."""
+    if path is None:
+        return nullcontext()
+    from igbss_stream.publish.recording import RecordingSink
+
+    return RecordingSink(path, existing=existing)
 
 
 def _publish(feed: "Feed", address: str, *, wait: bool, quiet: bool) -> None:

@@ -1,10 +1,9 @@
 """A subscription that is watched, and recorded."""
 
-import importlib
 import math
 import time
-from pathlib import Path
-from typing import Protocol, cast
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 from igbss_stream.chunk import Stream
 from igbss_stream.errors import RecordingError
@@ -13,6 +12,7 @@ from igbss_stream.live.pacing import Item
 from igbss_stream.live.screen import Show
 from igbss_stream.live.stop import Stop
 from igbss_stream.subscriber import Subscriber
+from igbss_stream.wire import Meta
 
 _POLL = 0.1  # seconds until a wish to stop is heeded
 _INTERVAL = 1.0  # seconds between reports
@@ -20,46 +20,15 @@ _UNDESCRIBED = 10.0  # seconds for which samples are kept until the publisher de
 
 
 class Recorder(Protocol):
-    """Writes what comes; `start` is called once, before the first item."""
+    """Writes what comes; `igbss_stream.publish.recording.RecordingSink` is one."""
 
-    def start(self, stream: Stream) -> None:
-        """Begin a recording of the stream."""
+    def start(self, stream: Stream, extra: Mapping[str, Any] | None = None) -> None:
+        """Begin a recording of the stream; called once, before the first item."""
         ...
 
     def write(self, item: Item) -> None:
-        """Write samples, or what is missing; the array may be changed afterwards."""
+        """Write samples, or what is missing."""
         ...
-
-    def close(self) -> None:
-        """Bring what was written to the disk; a recording that was never started leaves no file."""
-        ...
-
-
-def recorder(path: Path, *, overwrite: bool = False) -> Recorder:
-    """Return a recorder to an HDF5 file.
-
-    Parameters
-    ----------
-    path : Path
-    overwrite : bool
-        Whether an existing file may be replaced.
-
-    Returns
-    -------
-    Recorder
-
-    Raises
-    ------
-    RecordingError
-        If the file cannot be written.
-    """
-    try:
-        module = importlib.import_module("igbss_stream.publish.recording")
-    except ModuleNotFoundError:
-        raise RecordingError(
-            f"'{path}' cannot be written: this version has no recordings that grow; listen without --record"
-        ) from None
-    return cast(Recorder, module.RecordingSink(path, overwrite=overwrite))
 
 
 class Tape:
@@ -76,14 +45,14 @@ class Tape:
         self._since = 0.0
         self._started = False
 
-    def take(self, items: list[Item], stream: Stream | None, now: float) -> None:
+    def take(self, items: list[Item], meta: Meta | None, now: float) -> None:
         """Take in what came.
 
         Parameters
         ----------
         items : list of Chunk and Gap
-        stream : Stream or None
-            None where the publisher has not described it.
+        meta : Meta or None
+            The publisher's description; None as long as there is none.
         now : float
             In seconds.
 
@@ -95,7 +64,7 @@ class Tape:
         if not self._kept:
             self._since = now
         self._kept += items
-        if stream is None:
+        if meta is None:
             if now - self._since > _UNDESCRIBED:
                 raise RecordingError(
                     f"the stream cannot be recorded: its publisher has not described it for "
@@ -103,7 +72,7 @@ class Tape:
                 )
             return
         if not self._started:
-            self._recorder.start(stream)
+            self._recorder.start(meta.description, meta.extra)
             self._started = True
         for item in self._kept:
             self._recorder.write(item)
@@ -147,11 +116,11 @@ def listen(
     monitor, due, end = Monitor(began), began + _INTERVAL, began + seconds
     while now < end and not (stop.requested or subscriber.ended):
         items = subscriber.receive(max(0.0, min(due - now, end - now, _POLL)))
-        stream = subscriber.stream if subscriber.described else None
+        meta = subscriber.meta if subscriber.described else None
         now = time.monotonic()
-        monitor.take(items, stream, now, time.time())
+        monitor.take(items, meta.description if meta else None, now, time.time())
         if tape is not None:
-            tape.take(items, stream, now)
+            tape.take(items, meta, now)
         if now >= due:
             show(monitor.report(now))
             due += _INTERVAL * math.ceil((now - due) / _INTERVAL + 1e-9)

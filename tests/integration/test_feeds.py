@@ -5,14 +5,11 @@ import os
 import pty
 import re
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import h5py
@@ -21,6 +18,7 @@ import pytest
 from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap, Stream
+from igbss_stream.ingest.hdf5 import open_recording
 from igbss_stream.live.pacing import Item
 from igbss_stream.live.publishing import publish as publish_feed
 from igbss_stream.live.simulate import Simulation, simulated
@@ -299,55 +297,36 @@ def test_listening_to_another_stream_hears_nothing(
     assert_says(result.output, "nothing came from", "for 0.5 s", "that it publishes 'meg'")
 
 
-@dataclass
-class Kept:
-    """A recording sink in memory, which knows the order it is used in."""
-
-    path: Path
-    overwrite: bool
-    calls: list[object] = field(default_factory=list)
-
-    def start(self, stream: Stream) -> None:
-        self.calls.append(stream)
-
-    def write(self, item: Item) -> None:
-        self.calls.append(item)
-
-    def close(self) -> None:
-        self.calls.append("closed")
-
-
 def test_listening_records_what_comes(
-    igbss: Command,
-    aside: Callable[..., "Future[Any]"],
-    address: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    igbss: Command, aside: Callable[..., "Future[Any]"], address: str, tmp_path: Path
 ) -> None:
-    sinks: list[Kept] = []
-
-    class RecordingSink(Kept):
-        def __init__(self, path: Path, *, overwrite: bool) -> None:
-            super().__init__(path, overwrite)
-            sinks.append(self)
-
-    module = ModuleType("igbss_stream.publish.recording")
-    module.RecordingSink = RecordingSink  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, module.__name__, module)
     published = aside(publish, address, ITEMS)
-    result = igbss("listen", address, "--record", tmp_path / "out.h5", "--overwrite", "--quiet")
+    result = igbss("listen", address, "--record", tmp_path / "out.h5", "--quiet")
     published.result(PATIENCE)
     assert (result.exit_code, result.output) == (0, "")
-    (sink,) = sinks
-    assert (sink.path, sink.overwrite) == (tmp_path / "out.h5", True)
-    stream, *items, last = sink.calls
-    assert (stream, last) == (STREAM, "closed")
-    assert [type(item) for item in items] == [Chunk, Gap, Chunk]
-    for was, now in zip(ITEMS, items, strict=True):
-        assert isinstance(now, Chunk | Gap)
-        assert (now.start, now.stop) == (was.start, was.stop)
-        if isinstance(was, Chunk) and isinstance(now, Chunk):
-            assert (now.data.tobytes(), now.model) == (was.data.tobytes(), was.model)
+    with open_recording(tmp_path / "out.h5") as recording:
+        assert (recording.rate, recording.unit, recording.channels) == (250.0, "uV", STREAM.channels)
+    with h5py.File(tmp_path / "out.h5") as file:
+        assert file["data"][()].tobytes() == samples(ITEMS).tobytes()
+        assert file["gaps"][()].tolist() == [(60, 60, 10, b"lost")]
+        assert file["models"][()].tolist() == [(0, 0, 1), (60, 70, 2)]
+        assert file.attrs["stream"] == "eeg"
+
+
+def test_a_recording_that_exists_is_kept_unless_told_otherwise(
+    igbss: Command, aside: Callable[..., "Future[Any]"], address: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "out.h5"
+    write_recording(path, noise())
+    older = path.read_bytes()
+    for existing, code in (("refuse", 2), ("overwrite", 0)):
+        published = aside(publish, address, ITEMS)
+        result = igbss("listen", address, "--record", path, "--existing", existing, "--quiet")
+        published.result(PATIENCE)
+        assert result.exit_code == code, result.output
+        assert (path.read_bytes() == older) == (code == 2)
+    with open_recording(path) as recording:
+        assert recording.n_samples == 100
 
 
 def test_an_interrupt_ends_listening_with_a_last_report(
