@@ -73,6 +73,11 @@ def learned(x: Array, n_sources: int, order: int) -> Array:
     return np.asarray(separate(x, n_sources=n_sources, structure="learned", order=order).sources)
 
 
+def projected(x: Array, n_sources: int, order: int) -> Array:
+    """Return the same by e-projection (KL) instead of least squares, for more channels than sources."""
+    return np.asarray(separate(x, n_sources=n_sources, solver="joint").sources)
+
+
 def fast_ica(x: Array, n_sources: int, order: int = 1, seed: int = 0) -> Array:
     """Return independent components by scikit-learn; logcosh is the paper's contrast too."""
     model = FastICA(n_sources, random_state=seed, whiten="unit-variance", max_iter=1000)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
-from paper_methods import LEARNED, STRONG, Method, fast_ica, learned
+from paper_methods import LEARNED, STRONG, Method, fast_ica, learned, projected
 from paper_mixtures import Mixture
 from paper_recordings import SOURCES, eeg, real_sources
 from paper_report import COLOURS, Report, mean_and_deviation, with_best_in_bold
@@ -24,6 +24,7 @@ DRAWS = 10  # at most: the sources are the same, and what separates them depends
 NOISE = 0.1  # standard deviation, as a share of each channel's
 FEW = ("heart, lead II", "eye", "ground motion", "gait")
 RATE = 128  # Hz
+PROJECTED = Method("learned, KL projection", projected)
 WINDOW, HOP, N_WINDOWS = 4 * RATE, RATE, 200
 
 
@@ -51,7 +52,8 @@ def mixed(truth: Array, n_channels: int, noise: float, seed: int) -> tuple[Mixtu
 def compared(mixtures: list[tuple[Mixture, Array]], with_bound: bool = False) -> list[list[str]]:
     """Return rows: mean and worst SIR over the sources, and the share of right signs, a method a row."""
     truth = mixtures[0][0].truth
-    found = {m.name: [_delivered(m, mixture) for mixture, _ in mixtures] for m in (LEARNED, *STRONG)}
+    methods = (LEARNED, *((PROJECTED,) if with_bound else ()), *STRONG)
+    found = {m.name: [_delivered(m, mixture) for mixture, _ in mixtures] for m in methods}
     ratios = {name: np.array([sir(sources, truth) for sources, _ in each]) for name, each in found.items()}
     cells = []
     for figure in (np.mean, np.min):
