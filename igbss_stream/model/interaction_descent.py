@@ -94,7 +94,10 @@ class Descent:
             z, weights = standardised(z, weights, self.masks)
             law = self._law(z, sigma, law)
             loss = self._loss(z, weights, sigma, law)
-            move, weights_move, slope = self._step(z, weights, sigma, law)
+            step = self._step(z, weights, sigma, law)
+            if step is None:
+                return End(z, weights, math.inf)
+            move, weights_move, slope = step
             t = min(1.0, _LONGEST / math.sqrt(float(np.max(np.mean(move**2, axis=1)))))
             for _ in range(_HALVINGS):
                 tried = z + t * move, weights + t * weights_move
@@ -105,9 +108,8 @@ class Descent:
         z, weights = standardised(z, weights, self.masks)
         law = self._law(z, schedule.last, law)
         loss = self._loss(z, weights, schedule.last, law) - 0.5 * float(np.linalg.slogdet(self._gram)[1])
-        return End(
-            z, weights, loss + _interaction_kernels.log_volume(z, self.masks, weights, schedule.last**2)
-        )
+        loss += _interaction_kernels.log_volume(z, self.masks, weights, schedule.last**2)
+        return End(z, weights, loss if math.isfinite(loss) else math.inf)
 
     def _law(self, z: Array, sigma: float, last: "_Law | None") -> "_Law":
         """Return taps, shape and floor of each source's innovations, improved from the last ones."""
@@ -148,8 +150,13 @@ class Descent:
         own = float(np.sum(likelihood.source_loss(law.shape, self._power)))
         return own + 0.5 * float(np.linalg.slogdet(self._gram)[1]) + 0.5 * square / (sigma**2 * len(self.x))
 
-    def _step(self, z: Array, weights: Array, sigma: float, law: "_Law") -> tuple[Array, Array, float]:
-        """Return the Gauss-Newton step of sources and weights, and its slope; `_loss` was here before."""
+    def _step(
+        self, z: Array, weights: Array, sigma: float, law: "_Law"
+    ) -> tuple[Array, Array, float] | None:
+        """Return the Gauss-Newton step of sources and weights, and its slope; `_loss` was here before.
+
+        None where the curvature is so bad that no step is a number: that descent leads nowhere.
+        """
         n_sources, n_samples = self.shape
         gradient, slopes = np.zeros((n_samples, n_sources)), np.zeros(weights.shape)
         self._band[:] = 0.0
@@ -165,6 +172,8 @@ class Descent:
         _interaction_kernels.factor_band(self._band)
         solved = np.column_stack([gradient.reshape(-1), self._cross])
         _interaction_kernels.solve_band(self._band, solved)
+        if not np.isfinite(solved).all():
+            return None
         alone, coupled = solved[:, 0], solved[:, 1:]
         features = products(z, self.masks)
         direct = np.kron(np.eye(len(weights)), features.T @ features) / sigma**2

@@ -218,7 +218,9 @@ class TestParts:
         weights = interaction_descent.fitted_weights(x, z, descent.masks)
         law = descent._law(z, 0.3, None)
         descent._loss(z, weights, 0.3, law)
-        move, weights_move, slope = descent._step(z, weights, 0.3, law)
+        step = descent._step(z, weights, 0.3, law)
+        assert step is not None
+        move, weights_move, slope = step
         assert slope < 0
         ahead, behind = (
             descent._loss(z + t * move, weights + t * weights_move, 0.3, law) for t in (1e-6, -1e-6)
