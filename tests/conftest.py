@@ -1,6 +1,8 @@
 """What every test shares."""
 
 import os
+import signal
+from collections.abc import Iterator
 
 # scikit-learn runs its checks of the array API only where SciPy is told so before it is imported.
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
@@ -26,3 +28,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     keep = [item for item in items if not left_out & {mark.name for mark in item.iter_markers()}]
     config.hook.pytest_deselected(items=[item for item in items if item not in keep])
     items[:] = keep
+
+
+@pytest.fixture(autouse=True)
+def interruptible() -> Iterator[None]:
+    """Let Ctrl-C count, also where the tests run in the background of a shell, which ignores it there."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

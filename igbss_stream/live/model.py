@@ -129,6 +129,11 @@ class Model(Section, frozen=True, kw_only=True):
         """
         from igbss_stream.config import ModelSettings
 
+        if self.structure == "learned" and self.order != 1:
+            raise ParameterError(
+                "order must be 1 in a stream whose structure is learned: products of sources cannot be "
+                f"learned anew while it runs. Got {self.order} instead."
+            )
         given = {name: getattr(self, name) for name in self.__struct_fields__}
         return ModelSettings(**given | {"structure": self._structure(), "transform": self._transform()})
 

@@ -34,14 +34,6 @@ STREAM = Stream("eeg", 250.0, ("a", "b", "c", "d"), "uV", np.dtype(np.float64), 
 INTERRUPTED = 128 + signal.SIGINT
 
 
-@pytest.fixture(autouse=True)
-def interruptible() -> Iterator[None]:
-    """Let Ctrl-C count, also where the tests run in the background of a shell, which ignores it there."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.fixture
 def address(tmp_path: Path) -> str:
     return f"ipc://{tmp_path}/s"

@@ -182,7 +182,7 @@ MISTAKES: dict[str, tuple[Any, str]] = {
     ),
     "what the model says": (
         stream(model={"order": 2}),
-        "streams[0].model.structure 'learned' needs order = 1. Got 2 instead.",
+        "streams[0].model.order must be 1 in a stream whose structure is learned: products of sources cannot be learned anew while it runs. Got 2 instead.",
     ),
     "what the model says of scaling": (
         stream(model={"structure": "cyclic", "scaling": "back-projected"}),

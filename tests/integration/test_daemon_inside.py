@@ -1,0 +1,173 @@
+"""The daemon in this process: what a process of its own shows, here with its state at hand."""
+
+import json
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from igbss_stream.chunk import Chunk, Gap, Stream
+from igbss_stream.errors import FeedError, IgbssError, RecordingError, StateError
+from igbss_stream.live import logs, state
+from igbss_stream.live.daemon import Daemon
+from igbss_stream.live.health import HealthServer
+from igbss_stream.live.load import load
+from igbss_stream.publish.zmq import ZmqSink
+from tests import published
+from tests.recordings import write_recording
+
+DEADLINE = 20.0
+SAMPLES = np.random.default_rng(0).laplace(size=(600, 3)).astype(np.float32)
+
+Written = Callable[..., Path]
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Written:
+    """Write a configuration of streams, each (name, source, sinks, more)."""
+
+    def write(*streams: tuple[str, str, str, str], more: str = "") -> Path:
+        text = "streams:\n"
+        for name, source, sinks, model in streams:
+            text += f"  - name: {name}\n    source: {source}\n    model: {model}\n    sinks: [{sinks}]\n"
+        path = tmp_path / "run.yaml"
+        path.write_text(f"{text}{more}\n")
+        return path
+
+    return write
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Path:
+    return write_recording(tmp_path / "in.h5", SAMPLES, rate=300.0)
+
+
+def recorded(path: Path) -> np.ndarray:
+    with h5py.File(path) as file:
+        return np.asarray(file["data"])
+
+
+def test_recordings_to_their_end(written: Written, recording: Path, tmp_path: Path) -> None:
+    out = [tmp_path / f"out{i}.h5" for i in range(2)]
+    sinks = [f"{{kind: hdf5, path: {path}}}" for path in out]
+    source = f"{{kind: hdf5, path: {recording}, speed: 0}}"
+    path = written(
+        (
+            "one",
+            source,
+            f"{sinks[0]}, {{kind: zmq, address: 'tcp://127.0.0.1:*'}}",
+            "{structure: systematic}",
+        ),
+        (
+            "two",
+            f"{{kind: hdf5, path: {recording}, speed: 20}}",
+            sinks[1],
+            "{structure: random, random_state: 1}",
+        ),
+        more=f"state: {{path: {tmp_path / 'state'}, every: 0.1}}\nhealth: {{port: 0}}",
+    )
+    logs.set_up("info", "text")
+    daemon = Daemon(load(path), path)
+    daemon.run()
+    for file, structure in zip(out, ("systematic", "random"), strict=True):
+        want = published.separate(SAMPLES, structure=structure, random_state=1).sources
+        np.testing.assert_array_equal(recorded(file), want)
+    assert [lane.status for lane in daemon.lanes] == ["ended", "ended"]
+    assert daemon.lanes[0].samples_out == 600
+    settings = load(path).streams[0].model.settings()
+    model = state.load(state.state_file(tmp_path / "state", "one"), settings)
+    assert model is not None
+    np.testing.assert_array_equal(model.separator.sources(SAMPLES), recorded(out[0]))
+
+
+@pytest.fixture
+def running() -> Iterator[Callable[[Daemon], None]]:
+    """Run daemons in threads, and stop them at the end."""
+    started: list[tuple[Daemon, threading.Thread]] = []
+
+    def run(daemon: Daemon) -> None:
+        thread = threading.Thread(target=daemon.run)
+        thread.start()
+        started.append((daemon, thread))
+
+    yield run
+    for daemon, thread in started:
+        daemon.stop()
+        thread.join(DEADLINE)
+        assert not thread.is_alive()
+
+
+def until(condition: Callable[[], bool], serve: Callable[[], None] = lambda: None) -> None:
+    deadline = time.monotonic() + DEADLINE
+    while not condition():
+        assert time.monotonic() < deadline
+        serve()
+        time.sleep(0.01)
+
+
+def has_subscribers(sink: ZmqSink) -> bool:
+    return sink.subscriptions > 0
+
+
+def test_sockets_are_described_repaired_and_watched(
+    written: Written, running: Callable[[Daemon], None], tmp_path: Path
+) -> None:
+    with ZmqSink("tcp://127.0.0.1:*") as good, ZmqSink("tcp://127.0.0.1:*") as wrong:
+        path = written(
+            ("good", f"{{kind: zmq, address: '{good.address}', silence: 0.3, channels: [x, y, z]}}",
+             f"{{kind: hdf5, path: {tmp_path / 'out.h5'}}}", "{structure: systematic}"),
+            ("wrong", f"{{kind: zmq, address: '{wrong.address}', rate: 500}}",
+             "{kind: zmq, address: 'tcp://127.0.0.1:*'}", "{structure: systematic}"),
+            more="health: {port: 0}",
+        )  # fmt: skip
+        logs.set_up("info", "json")
+        daemon = Daemon(load(path), path)
+        running(daemon)
+        first, second = daemon.lanes
+        for sink in (good, wrong):
+            sink.start(Stream("s", 300.0, ("a", "b", "c"), "uV"))
+            until(partial(has_subscribers, sink), sink.serve)
+            sink.publish(Chunk(SAMPLES[:100], 0))
+            sink.publish(Gap(100, 20, "lost"))
+            sink.publish(Chunk(SAMPLES[120:], 120))
+        until(lambda: first.samples_out == 580)
+        assert (first.samples_in, first.samples_gap, second.samples_in) == (580, 20, 0)
+        until(lambda: second.events()["rejected_description"] > 0, wrong.serve)
+        until(lambda: first.is_silent)
+        assert first.status == "silent"
+        port = daemon._health.port if daemon._health else 0
+        with pytest.raises(urllib.error.HTTPError) as told:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5)
+        with told.value as answer:
+            assert json.loads(answer.read())["streams"]["good"]["status"] == "silent"
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+            assert b'igbss_samples_total{fate="gap",stream="good"} 20.0' in answer.read()
+        good.publish(Chunk(SAMPLES, 600))
+        until(lambda: not first.is_silent)
+        path.write_text("nonsense")
+        daemon._again.set()
+        until(lambda: not daemon._again.is_set())
+
+
+def test_what_cannot_be_opened_is_told(written: Written, recording: Path, tmp_path: Path) -> None:
+    source = f"{{kind: hdf5, path: {recording}}}"
+    path = written(
+        ("s", source, f"{{kind: hdf5, path: {recording.parent / 'old.h5'}}}", "{structure: systematic}")
+    )
+    (recording.parent / "old.h5").write_bytes(b"")
+    with pytest.raises(RecordingError, match="exists; choose existing"):
+        Daemon(load(path), path)
+    with pytest.raises(FeedError, match="health cannot be served"):
+        HealthServer("256.0.0.1", 0, [])
+    damaged = tmp_path / "s.npz"
+    damaged.write_bytes(b"no state")
+    with pytest.raises(StateError, match="cannot be read"):
+        state.load(damaged, load(path).streams[0].model.settings())
+    assert issubclass(StateError, IgbssError)
