@@ -10,10 +10,11 @@ os.environ.setdefault("SCIPY_ARRAY_API", "1")
 import pytest
 from hypothesis import settings
 
-settings.register_profile("ci", deadline=None, max_examples=60, derandomize=True)
-settings.load_profile("ci")
-
 JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT") == "1"
+
+# The pass with the JIT on is the one for truth; the other is slow, and there for coverage.
+settings.register_profile("ci", deadline=None, max_examples=20 if JIT_OFF else 60, derandomize=True)
+settings.load_profile("ci")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
