@@ -5,7 +5,7 @@ The way of a sample through the package::
     ingest/       a recording or a feed becomes blocks of (samples, channels)
     survey        what is in them that cannot be separated, and where their scale lies
     transform     samples become log-probabilities, and back
-    separator     a window becomes its sources, through model/
+    separator     a window becomes its sources, through model/ and, if learned, `learned`
     publish/      sources go to a file or a socket
     batch         drives the whole, from a recording to a file of sources
     live/         what runs while samples come: its configuration, feeds to try, a look at what comes

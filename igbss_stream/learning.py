@@ -14,8 +14,9 @@ recording) waits; a live feed goes on with the model before, and the late one ta
 
 from collections import deque
 from collections.abc import Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, Future, wait
 from dataclasses import dataclass, replace
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,8 @@ from igbss_stream.chunk import Chunk
 from igbss_stream.config import ModelSettings
 from igbss_stream.errors import IgbssError, InputError, ParameterError
 from igbss_stream.separator import Separator
+
+_LOOK = 0.05  # seconds between looks whether a wait is still wanted
 
 
 @dataclass(frozen=True)
@@ -149,6 +152,8 @@ class Learner:
         That is in force already, e.g. of an earlier run; the first one learned follows it.
     wait : bool
         Whether a model that is not ready is waited for.
+    stop : Event, optional
+        Ends such a wait.
 
     Attributes
     ----------
@@ -166,12 +171,14 @@ class Learner:
         *,
         model: Model | None = None,
         wait: bool = True,
+        stop: Event | None = None,
     ) -> None:
         self.counts = LearningCounts()
         self.failure = ""
         self.schedule = schedule
         self._settings, self._names = settings, tuple(names)
         self._executor, self._wait = executor, wait
+        self._stop = stop or Event()
         self._version = 0 if model is None else model.version
         self._latest = None if model is None else model.separator  # the thread's own
         self._kept: deque[Chunk] = deque()
@@ -213,7 +220,8 @@ class Learner:
             self._begin_task(self._next_end)
         if not self._tasks or self._is_late or self._tasks[0].due > index:
             return None
-        if not self._wait and not self._tasks[0].answer.done():
+        self._wait_for(self._tasks[0].answer)
+        if not self._tasks[0].answer.done():
             self._is_late = True
             self.counts.late += 1
             return None
@@ -225,6 +233,11 @@ class Learner:
             return None
         self._is_late = False
         return self._take(index)
+
+    def _wait_for(self, answer: "Future[Separator | IgbssError]") -> None:
+        """Wait for an answer, if one may, and until one is wanted to stop."""
+        while self._wait and not (answer.done() or self._stop.is_set()):
+            wait([answer], _LOOK)
 
     def _begin_task(self, end: int) -> None:
         schedule = self.schedule
@@ -255,6 +268,8 @@ class Learner:
             self._latest = self._separator(_samples(chunks, span))
         except IgbssError as error:
             return error
+        except np.linalg.LinAlgError as error:
+            return InputError(f"the samples lead out of the numbers: {error}.")
         return self._latest
 
     def _separator(self, x: NDArray[Any]) -> Separator:

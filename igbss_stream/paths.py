@@ -146,7 +146,7 @@ class WindowPath:
         except InputError:
             self.counts.refused += 1
             self._last = None
-            return Chunk(separator.least_squares(window.data), window.start, version)
+            return Chunk(separator.sources(window.data, window.start), window.start, version)
         self.counts.fits += 1
         self.counts.iterations += separation.n_iter
         self.counts.unconverged += not separation.converged

@@ -5,9 +5,14 @@ account for the same indices. It knows no sockets and no clock: what comes out d
 on how it is cut or when it comes.
 """
 
+import itertools
 from collections.abc import Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from threading import Event
+
+import numpy as np
+from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.config import ModelSettings
@@ -29,12 +34,14 @@ class Learning:
     executor : Executor
         Of one thread; may be shared by pipelines.
     wait : bool
+    stop : Event, optional
         See `Learner`.
     """
 
     schedule: Schedule
     executor: Executor
     wait: bool = True
+    stop: Event | None = None
 
 
 class Pipeline:
@@ -59,7 +66,8 @@ class Pipeline:
 
     Notes
     -----
-    Samples that come before the first model are a gap with the reason ``"learning"``.
+    Samples that come before the first model are a gap with the reason ``"learning"``; those that the
+    transform does not take, such as 0 with "sum", one with the reason ``"range"``.
     """
 
     def __init__(
@@ -103,6 +111,7 @@ class Pipeline:
                 learning.executor,
                 model=model,
                 wait=learning.wait,
+                stop=learning.stop,
             )
         self.model: Model | None = None
         self._position: int | None = None
@@ -133,7 +142,7 @@ class Pipeline:
         """
         self._check(item)
         if isinstance(item, Gap):
-            return [*self.path.flush(), item]
+            return self._passed(item)
         if self.learner is not None:
             self.learner.begin(item.start)
             self._change(self.learner.late(item.start))
@@ -173,9 +182,37 @@ class Pipeline:
     def _separated(self, piece: Chunk) -> list[Item]:
         if self.model is None:
             return [Gap(piece.start, len(piece.data), "learning")]
-        return [*self.path.push(piece)]
+        separator = self.model.separator
+        if separator.transform.linear or (taken := separator.has_log(piece.data)).all():
+            return [*self.path.push(piece)]
+        return [done for run in runs(piece, taken) for done in self._passed(run)]
+
+    def _passed(self, run: Item) -> list[Item]:
+        return [*self.path.flush(), run] if isinstance(run, Gap) else [*self.path.push(run)]
 
     def _change(self, model: Model | None) -> None:
         if model is not None:
             self.model = model
             self.path.change(model)
+
+
+def runs(chunk: Chunk, taken: NDArray[np.bool_]) -> Iterator[Item]:
+    """Cut a chunk into what is taken and gaps of what is not.
+
+    Parameters
+    ----------
+    chunk : Chunk
+    taken : ndarray of shape (samples,)
+        Not empty.
+
+    Returns
+    -------
+    iterator of Chunk and Gap
+        Gaps have the reason ``"range"``.
+    """
+    edges = [0, *(np.flatnonzero(np.diff(taken)) + 1), len(taken)]
+    for first, stop in itertools.pairwise(map(int, edges)):
+        if taken[first]:
+            yield Chunk(chunk.data[first:stop], chunk.start + first, chunk.model)
+        else:
+            yield Gap(chunk.start + first, stop - first, "range")

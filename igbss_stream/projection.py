@@ -90,14 +90,22 @@ class Projection:
         share = np.log(np.exp(self.log_values - self.log_values.max()).sum()) + self.log_values.max()
         return np.asarray(np.log(fit.p.p_x) + (share - np.log1p(-self.latent_mass)))
 
-    def limit(self) -> Fit:
-        """Return the limit of the fits, for the closed form."""
+    def limit(self, sources: NDArray[Any]) -> Fit:
+        """Return the limit of the fits, where sources were found without one.
+
+        Parameters
+        ----------
+        sources : ndarray of shape (samples, sources)
+            As they were delivered.
+        """
         if isinstance(self.transform, Exp) and self.transform.scale is None:
             names = [str(i) for i in range(self.x.shape[1])]
             self.transform = self.transform.fit(survey_of(self.x, names, keep_rows=True))
         if isinstance(self.stage, PolynomialStage):
-            sources = self.stage.unmix(self.x.astype(np.float64, copy=False))
-            return limit(self.poset, self.goal, sources, self.transform.log(self.stage.mix(sources)))
+            log_sources = sources.astype(np.float64)
+            return limit(
+                self.poset, self.goal, log_sources, self.transform.log(self.stage.mix(log_sources))
+            )
         return limit(self.poset, self.goal, LinearStage.of(self.poset).unmix(self.log_values))
 
 

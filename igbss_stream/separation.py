@@ -71,7 +71,7 @@ class Separation:
     @cached_property
     def fit(self) -> Fit:
         """The fit: theta, p, eta, KL per iteration, and how it ended."""
-        return self._fit or self._projection.limit()
+        return self._fit or self._projection.limit(self.sources)
 
     @property
     def theta_z(self) -> Array:

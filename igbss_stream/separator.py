@@ -6,7 +6,6 @@ of the transform), it then takes window after window; `batch` uses it so.
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,15 +21,14 @@ from igbss_stream.polynomial import PolynomialStage
 from igbss_stream.projection import Projection, check_positive
 from igbss_stream.separation import Separation
 from igbss_stream.survey import Survey
-from igbss_stream.transform import Centred, Exp, Transform, as_transform
+from igbss_stream.transform import Centred, Transform, as_transform
 
 if TYPE_CHECKING:
-    from igbss_stream.model.structure import Learned
+    pass
 
 Array = NDArray[np.float64]
 Stage = LinearStage | PolynomialStage
 
-_LEAST_SAMPLES = 3  # a source, to learn a structure from: with fewer, any direction can look separated
 _ROWS_AT_ONCE = 1 << 14  # rows whose logarithms are held at a time: they stay in cache
 
 
@@ -145,71 +143,10 @@ class Separator:
         if self.needs_survey:
             self.transform = self.transform.fit(survey)
         if self.settings.is_learned:
-            self._learn(survey, survey.rank if wanted is None else wanted)
+            from igbss_stream.learned import learned_structure  # its kernels are for this alone
 
-    def _learn(self, survey: Survey, n_sources: int) -> None:
-        from igbss_stream.model.structure import (  # its kernels are for this alone
-            back_projected,
-            learn,
-            rescaled,
-        )
-
-        if survey.n_seen < _LEAST_SAMPLES * n_sources:
-            raise InputError(
-                f"a structure of {n_sources} sources is learned from at least {_LEAST_SAMPLES * n_sources} "
-                f"samples. Got {survey.n_seen} instead; use structure 'systematic', or fewer sources."
-            )
-        if self.settings.n_sources is None and n_sources < self.n_channels:
-            warnings.warn(
-                f"the {self.n_channels} channels have rank {n_sources} (as after average reference or ICA "
-                f"cleaning): {n_sources} sources are separated.",
-                IgbssWarning,
-                stacklevel=4,
-            )
-        excerpt = survey.excerpt
-        resting = np.flatnonzero(np.ptp(excerpt, axis=0) == 0)
-        if resting.size:
-            raise InputError(
-                f"{survey.names[resting[0]]} rests in all stretches that a structure is learned from, as a "
-                "trigger does. Leave the channel out."
-            )
-        if not isinstance(self.transform, Exp):
-            excerpt = self.transform.log(excerpt)
-            check_positive(excerpt, "structure 'learned'", 0)
-        if self.settings.has_products:
-            self._model = self._learned_products(excerpt, n_sources)
-            return
-        if self._previous is None:
-            learned = learn(excerpt, n_sources)
-            if self.settings.scaling == "back-projected":
-                learned = back_projected(learned)
-        else:
-            learned = learn(excerpt, n_sources, self._previous.unmixing[0])
-            learned = rescaled(learned, self._previous.mixing[0])
-        self._model = self._learned_model(learned)
-
-    def _learned_model(self, learned: "Learned") -> tuple[Poset, LinearStage]:
-        """Return the sample space, whose log v has mean zero, and the stage; center the transform."""
-        transform, unit = self.transform, 1.0
-        if isinstance(transform, Exp):
-            unit = transform.unit
-            self.transform = replace(transform, center=learned.mean)
-        else:
-            self.transform = Centred(transform, learned.mean)
-        weights, inverse = learned.mixing[None], learned.unmixing[None]
-        mean = learned.mean if self.transform.linear else None
-        poset = Poset(weights / unit, 1, self.settings.closure, inverse * unit)
-        return poset, LinearStage(weights, inverse, mean)
-
-    def _learned_products(self, excerpt: Array, n_sources: int) -> tuple[Poset, Stage]:
-        from igbss_stream.model.interactions import learn_interactions
-
-        if not isinstance(self.transform, Exp):
-            raise TypeError("products are learned with transform 'exp'")
-        stage = PolynomialStage(learn_interactions(excerpt, n_sources, self.settings.order))
-        self.transform = replace(self.transform, center=stage.mean)
-        own, unit = stage.mixing[:, :, :n_sources], self.transform.unit
-        return Poset(own / unit, self.settings.order, self.settings.closure, stage.unmixing * unit), stage
+            prepared = learned_structure(survey, self.settings, self.transform, self._previous)
+            self.transform, self._model = prepared[0], prepared[1:]
 
     def separate(self, x: NDArray[Any], names: Sequence[str]) -> Separation:
         """Survey a whole recording, prepare for it, and return its separation as one window."""
@@ -242,11 +179,10 @@ class Separator:
             out[part] = self._delivered(log_values)
         return out
 
-    def least_squares(self, x: NDArray[Any]) -> NDArray[Any]:
-        """Return the sources that the left inverse gives, without a fit, (samples, sources)."""
-        if self.transform.linear:
-            return self.stage.unmix(x)
-        return self._delivered(self.transform.log(x)).astype(x.dtype, copy=False)
+    def has_log(self, x: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return which samples have a logarithm in all channels, (samples,); for transforms but "exp"."""
+        with np.errstate(invalid="ignore"):
+            return np.asarray(np.isfinite(self.transform.log(x)).all(axis=1))
 
     def log_least_squares(self, x: NDArray[Any]) -> Array:
         """Return log z by the left inverse, without a fit, (samples, sources)."""

@@ -15,7 +15,7 @@ from igbss_stream.separator import Separator
 from igbss_stream.transform import Transform
 
 
-# scikit-learn has no types, so that its classes are Any to the type checker.
+# the bases are Any to the type checker: scikit-learn has no types
 class IGBSS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Information-geometric blind source separation.
 

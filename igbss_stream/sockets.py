@@ -5,7 +5,6 @@ at one say nothing about the next.
 """
 
 import errno
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import zmq
 from zmq.utils import z85
 
+from igbss_stream.addresses import check_address, endpoint
 from igbss_stream.errors import FeedError, ParameterError
 
 ZmqSocket = zmq.Socket[bytes]
@@ -25,17 +25,13 @@ HEARTBEAT = 2000  # ms between pings to a peer
 PATIENCE = 10_000  # ms until a peer that does not answer counts as gone
 _SUBSCRIPTION_BYTES = 1024  # longest message a subscriber may send to a publisher
 
-_TCP = re.compile(r"(tcp://)?((?P<host>\[[^]]*\]|[^:/]*):)?(?P<port>\d{1,5}|\*)")
-_IPC = re.compile(r"ipc://.+")
-_LAST_PORT = 65535
-_ADDRESSES = "write tcp://HOST:PORT, ipc://PATH or just a port"
 _REMEDIES = {
     errno.EADDRINUSE: "the address is in use; stop what uses it or choose another port",
     errno.EADDRNOTAVAIL: "this machine has no such address; use one of its own, or * for all of them",
     errno.EACCES: "permission is denied; choose a port above 1023 or a path that you may write to",
     errno.ENODEV: "this machine has no such address; use one of its own, or * for all of them",
     errno.ENOENT: "there is no such folder; make it or choose another path",
-    errno.EINVAL: f"it is not an address; {_ADDRESSES}",
+    errno.EINVAL: "it is not an address; write tcp://HOST:PORT, ipc://PATH or just a port",
 }
 
 
@@ -114,13 +110,8 @@ def full_address(address: str) -> str:
     ParameterError
         If it is not an address.
     """
-    match = _TCP.fullmatch(address)
-    if match and (match["port"] == "*" or int(match["port"]) <= _LAST_PORT):
-        host = match["host"] if match["host"] not in (None, "", "localhost") else "127.0.0.1"
-        return f"tcp://{host}:{match['port']}"
-    if not _IPC.fullmatch(address):
-        raise ParameterError(f"{address!r} is not an address; {_ADDRESSES}.")
-    return address
+    check_address(address, bind=True)
+    return str(endpoint(address))
 
 
 def readable(socket: ZmqSocket) -> bool:

@@ -4,10 +4,9 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from types import TracebackType
-from typing import Self
 
 from igbss_stream.chunk import Chunk, Gap, Stream
+from igbss_stream.closing import Closing
 from igbss_stream.errors import FeedError
 from igbss_stream.ingest.sequence import Sequencer
 from igbss_stream.ingest.zmq import ZmqSource
@@ -17,7 +16,7 @@ from igbss_stream.wire import Data, End, Message, Meta
 _SLICE = 1.0  # seconds that one wait takes at most
 
 
-class Subscriber:
+class Subscriber(Closing):
     """Subscribes to a stream; iterating over it gives its chunks and gaps until it ends.
 
     A context manager, which closes the socket.
@@ -64,17 +63,6 @@ class Subscriber:
         self._meta: Meta | None = None
         self._ready: deque[Chunk | Gap] = deque()
         self._ended = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the socket. Closing it twice is allowed."""

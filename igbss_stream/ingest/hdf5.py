@@ -8,13 +8,13 @@ import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import h5py
 import numpy as np
 import numpy.typing as npt
 
+from igbss_stream.closing import Closing
 from igbss_stream.errors import ParameterError, RecordingError
 from igbss_stream.ingest.hdf5_contents import DatasetDescription, descriptions
 from igbss_stream.ingest.hdf5_file import (
@@ -35,7 +35,7 @@ _DEFAULT_CACHE = 2**20  # bytes of chunks that every version of HDF5 keeps unask
 _LARGEST_CACHE = 2**26
 
 
-class Hdf5Recording:
+class Hdf5Recording(Closing):
     """A recording in an open HDF5 file; `open_recording` makes it.
 
     A context manager, which closes the file.
@@ -80,17 +80,6 @@ class Hdf5Recording:
         self.channels = channel_names(handle, self.n_channels)
         self._handle = handle
         self._file = handle.file
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the file. Closing it twice is allowed."""

@@ -8,12 +8,12 @@ import math
 import time
 from collections import Counter
 from dataclasses import replace
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from igbss_stream.chunk import Chunk, Gap, Stream
+from igbss_stream.closing import Closing
 from igbss_stream.dtypes import working_dtype
 from igbss_stream.errors import FeedError, IgbssError, ParameterError
 from igbss_stream.ingest.timestamps import TimestampAccount
@@ -25,7 +25,7 @@ _MICROVOLTS = ("microvolts", "microvolt", "µv", "μv", "uv")
 _UNITS = dict.fromkeys(_MICROVOLTS, "uV") | {"volts": "V", "volt": "V", "millivolts": "mV"}
 
 
-class LslSource:
+class LslSource(Closing):
     """Receives a stream of LSL, as chunks and gaps that account for every sample.
 
     A context manager, which closes the inlet.
@@ -97,17 +97,6 @@ class LslSource:
         self.stream = self._open(info, timeout)
         self._correction = self._clock_offset(timeout)
         self.account = TimestampAccount(self.stream.rate, tolerance=tolerance, settle=settle)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     @property
     def connected(self) -> bool:

@@ -3,11 +3,11 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from types import TracebackType
-from typing import Literal, Self
+from typing import Literal
 
 import zmq
 
+from igbss_stream.closing import Closing
 from igbss_stream.errors import ParameterError, WireError
 from igbss_stream.ingest.openephys import OpenEphysReader
 from igbss_stream.sockets import Endpoint, Keys, readable, readable_of
@@ -20,7 +20,7 @@ _GATE_PATIENCE = 20  # ms that a handshake may wait while no message comes
 _DEFAULT_LIMITS = Limits()
 
 
-class ZmqSource:
+class ZmqSource(Closing):
     """Receives messages in the format of docs/wire.md, or of Open Ephys.
 
     A context manager, which closes the socket. Whatever comes in, `receive` does not raise.
@@ -86,17 +86,6 @@ class ZmqSource:
         if socket == "sub":
             # Open Ephys names the kind of a message there, not the stream
             self._socket.subscribe("DATA" if format == "openephys" else topic)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the socket. Closing it twice is allowed."""

@@ -9,7 +9,6 @@ The configuration of `igbss-stream run`, from a YAML file to frozen structs::
     model         how to separate, and the `ModelSettings` that it stands for
     keys          secrets, and the keys of CURVE
     section       what all structs share; kinds says in words what a value may be
-    addresses     of sockets
     cautions      what a configuration allows, but its author may not want
     reference     the schema, docs/configuration.md and the file that `init` writes, from the structs
     commands      `check`, `init` and `schema`

@@ -5,7 +5,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from igbss_stream.live.addresses import endpoint
+from igbss_stream.addresses import endpoint
 from igbss_stream.live.config import Config, Learning, Stream
 from igbss_stream.live.feeds import Feed, Hdf5Replay, LslFeed, ZmqFeed
 from igbss_stream.live.keys import CurveServer

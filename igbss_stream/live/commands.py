@@ -7,6 +7,7 @@ import click
 
 from igbss_stream.console import reports_mistakes
 from igbss_stream.errors import RecordingError
+from igbss_stream.whole_file import write_whole
 
 
 @click.command()
@@ -45,7 +46,12 @@ def init(path: Path, source: str, sink: str, overwrite: bool) -> None:
     """Write a commented configuration, by default igbss.yaml."""
     from igbss_stream.live.reference import template
 
-    write_whole(path, template(source, sink), overwrite=overwrite)
+    if os.path.lexists(path) and not overwrite:
+        raise RecordingError(f"'{path}' exists; pass --overwrite to replace it")
+    try:
+        write_whole(path, lambda file: file.write(template(source, sink).encode()))
+    except OSError as error:
+        raise RecordingError(f"'{path}' cannot be written: {error.strerror}") from None
     click.echo(f"{path} is written; `igbss-stream check {path}` tells what it would run.")
 
 
@@ -69,34 +75,3 @@ def run(path: Path) -> None:
     from igbss_stream.live.daemon import run as run_daemon
 
     run_daemon(path)
-
-
-def write_whole(path: Path, text: str, *, overwrite: bool) -> None:
-    """Write a file that appears under its name only when it is complete.
-
-    Parameters
-    ----------
-    path : Path
-    text : str
-    overwrite : bool
-        Whether an existing file may be replaced.
-
-    Raises
-    ------
-    RecordingError
-        If the file exists and may not be replaced, or cannot be written.
-    """
-    partial = Path(f"{path}.partial")
-    if os.path.lexists(path) and not overwrite:
-        raise RecordingError(f"'{path}' exists; pass --overwrite to replace it")
-    try:
-        try:
-            with partial.open("w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
-    except OSError as error:
-        raise RecordingError(f"'{path}' cannot be written: {error.strerror}") from None

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta
 
+from igbss_stream.addresses import Endpoint, endpoint
 from igbss_stream.errors import ParameterError
-from igbss_stream.live.addresses import Endpoint, endpoint
 from igbss_stream.live.feeds import Feed, Hdf5Replay, ZmqFeed
 from igbss_stream.live.model import Model
 from igbss_stream.live.section import Name, PositiveSeconds, Seconds, Section, at_most

@@ -157,7 +157,7 @@ class Daemon:
                 sink.close()
             raise
         wait = isinstance(stream.source, Hdf5Replay)
-        return Lane(stream, feed, sinks, worker, model=model, wait=wait)
+        return Lane(stream, feed, sinks, worker, model=model, wait=wait, stop=self._stopping)
 
     def _saved(self, stream: Stream) -> Model | None:
         if self._config.state is None:
@@ -203,7 +203,7 @@ def warm_up(config: Config) -> None:
     began = time.perf_counter()
     needed = ["igbss_stream.pipeline", "igbss_stream.separator"]
     if any(stream.model.structure == "learned" for stream in config.streams):
-        needed += ["igbss_stream.model.structure", "scipy.optimize"]
+        needed += ["igbss_stream.learned", "scipy.optimize"]
     for module in needed:
         import_module(module)
     sys.setswitchinterval(_SWITCH)

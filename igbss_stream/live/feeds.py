@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from igbss_stream.addresses import Address, check_address
 from igbss_stream.errors import ParameterError
-from igbss_stream.live.addresses import Address, check_address
 from igbss_stream.live.keys import CurveClient, CurveServer
 from igbss_stream.live.section import Channels, Count, PositiveSeconds, Rate, Seconds, Section, Text
 

@@ -2,19 +2,21 @@
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import RecordingError
 from igbss_stream.ingest.hdf5 import open_recording
 from igbss_stream.live.feed import Silence
 from igbss_stream.live.feeds import Hdf5Replay
+from igbss_stream.live.replay import chunks, stream_of
 
 
 class FileFeed:
-    """Plays a recording in an HDF5 file.
+    """Plays a recording in an HDF5 file, as `igbss-stream replay` does, but without holding the daemon up.
 
-    Block n is due n block lengths after the first, so that the rate does not drift. Indices go on where a
-    loop begins again, behind a gap of zero samples.
+    A block is due when its last sample would have been taken; that follows from its index, so that the
+    rate does not drift.
 
     Parameters
     ----------
@@ -30,37 +32,30 @@ class FileFeed:
 
     def __init__(self, name: str, config: Hdf5Replay) -> None:
         self._recording = open_recording(config.path, config.dataset, config.axis, config.rate)
-        recording = self._recording
-        if recording.rate is None:
-            recording.close()
+        if self._recording.rate is None:
+            self._recording.close()
             raise RecordingError(f"'{config.path}' does not say its rate: set source.rate, in Hz.")
-        self.stream: Stream | None = Stream(
-            name, recording.rate, tuple(recording.channels), recording.unit, recording.dtype, time.time()
-        )
+        stream = stream_of(self._recording, name)
+        self._samples_per_second = stream.rate * config.speed
+        # at another speed than 1 samples have no time of day
+        self.stream: Stream | None = replace(stream, t0=time.time()) if config.speed == 1 else stream
         self.ended = False
         self.silence = Silence(name, float("inf"))
-        self._length = max(1, round(config.block * recording.rate))
-        self._loop, self._speed = config.loop, config.speed
-        self._blocks = recording.blocks(self._length)
-        self._first = 0  # index of the first sample of this time round
-        self._next = 0  # index after the last sample that came
+        block = max(1, round(config.block * stream.rate))
+        self._items = chunks(self._recording, block, loop=config.loop)
+        self._following = next(self._items, None)
         self._began: float | None = None
 
     def receive(self, timeout: float) -> list[Chunk | Gap]:
         """Wait up to so many seconds for the next block, and return it."""
-        if not self._is_due(timeout):
-            return []
-        following = next(self._blocks, None)
-        if following is not None:
-            start, block = following
-            self._next = self._first + start + len(block)
-            return [Chunk(block.copy(), self._first + start)]  # the next block lies in the same memory
-        if not self._loop:
+        item = self._following
+        if item is None:
             self.ended = True
             return []
-        self._first += self._recording.n_samples
-        self._blocks = self._recording.blocks(self._length)
-        return [Gap(self._first, 0, "restart")]
+        if not self._is_due(item, timeout):
+            return []
+        self._following = next(self._items, None)
+        return [item]
 
     def counts(self) -> Mapping[str, int]:
         """Return no counters: nothing is lost on the way from a file."""
@@ -70,13 +65,13 @@ class FileFeed:
         """Close the file."""
         self._recording.close()
 
-    def _is_due(self, timeout: float) -> bool:
-        """Wait for the next block, up to so many seconds; return whether it is due."""
-        if self._speed == 0.0 or self.stream is None:
+    def _is_due(self, item: Chunk | Gap, timeout: float) -> bool:
+        """Wait until an item is due, up to so many seconds; return whether it is."""
+        if self._samples_per_second == 0.0:
             return True
         now = time.monotonic()
         if self._began is None:
             self._began = now
-        wait = self._began + self._next / (self.stream.rate * self._speed) - now
+        wait = self._began + item.stop / self._samples_per_second - now
         time.sleep(min(max(0.0, wait), timeout))
         return wait <= timeout

@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import fields, replace
+from threading import Event
 from typing import Any, Protocol
 
 from igbss_stream.chunk import Chunk, Gap, Stream
@@ -61,6 +62,8 @@ class Lane:
         Of an earlier run.
     wait : bool
         Whether the feed may be held up until a model is learned.
+    stop : Event, optional
+        Set when the daemon is to stop; ends such a wait.
 
     Attributes
     ----------
@@ -79,6 +82,7 @@ class Lane:
         *,
         model: Model | None = None,
         wait: bool = False,
+        stop: Event | None = None,
     ) -> None:
         self.name = stream.name
         self.feed = feed
@@ -89,7 +93,7 @@ class Lane:
         self.delay_sum = 0.0
         self.sink_failures = 0
         self._settings, self._sinks = stream, sinks
-        self._executor, self._wait = executor, wait
+        self._executor, self._wait, self._stop = executor, wait, stop
         self._model = model
         self._out: Stream | None = None
         self._failures = 0
@@ -180,7 +184,7 @@ class Lane:
             own.model.settings(),
             window=(round(window.length * stream.rate), round(window.hop * stream.rate)),
             model=model,
-            learning=Learning(schedule, self._executor, self._wait),
+            learning=Learning(schedule, self._executor, self._wait, self._stop),
         )
         log.info(
             "stream %s: %d channels at %g Hz from sample %d",

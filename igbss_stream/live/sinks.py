@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from igbss_stream.live.addresses import Address, check_address
+from igbss_stream.addresses import Address, check_address
 from igbss_stream.live.keys import CurveServer
 from igbss_stream.live.section import Count, PositiveSeconds, Section, Text
 

@@ -1,7 +1,6 @@
 """Models from one run of the daemon to the next: a file a stream, without pickle, replaced as a whole."""
 
 import json
-import os
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from igbss_stream.linear import LinearStage
 from igbss_stream.model.poset import Poset
 from igbss_stream.separator import Separator
 from igbss_stream.transform import transform_of
+from igbss_stream.whole_file import write_whole
 
 _FORMAT = 1
 _OPTIONAL = ("mean", "cut")
@@ -54,14 +54,10 @@ def save(path: Path, model: Model) -> None:
         "unmixing": stage.unmixing,
     }
     arrays |= {name: getattr(stage, name) for name in _OPTIONAL if getattr(stage, name) is not None}
-    partial = path.with_name(f"{path.name}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("wb") as file:
-            np.savez(file, **arrays)  # type: ignore[arg-type]  # its stubs take names for allow_pickle
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
+        # its stubs take the names of arrays for its option allow_pickle
+        write_whole(path, lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
     except OSError as error:
         raise StateError(f"the state '{path}' cannot be written: {error.strerror}") from None
 

@@ -11,7 +11,6 @@ weights are found together, by descents (`igbss_stream.model.interaction_descent
 search over all of them.
 """
 
-import itertools
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -28,6 +27,7 @@ from igbss_stream.model.interaction_descent import (
     standardised,
 )
 from igbss_stream.model.interaction_search import RANK_TOLERANCE, Whitening, search, starts
+from igbss_stream.model.poset import subsets
 
 Array = NDArray[np.float64]
 Masks = NDArray[np.int64]
@@ -37,12 +37,6 @@ _LONGEST = 16384  # samples that are learned from
 _NUMBERS = 2**23  # of the largest array of a descent
 _FINISH = Schedule(0.05, 0.001, 0.85, 20)
 _INVERSIONS = 50  # steps of a sample's inversion
-
-
-def subsets(n_sources: int, order: int) -> tuple[tuple[int, ...], ...]:
-    """Return all non-empty sets of at most `order` sources; smaller sets first, then by their members."""
-    sizes = range(1, order + 1)
-    return tuple(itertools.chain.from_iterable(itertools.combinations(range(n_sources), r) for r in sizes))
 
 
 @dataclass(frozen=True)

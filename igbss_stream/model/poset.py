@@ -28,6 +28,12 @@ MAX_SUBSETS = 2048  # a joint step factors a matrix of this size: 32 MB, a secon
 _RANK_TOLERANCE = 1e-10
 
 
+def subsets(n_sources: int, order: int) -> tuple[tuple[int, ...], ...]:
+    """Return all non-empty sets of at most `order` sources; smaller sets first, then by their members."""
+    sizes = range(1, order + 1)
+    return tuple(itertools.chain.from_iterable(itertools.combinations(range(n_sources), r) for r in sizes))
+
+
 @dataclass(frozen=True)
 class Poset:
     """Sample space of the model, for any number of samples.
@@ -97,11 +103,8 @@ class Poset:
     @cached_property
     def member(self) -> NDArray[np.float64]:
         """Which sources each set holds, (subsets, sources); smaller sets first, then by their members."""
-        sets = itertools.chain.from_iterable(
-            itertools.combinations(range(self.n_sources), size) for size in range(1, self.order + 1)
-        )
         member = np.zeros((self.n_subsets, self.n_sources))
-        for row, subset in zip(member, sets, strict=True):
+        for row, subset in zip(member, subsets(self.n_sources, self.order), strict=True):
             row[list(subset)] = 1.0
         return member
 

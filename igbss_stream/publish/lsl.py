@@ -6,20 +6,20 @@ pushed, so that what is missing shows to receivers as a jump of the times by as 
 
 import json
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from igbss_stream import __version__
 from igbss_stream.chunk import Chunk, Gap, Stream
+from igbss_stream.closing import Closing
 from igbss_stream.errors import FeedError
 from igbss_stream.liblsl import ERRORS, pylsl, unix_offset
 
 _BUFFER = 30  # seconds that are held for each receiver
 
 
-class LslSink:
+class LslSink(Closing):
     """Publishes one stream; a context manager, which closes the outlet.
 
     Parameters
@@ -43,17 +43,6 @@ class LslSink:
         self._outlet: Any = None
         self._stream: Stream
         self._zero: float | None = None  # time of index 0 on LSL's clock
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     @property
     def has_receivers(self) -> bool:

@@ -9,14 +9,14 @@ import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import h5py
 import numpy as np
 
 from igbss_stream import __version__
 from igbss_stream.chunk import Chunk, Gap, Stream
+from igbss_stream.closing import Closing
 from igbss_stream.errors import ParameterError, RecordingError
 from igbss_stream.publish.hdf5_growing import GrowingFile, claim_existing, create_growing, open_growing
 from igbss_stream.publish.hdf5_header import Table
@@ -29,7 +29,7 @@ MODEL = np.dtype([("row", "<i8"), ("start", "<i8"), ("version", "<i8")])
 _CAPACITY = 1 << 16  # gaps, and models, that one file lists; the room for them takes no disk space unused
 
 
-class RecordingSink:
+class RecordingSink(Closing):
     """Records a stream into an HDF5 file that can be opened at any moment, even after a kill.
 
     A context manager, which closes the file. After a kill the file holds all that was written up to
@@ -78,17 +78,6 @@ class RecordingSink:
         self._due = 0.0
         self._stop: int | None = None  # index after the last one, in those of the file
         self._t0: float | None = None  # of the indices of the file
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     @property
     def n_samples(self) -> int:

@@ -10,12 +10,12 @@ missed, a subscriber sees from `seq`.
 
 import time
 from collections.abc import Callable, Mapping
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import zmq
 
 from igbss_stream.chunk import Chunk, Gap, Stream
+from igbss_stream.closing import Closing
 from igbss_stream.sockets import CurveServer, Endpoint, publisher_options, readable, send_at_once
 from igbss_stream.wire import Encoder, Frames
 
@@ -27,7 +27,7 @@ def _never() -> bool:
     return False
 
 
-class ZmqSink:
+class ZmqSink(Closing):
     """Publishes one stream; a context manager, which says that the stream ends and closes the socket.
 
     Parameters
@@ -71,17 +71,6 @@ class ZmqSink:
         self._endpoint = Endpoint(zmq.XPUB, address, bind=True, keys=keys, options=options)
         self._socket = self._endpoint.socket
         self.address = self._endpoint.address
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     @property
     def denied(self) -> int:

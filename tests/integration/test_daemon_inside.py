@@ -1,6 +1,7 @@
 """The daemon in this process: what a process of its own shows, here with its state at hand."""
 
 import json
+import logging
 import threading
 import time
 import urllib.error
@@ -42,6 +43,17 @@ def written(tmp_path: Path) -> Written:
         return path
 
     return write
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Iterator[None]:
+    """Leave logging and warnings as they were."""
+    root, own = logging.getLogger(), logging.getLogger("igbss_stream")
+    handlers, level = root.handlers[:], own.level
+    yield
+    root.handlers[:] = handlers
+    own.setLevel(level)
+    logging.captureWarnings(False)
 
 
 @pytest.fixture

@@ -352,7 +352,7 @@ def test_an_interrupt_ends_listening_with_a_last_report(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--to", "nowhere"), ["'nowhere' is not an address"]),
+        (("--to", "nowhere"), ["address must be tcp://HOST:PORT"]),
         (("--to", "*", "--block", "0"), ["--block must be", "'0'"]),
         (("--to", "*", "--speed", "-1"), ["speed must be", "-1"]),
         (("--to", "*", "--dataset", "/eeg"), ["no dataset '/eeg'"]),
@@ -382,7 +382,7 @@ def test_an_address_in_use_is_told(refused: Refusal, recording: Path) -> None:
         (("simulate", "--to", "*", "--duration", 0), ["--duration must be"]),
         (("simulate", "--to", "*", "--duration", "inf"), ["--duration must be"]),
         (("simulate", "--to", "*", "--truth", "truth.h5"), ["--truth needs --duration"]),
-        (("listen", "nowhere"), ["'nowhere' is not an address"]),
+        (("listen", "nowhere"), ["address must be tcp://HOST:PORT"]),
         (("listen", "5556", "--seconds", 0), ["--seconds must be a time above 0"]),
     ],
 )

@@ -433,17 +433,12 @@ def test_addresses_that_cannot_be_bound(address: str, text: str) -> None:
 
 
 def test_addresses_may_be_short() -> None:
-    assert (
-        full_address("5556")
-        == full_address(":5556")
-        == full_address("localhost:5556")
-        == "tcp://127.0.0.1:5556"
-    )
+    assert full_address("5556") == full_address("localhost:5556") == "tcp://127.0.0.1:5556"
     assert full_address("tcp://*:1") == "tcp://*:1"
     assert full_address("[::1]:65535") == "tcp://[::1]:65535"
     assert full_address("ipc:///tmp/a") == "ipc:///tmp/a"
     for wrong in ("", "host", "http://a:1", "udp://a:1", "tcp://127.0.0.1:65536"):
-        with pytest.raises(ParameterError, match="is not an address; write tcp://HOST:PORT"):
+        with pytest.raises(ParameterError, match="address must "):
             ZmqSource(wrong)
 
 

@@ -232,7 +232,7 @@ class TestStretches:
             seen.append(x)
             return real(x, n_sources, previous)
 
-        monkeypatch.setattr(structure, "learn", spy)
+        monkeypatch.setattr("igbss_stream.learned.learn", spy)
         x = laplace(4000)
         separate(x)
         starts = [0, 557, 1114, 1671, 2228, 2785, 3342, 3900]

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 import yaml
 
+from igbss_stream.addresses import check_address, endpoint
 from igbss_stream.errors import ConfigError, ParameterError
-from igbss_stream.live.addresses import check_address, endpoint
 from igbss_stream.live.cautions import cautions, summary
 from igbss_stream.live.config import Health
 from igbss_stream.live.feeds import ZmqFeed
@@ -101,7 +101,7 @@ def test_secret_without_quotes_is_not_shown(run_file: Path, start: str) -> None:
     ("address", "full", "local"),
     [
         ("5556", "tcp://127.0.0.1:5556", True),
-        ("localhost:5556", "tcp://localhost:5556", True),
+        ("localhost:5556", "tcp://127.0.0.1:5556", True),
         ("tcp://10.0.0.1:5556", "tcp://10.0.0.1:5556", False),
         ("tcp://*:5556", "tcp://*:5556", False),
         ("*", "tcp://127.0.0.1:*", True),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from threading import Event, Timer
 from typing import Any
 
 import numpy as np
@@ -163,6 +164,45 @@ class TestSamplePath:
         data, _, _ = joined(run(Pipeline(STREAM, ModelSettings(), learning=learning()), [Chunk(holed, 0)]))
         bad = ~np.isfinite(data).all(axis=1)
         assert np.flatnonzero(bad).tolist() == list(range(400 - 190, 410 - 190))
+
+    @given(st.lists(st.integers(0, 200), max_size=6))
+    def test_samples_without_a_logarithm_are_gaps(self, at: list[int]) -> None:
+        """They end neither the stream nor show more than themselves, however the feed is cut."""
+        x = np.random.default_rng(0).uniform(1.0, 2.0, (200, 3)).astype(np.float32)
+        x[[60, 61, 150], 1] = 0.0
+        once = Learning(Schedule(first=50, window=50), Immediate())
+        for items in (cut(x, at), [Chunk(x, 0)]):
+            data, _, gaps = joined(
+                run(Pipeline(STREAM, model_settings(transform="sum"), learning=once), items)
+            )
+            lost = {i for start, n, reason in gaps if reason == "range" for i in range(start, start + n)}
+            assert lost == {60, 61, 150}
+            assert np.isfinite(data).all()
+            assert len(data) == 150 - 3
+
+    def test_a_wait_for_a_model_ends_when_it_is_to_stop(self, x: Samples) -> None:
+        class Never(Executor):
+            def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> "Future[Any]":
+                return Future()
+
+        stop = Event()
+        Timer(0.1, stop.set).start()
+        pipeline = Pipeline(STREAM, ModelSettings(), learning=Learning(SCHEDULE, Never(), stop=stop))
+        out = pipeline.push(Chunk(x, 0))
+        assert {item.reason for item in out if isinstance(item, Gap)} == {"learning"}
+
+    def test_numbers_that_lead_nowhere_are_a_failure(
+        self, x: Samples, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def singular(self: Separator, survey: Any, *, remedy: str = "") -> None:
+            raise np.linalg.LinAlgError("Singular matrix")
+
+        monkeypatch.setattr(Separator, "prepare", singular)
+        pipeline = Pipeline(STREAM, ModelSettings(), learning=learning(every=None))
+        pipeline.push(Chunk(x, 0))
+        assert pipeline.learner is not None
+        assert (pipeline.learner.counts.failed, pipeline.model) == (1, None)
+        assert "Singular matrix" in pipeline.learner.failure
 
     def test_out_describes_the_sources(self) -> None:
         out = Pipeline(STREAM, ModelSettings(n_sources=2), learning=learning()).out

@@ -42,13 +42,13 @@ class Endpoint:
     @property
     def is_local(self) -> bool:
         """Whether only this machine can reach it."""
-        return not self.port or self.host.startswith("127.") or self.host in ("localhost", "[::1]")
+        return not self.port or self.host.startswith("127.") or self.host == "[::1]"
 
     def clashes(self, other: "Endpoint") -> bool:
         """Return whether two sockets cannot be bound to both."""
         if self.port != other.port or self.port in _ANY_PORT:
             return False
-        hosts = {_known(self.host), _known(other.host)}
+        hosts = {self.host, other.host}
         return len(hosts) == 1 or bool(self.port and hosts & _WILDCARDS)
 
 
@@ -61,7 +61,7 @@ def endpoint(address: str) -> Endpoint:
     if address.startswith("ipc://"):
         return Endpoint(address.removeprefix("ipc://"), "")
     host, _, port = address.removeprefix("tcp://").rpartition(":")
-    return Endpoint(host or _THIS_MACHINE, port)
+    return Endpoint(_known(host or _THIS_MACHINE), port)
 
 
 def check_address(address: str, *, bind: bool) -> None:
