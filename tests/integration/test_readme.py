@@ -12,6 +12,7 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", README.read_text(), re.S)
 
 
+@pytest.mark.jit
 def test_python_blocks_run_one_after_the_other(capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, object] = {}
     for block in blocks("python"):
