@@ -6,7 +6,7 @@ of the transform), it then takes window after window; `batch` uses it so.
 
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,9 +22,6 @@ from igbss_stream.projection import Projection, check_positive
 from igbss_stream.separation import Separation
 from igbss_stream.survey import Survey
 from igbss_stream.transform import Centred, Transform, as_transform
-
-if TYPE_CHECKING:
-    pass
 
 Array = NDArray[np.float64]
 Stage = LinearStage | PolynomialStage

@@ -15,6 +15,7 @@ _LANE = 48  # numbers a row of the kernel has at least: enough for its loop to r
 _EXCERPT = 1 << 21  # numbers that a structure is learned from: 16 MB
 _STRETCHES = 8  # that an excerpt is taken in, at even distances
 _KEPT = 1 << 20  # numbers kept for medians: 8 MB
+_ROWS_AT_ONCE = 1 << 12  # rows whose products are summed at a time: a copy of them stays in cache
 _LARGEST_SHARE = 1e-6  # of the largest number of a type: samples beyond could overflow in sums
 _FLAT = 4.0  # a channel is flat if it moves by no more than this many rounding errors
 _MEDIAN_TO_DEVIATION = 1.4826  # median absolute deviation to standard deviation, for a Gaussian
@@ -222,10 +223,12 @@ class Survey:
             self._origin = x[0].astype(np.float64)
         if not products.any():
             # A power of two near the size of the samples: squares of 1e-200 would vanish.
-            largest = float(np.abs(x - self._origin).max(initial=0.0))
+            moved = np.maximum(x.max(axis=0) - self._origin, self._origin - x.min(axis=0))
+            largest = float(moved.max(initial=0.0))
             self._unit = 2.0 ** math.frexp(largest)[1] if largest > 0 else 1.0
-        centred = (x - self._origin) / self._unit
-        products += centred.T @ centred
+        for start in range(0, len(x), _ROWS_AT_ONCE):
+            centred = (x[start : start + _ROWS_AT_ONCE] - self._origin) / self._unit
+            products += centred.T @ centred
 
 
 def _stretches(n_samples: int, n_rows: int) -> list[tuple[int, int]]:

@@ -9,10 +9,11 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from igbss_stream.model._jit import array, kernel
+from igbss_stream.model._jit import array, helper, kernel
 
 Array = NDArray[np.float64]
 
+_BLOCK = 1024  # samples at a time: what is made of them stays in the nearest cache
 _F1, _F2, _F3 = (array(types.float64, n) for n in (1, 2, 3))
 _R1, _R2 = (array(types.float64, n, readonly=True) for n in (1, 2))
 
@@ -47,6 +48,25 @@ def filter_rows_adjoint(scores: Array, taps: Array, out: Array) -> None:
                 shifted[t] += tap * row[t]
 
 
+@helper
+def raise_to(v: Array, sixteenths: int, root: Array, out: Array) -> None:
+    """Fill out = v^(sixteenths / 16) by products and square roots, which whole registers take at once.
+
+    Square roots are rounded the same everywhere, logarithms are not.
+    """
+    root[:] = v
+    out[:] = 1.0
+    for _ in range(sixteenths // 16):
+        np.multiply(out, v, out)
+    rest, half = sixteenths % 16, 8
+    while rest > 0:
+        np.sqrt(root, root)
+        if rest >= half:
+            np.multiply(out, root, out)
+            rest -= half
+        half //= 2
+
+
 @kernel(types.void(_R2, _R1, _R1, _F2, _F1, _F1))
 def power_scores(
     e: Array, shape: Array, floor: Array, scores: Array, power: Array, curvature: Array
@@ -54,31 +74,77 @@ def power_scores(
     """Fill what a generalised-Gaussian density of each row needs, with v = e^2 + floor.
 
     power = mean of v^(b/2); scores = v^(b/2 - 1) e, its derivative over b; curvature = mean of the
-    derivative of the scores.
+    derivative of the scores. Shapes b are whole eighths.
     """
     n_samples = e.shape[1]
+    square, v, root, slope, total, bent = np.empty((6, min(_BLOCK, n_samples)))
     for i in range(e.shape[0]):
-        half, total, bent = 0.5 * shape[i], 0.0, 0.0
-        for t in range(n_samples):
-            value = e[i, t]
-            v = value * value + floor[i]
-            v_power = math.exp(half * math.log(v))
-            slope = v_power / v
-            scores[i, t] = slope * value
-            total += v_power
-            bent += slope * (1.0 + (shape[i] - 2.0) * value * value / v)
-        power[i] = total / n_samples
-        curvature[i] = bent / n_samples
+        total[:] = 0.0
+        bent[:] = 0.0
+        for start in range(0, n_samples, _BLOCK):
+            value, score = e[i, start : start + _BLOCK], scores[i, start : start + _BLOCK]
+            n = len(value)
+            np.multiply(value, value, square[:n])
+            np.add(square[:n], floor[i], v[:n])
+            raise_to(v[:n], int(8.0 * shape[i]), root[:n], slope[:n])
+            np.add(total[:n], slope[:n], total[:n])
+            np.divide(slope[:n], v[:n], slope[:n])
+            np.multiply(slope[:n], value, score)
+            np.add(bent[:n], slope[:n], bent[:n])
+            # The rest of the derivative, (b - 2) v^(b/2 - 2) e^2.
+            np.divide(square[:n], v[:n], square[:n])
+            np.multiply(square[:n], slope[:n], square[:n])
+            np.multiply(square[:n], shape[i] - 2.0, square[:n])
+            np.add(bent[:n], square[:n], bent[:n])
+        power[i] = total.sum() / n_samples
+        curvature[i] = bent.sum() / n_samples
 
 
 @kernel(types.void(_R2, _R1, _R1, _F1))
 def mean_power(e: Array, shape: Array, floor: Array, power: Array) -> None:
-    """Fill power[i] = mean over t of (e^2 + floor)^(b/2)."""
+    """Fill power[i] = mean over t of (e^2 + floor)^(b/2). Shapes b are whole eighths."""
+    n_samples = e.shape[1]
+    v, root, out, total = np.empty((4, min(_BLOCK, n_samples)))
     for i in range(e.shape[0]):
-        half, total = 0.5 * shape[i], 0.0
-        for t in range(e.shape[1]):
-            total += math.exp(half * math.log(e[i, t] * e[i, t] + floor[i]))
-        power[i] = total / e.shape[1]
+        total[:] = 0.0
+        for start in range(0, n_samples, _BLOCK):
+            value = e[i, start : start + _BLOCK]
+            n = len(value)
+            np.multiply(value, value, v[:n])
+            np.add(v[:n], floor[i], v[:n])
+            raise_to(v[:n], int(8.0 * shape[i]), root[:n], out[:n])
+            np.add(total[:n], out[:n], total[:n])
+        power[i] = total.sum() / n_samples
+
+
+@kernel(types.void(_F2, _R1, _R1))
+def root_weights(e: Array, shape: Array, floor: Array) -> None:
+    """Replace innovations by (e^2 + floor)^(b/4 - 1/2), whose squares weight a regression on lags."""
+    n_samples = e.shape[1]
+    v, root = np.empty((2, min(_BLOCK, n_samples)))
+    for i in range(e.shape[0]):
+        for start in range(0, n_samples, _BLOCK):
+            part = e[i, start : start + _BLOCK]
+            n = len(part)
+            np.multiply(part, part, v[:n])
+            np.add(v[:n], floor[i], v[:n])
+            raise_to(v[:n], int(8.0 * shape[i]), root[:n], part)
+            np.divide(part, v[:n], part)
+            np.sqrt(part, part)
+
+
+@kernel(types.void(_R2, _R2, _F2))
+def tap_slopes(y: Array, scores: Array, slopes: Array) -> None:
+    """Fill slopes[i, k] = mean over t of scores[i, t] y[i, t + lags - k]."""
+    lags = slopes.shape[1] - 1
+    n_samples = scores.shape[1]
+    slopes[:] = 0.0
+    for i in range(y.shape[0]):
+        for start in range(0, n_samples, _BLOCK):
+            part = scores[i, start : start + _BLOCK]
+            for k in range(lags + 1):
+                slopes[i, k] += np.dot(part, y[i, start + lags - k : start + lags - k + len(part)])
+        slopes[i] /= n_samples
 
 
 @kernel(types.float64(_F3, _F2))

@@ -79,8 +79,8 @@ class Descent:
     def __init__(self, x: Array, masks: Masks, n_sources: int, lags: int) -> None:
         self.x, self.masks, self.lags = np.ascontiguousarray(x), masks, lags
         self.shape = n_sources, len(x)
-        self._e = np.empty((n_sources, len(x) - lags))
-        self._power = np.empty(n_sources)
+        self._e, self._scores = np.empty((2, n_sources, len(x) - lags))
+        self._power, self._curvature = np.empty((2, n_sources))
         self._gram = np.empty((n_sources, n_sources))
         self._band = np.empty((n_sources * len(x), n_sources * (lags + 1)))
         self._cross = np.empty((n_sources * len(x), x.shape[1] * len(masks)))
@@ -123,7 +123,9 @@ class Descent:
     def _regressed(self, z: Array, sigma: float, last: "_Law") -> "_Law":
         _learning_kernels.filter_rows(z, last.taps, self._e)
         floor = self._floor(sigma)
-        taps = likelihood.weighted_taps(z, self._e, self._likeliest(last.shape, floor), floor, self.lags)
+        shape = self._likeliest(last.shape, floor)
+        _learning_kernels.power_scores(self._e, shape, floor, self._scores, self._power, self._curvature)
+        taps = last.taps + likelihood.newton_taps(z, self._e, self._scores, shape, floor)[1]
         _learning_kernels.filter_rows(z, taps, self._e)
         floor = self._floor(sigma)
         return _Law(taps, self._likeliest(last.shape, floor), floor)

@@ -5,13 +5,15 @@ log-likelihood a sample is, the scales a_i profiled out::
 
     sum over i of [log(2 Gamma(1 + 1/b_i)) + (1 + log(b_i mean |e_i|^b_i)) / b_i] - log |det W|
 
-Taps and shapes are improved in turn with W. A step of W is a relative Newton step W <- (I + t D) W with
+Shapes are chosen before each step, which moves W and the taps together. That of W is a relative Newton step
+W <- (I + t D) W with
 
     G[i, j] = mean of psi_i (f_i * y_j),    psi_i = |e_i|^(b_i - 1) sign(e_i) / mean |e_i|^b_i
     H[i, j] = mean of psi_i' * mean of (f_i * y_j)^2
 
 solved pair by pair, [[H_ij, 1], [1, H_ji]] (D_ij, D_ji) = -(G_ij, G_ji), as in relative Newton methods of
-ICA. |e| is smoothed near zero, so that densities with a cusp keep a gradient.
+ICA. That of the taps solves a regression on lags, see `newton_taps`. |e| is smoothed near zero, so that
+densities with a cusp keep a gradient.
 
 Sensor noise in z comes out of W correlated between the sources, and biases G. By Stein's lemma,
 E[psi(e + a) b] = E[psi'(e + a)] E[a b] for Gaussian a and b, so that with R_ij the covariance of the noise
@@ -37,14 +39,15 @@ from igbss_stream.model import _learning_kernels
 Array = NDArray[np.float64]
 
 LAGS = 20
-SHAPES = np.array([0.5, 0.6, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0])
+SHAPES = np.array([0.5, 0.625, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0])
 _LOG_GAMMA = np.array([math.lgamma(1.0 + 1.0 / shape) for shape in SHAPES])
 _SMOOTHING = 1e-4  # added to e^2, as a share of its mean
 _RIDGE = 1e-7  # of a regression on lags, as a share of its diagonal: a sine is predicted all too well
-_ROWS = 4096  # that taps and shapes are estimated from: few numbers need no more
+_ROWS = 4096  # that curvatures and shapes are estimated from: few numbers need no more
+_LEAST_BEND = 0.3  # mean curvature of a density, over its mean weight
 _FLOOR = 0.05  # least eigenvalue of a pair's Hessian
 _LONGEST = 0.3  # largest entry of a step
-_RESOLVED = 1e-2  # gradient, in units of its standard error, at which a descent is done
+_PROMISE = 1e-4  # nats for each number learned: a descent is done when its next step promises less
 _PATIENCE, _GAIN = 10, 0.1  # a descent is done when so many steps gain less than so many nats in all
 
 
@@ -87,19 +90,21 @@ class Descent:
 
         Give up once steps as good as the last one cannot bring the loss below what is to beat.
         """
-        w, shape, losses = start, None, [math.inf]
-        moved, inertia = np.eye(len(w)), memory / self.z.shape[1]
+        w, y, moved, losses = start, start @ self.z, np.eye(len(start)), [math.inf]
+        inertia, taps, shape = memory / self.z.shape[1], None, None
         while len(losses) <= n_steps:
             lagged = np.einsum("in,knm,im->ik", w, self.covariances, w, optimize=True)
             size = np.sqrt(lagged[:, :1])
             w, lagged = w / size, lagged / lagged[:, :1]
-            moved = moved / size if len(losses) > 1 else moved
-            y = w @ self.z
-            if shape is None:
-                _learning_kernels.filter_rows(y, levinson(lagged), self._e)
-            taps = weighted_taps(y, self._e, self._likeliest(shape), self._floor(), self.lags)
-            _learning_kernels.filter_rows(y, taps, self._e)
-            shape, floor = self._likeliest(shape), self._floor()
+            y /= size
+            if taps is None:
+                taps = levinson(lagged)
+                _learning_kernels.filter_rows(y, taps, self._e)
+            else:
+                moved = moved / size
+                self._e /= size
+            floor = self._floor()
+            shape = self._likeliest(shape, floor)
             _learning_kernels.power_scores(self._e, shape, floor, self._psi, self._power, self._curvature)
             bend = self._curvature / self._power
             noise = bend * _filtered_power(taps, self.colour)[:, 0]
@@ -109,33 +114,35 @@ class Descent:
             _learning_kernels.filter_rows_adjoint(self._psi, taps, self._adjoint)
             gradient = (self._adjoint @ y.T) / (self._e.shape[1] * self._power[:, None]) + extra.gradient()
             np.fill_diagonal(gradient, 0.0)
-            hopeless = len(losses) > 3 and losses[-1] - beat > n_steps * abs(losses[-2] - losses[-1])
-            if hopeless or self._is_done(gradient, losses):
-                break
             step = _pairwise_newton(
                 gradient, bend[:, None] * _filtered_power(taps, lagged) + extra.hessian()
             )
-            t = self._line_search(y, step, float(np.sum(gradient * step)), taps, shape, floor, extra)
+            tap_slope, tap_step = newton_taps(y, self._e, self._psi, shape, floor, self._curvature)
+            slope = float(np.sum(gradient * step) + np.sum(tap_slope * tap_step / self._power[:, None]))
+            hopeless = len(losses) > 3 and losses[-1] - beat > n_steps * abs(losses[-2] - losses[-1])
+            if hopeless or self._is_done(slope, losses):
+                break
+            t, y = self._line_search(y, step, slope, taps, tap_step, shape, floor, extra)
             if t == 0.0:
                 break
             move = np.eye(len(w)) + t * step
-            w, moved = move @ w, move @ moved
+            w, moved, taps = move @ w, move @ moved, taps + t * tap_step
         return End(w, losses[-1], len(losses) - 1)
 
-    def _is_done(self, gradient: Array, losses: list[float]) -> bool:
-        """Tell whether the gradient, or what the last steps gained, is too small to mean anything."""
-        n_samples = self.z.shape[1]
-        if np.abs(gradient).max(initial=0.0) < _RESOLVED / math.sqrt(n_samples):
+    def _is_done(self, slope: float, losses: list[float]) -> bool:
+        """Tell whether what a step promises, or the last ones gained, is too little to mean anything."""
+        n_sources, n_samples = self.z.shape
+        if -0.5 * slope * n_samples < _PROMISE * n_sources * (n_sources + self.lags):
             return True
         return len(losses) > _PATIENCE + 1 and losses[-1 - _PATIENCE] - losses[-1] < _GAIN / n_samples
 
     def _floor(self) -> Array:
         """Return what is added to the squares of the innovations, (sources,)."""
-        return np.asarray(_SMOOTHING * np.mean(self._e**2, axis=1))
+        return np.asarray(_SMOOTHING / self._e.shape[1] * np.einsum("it,it->i", self._e, self._e))
 
-    def _likeliest(self, last: Array | None) -> Array:
+    def _likeliest(self, last: Array | None, floor: Array) -> Array:
         """Return the most likely shape of each source's innovations: of all, or of the last one's like."""
-        floor, some = self._floor(), np.ascontiguousarray(self._e[:, :: max(1, self._e.shape[1] // _ROWS)])
+        some = np.ascontiguousarray(self._e[:, :: _stride(self._e)])
         at = np.zeros(len(floor), dtype=int) if last is None else np.searchsorted(SHAPES, last)
         reach = range(len(SHAPES)) if last is None else (-1, 0, 1)
         tried = np.clip(np.array([at + offset for offset in reach]), 0, len(SHAPES) - 1)
@@ -146,22 +153,31 @@ class Descent:
         return np.asarray(SHAPES[tried[losses.argmin(axis=0), np.arange(len(floor))]])
 
     def _line_search(
-        self, y: Array, step: Array, slope: float, taps: Array, shape: Array, floor: Array, extra: "Extra"
-    ) -> float:
-        """Return the largest t = 1, 1/2, ... for which I + t step lowers the loss; 0 if none does."""
+        self,
+        y: Array,
+        step: Array,
+        slope: float,
+        taps: Array,
+        tap_step: Array,
+        shape: Array,
+        floor: Array,
+        extra: "Extra",
+    ) -> tuple[float, Array]:
+        """Return the largest t = 1, 1/2, ... for which t steps lower the loss, or 0; and y there."""
         here = float(np.sum(np.log(self._power) / shape)) + extra.loss()
         t = 1.0
         for _ in range(12):
             move = np.eye(len(step)) + t * step
-            _learning_kernels.filter_rows(move @ y, taps, self._e)
+            moved = move @ y
+            _learning_kernels.filter_rows(moved, taps + t * tap_step, self._e)
             _learning_kernels.mean_power(self._e, shape, floor, self._power)
             there = float(np.sum(np.log(self._power) / shape) - np.linalg.slogdet(move)[1]) + extra.loss(
                 move
             )
             if there <= here + 1e-4 * t * slope:
-                return t
+                return t, moved
             t *= 0.5
-        return 0.0
+        return 0.0, y
 
 
 @dataclass(frozen=True)
@@ -223,19 +239,40 @@ def levinson(lagged: Array) -> Array:
     return taps
 
 
-def weighted_taps(y: Array, e: Array, shape: Array, floor: Array, lags: int) -> Array:
-    """Return taps by regression on lags, weighted as the density wants: |e|^(b - 2)."""
-    taps = np.ones((len(y), lags + 1))
-    stride = max(1, e.shape[1] // _ROWS)
+def newton_taps(
+    y: Array, e: Array, scores: Array, shape: Array, floor: Array, curvature: Array | None = None
+) -> tuple[Array, Array]:
+    """Return the slope of mean |e|^b / b in the taps, (sources, lags + 1), and a step to its minimum.
+
+    The products of lags are weighted by |e|^(b - 2), from some of the samples, and scaled to the mean
+    curvature of |e|^b / b: by b - 1 where the density is smooth, by less where it has a cusp. Without
+    the curvature they are scaled by b - 1 or 1, which is shorter, and safe without a line search.
+    """
+    slope, stride = np.empty((len(y), y.shape[1] - e.shape[1] + 1)), _stride(e)
+    _learning_kernels.tap_slopes(y, scores, slope)
+    step, lags = np.zeros_like(slope), slope.shape[1] - 1
+    weights = np.ascontiguousarray(e[:, ::stride])
+    _learning_kernels.root_weights(weights, shape, floor)
+    past = np.empty((lags, weights.shape[1]))
     for i, row in enumerate(y):
-        weights = (e[i, ::stride] ** 2 + floor[i]) ** (0.5 * shape[i] - 1.0)
-        past = np.lib.stride_tricks.sliding_window_view(row, lags + 1)[::stride]
-        past = np.ascontiguousarray(past.T)
-        normal = np.array([past @ (weights * one) for one in past])
-        system = normal[:lags, :lags]
-        system[np.diag_indices(lags)] += _RIDGE * np.trace(system) / lags
-        taps[i, 1:] = -np.linalg.solve(system, normal[:lags, lags])[::-1]
-    return taps
+        past[:] = np.lib.stride_tricks.sliding_window_view(row, lags)[:-1:stride].T[::-1]
+        past *= weights[i]
+        bend = max(1.0, shape[i] - 1.0)
+        if curvature is not None:
+            # Below a shape of 1 a few innovations near zero make up most of the mean weight.
+            least = _LEAST_BEND if shape[i] >= 1.0 else 1.0
+            bend = max(curvature[i] / np.mean(weights[i] ** 2), least)
+        products = bend / weights.shape[1] * (past @ past.T)
+        products[np.diag_indices(lags)] += _RIDGE * np.trace(products) / lags
+        step[i, 1:] = -np.linalg.solve(products, slope[i, 1:])
+    slope[:, 0] = 0.0
+    return slope, step
+
+
+def _stride(e: Array) -> int:
+    """Return how far apart the samples are that curvatures and shapes are estimated from."""
+    n_samples: int = e.shape[1]
+    return math.ceil(n_samples / _ROWS)
 
 
 def _filtered_power(taps: Array, lagged: Array) -> Array:

@@ -3,7 +3,8 @@
 The likelihood of innovations has several optima, and the most likely end of a few descents wins.
 Innovations drown in sensor noise first, though, and spectra last. Where there is noise that matters,
 what innovations tell and what spectra tell are learned again from either half of the samples, and the one
-whose halves agree best is taken: the true sources are the same in both, and what differs is error.
+whose halves agree best is taken: the true sources are the same in both, and what differs is error. Both
+halves share what noise biases innovations by, though, so that these have to agree much better.
 """
 
 from dataclasses import dataclass
@@ -18,9 +19,10 @@ from igbss_stream.model.starts import starts
 Array = NDArray[np.float64]
 
 _TRIAL_STEPS, _STEPS = 40, 200
-_TRIAL_SAMPLES = 16384  # that starts are tried on
+_TRIAL_SAMPLES, _TRIAL_NUMBERS = 16384, 1 << 19  # that starts are tried on, at most
 _MATTERS = 1e-3  # share of noise in the weakest whitened channel from which spectra are asked
 _SHORTEST = 1000  # samples that two halves are made of
+_BETTER = 4.0  # times less interference between the halves is asked of innovations than of spectra
 _MEMORY = 100.0  # samples that an earlier unmixing is worth, for each source
 
 
@@ -80,7 +82,7 @@ def select(signal: Signal, previous: Array | None) -> End:
         if is_noisy:
             by_spectra = match_spectra(signal.spectra, signal.noise, begin[-1])
             begin.append(by_spectra)
-        trial = signal.part(slice(_TRIAL_SAMPLES)).descent()
+        trial = signal.part(slice(min(_TRIAL_SAMPLES, _TRIAL_NUMBERS // len(signal.z)))).descent()
         start = _likeliest(trial, begin)
     else:
         start, memory = previous, _MEMORY * len(previous)
@@ -113,7 +115,8 @@ def _most_reproducible(signal: Signal, innovations: End, spectra: End) -> End:
     halves = [signal.part(slice(middle)), signal.part(slice(middle, None))]
     first, second = (half.descent().run(innovations.unmixing, _TRIAL_STEPS).unmixing for half in halves)
     third, fourth = (match_spectra(half.spectra, half.noise, spectra.unmixing) for half in halves)
-    return spectra if _interference(third, fourth) < _interference(first, second) else innovations
+    by_spectra, by_innovations = _interference(third, fourth), _interference(first, second)
+    return spectra if by_spectra < _BETTER * by_innovations else innovations
 
 
 def _interference(one: Array, other: Array) -> float:

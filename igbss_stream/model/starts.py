@@ -9,7 +9,9 @@ from igbss_stream.model import _learning_kernels
 
 Array = NDArray[np.float64]
 
-_SAMPLES = 32768  # that fixed-point ICA sees
+_NUMBERS = 1 << 19  # that fixed-point ICA sees
+_ROUNDS = 60  # of it: where it has not come to rest by then, it circles
+_TURNED = 1e-6  # one less the cosine of the angle by which a source turns: at rest
 _LEAST = 0.05  # variance that noise leaves of a whitened channel
 
 
@@ -22,7 +24,7 @@ def starts(z: Array, covariances: Array) -> Iterator[Array]:
     covariances : ndarray of shape (lags + 1, sources, sources)
         Of z less its noise, lag 0 first.
     """
-    some = z[:, :_SAMPLES]
+    some = z[:, : _NUMBERS // len(z)]
     yield _fixed_point(some)
     change = np.diff(some, axis=1)
     values, vectors = np.linalg.eigh(change @ change.T / change.shape[1])
@@ -52,13 +54,14 @@ def jointly_diagonal(covariances: Array) -> Array:
 
 def _fixed_point(z: Array) -> Array:
     """Return the rotation of symmetric fixed-point ICA with tanh, from the principal axes."""
-    rotation = np.eye(len(z))
-    for _ in range(200):
+    rotation, n_samples = np.eye(len(z)), z.shape[1]
+    for _ in range(_ROUNDS):
         score = np.tanh(rotation @ z)
-        update = score @ z.T / z.shape[1] - np.mean(1.0 - score**2, axis=1)[:, None] * rotation
+        power = np.einsum("it,it->i", score, score) / n_samples
+        update = score @ z.T / n_samples - (1.0 - power)[:, None] * rotation
         left, _, right = np.linalg.svd(update)
         turned = np.abs(np.sum((left @ right) * rotation, axis=1)).min()
         rotation = left @ right
-        if turned > 1.0 - 1e-8:
+        if turned > 1.0 - _TURNED:
             break
     return rotation

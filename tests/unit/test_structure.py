@@ -169,14 +169,37 @@ class TestParts:
             np.testing.assert_allclose(taps[1:], -solve_toeplitz(row[:3], row[1:]), rtol=1e-5)
             assert taps[0] == 1.0
 
-    def test_weighted_taps_find_an_autoregressive_process(self) -> None:
-        noise = np.random.default_rng(0).laplace(size=4000)
+    @pytest.mark.parametrize("shape", [1.0, 1.5, 2.0, 6.0])
+    @pytest.mark.parametrize("with_curvature", [True, False])
+    def test_newton_steps_end_at_the_taps_of_the_process(self, shape: float, with_curvature: bool) -> None:
+        rng = np.random.default_rng(0)
+        noise = rng.gamma(1.0 / shape, size=4000) ** (1.0 / shape) * rng.choice([-1.0, 1.0], 4000)
         y = lfilter([1.0], [1.0, -1.2, 0.5], noise)[None, :]
-        e = np.empty((1, 3998))
-        start = np.array([[1.0, 0.0, 0.0]])
-        _learning_kernels.filter_rows(y, start, e)
-        taps = likelihood.weighted_taps(y, e, np.array([2.0]), np.array([1e-4]), 2)
-        np.testing.assert_allclose(taps, [[1.0, -1.2, 0.5]], atol=0.05)
+        e, scores, power, curvature = np.empty((1, 3998)), np.empty((1, 3998)), np.empty(1), np.empty(1)
+        taps, shapes, promises = np.array([[1.0, 0.0, 0.0]]), np.array([shape]), []
+        for _ in range(20):
+            _learning_kernels.filter_rows(y, taps, e)
+            floor = 1e-4 * np.mean(e**2, axis=1)
+            _learning_kernels.power_scores(e, shapes, floor, scores, power, curvature)
+            given = curvature if with_curvature else None
+            slope, step = likelihood.newton_taps(y, e, scores, shapes, floor, given)
+            np.testing.assert_allclose(
+                slope[0, 1:], [np.mean(scores[0] * y[0, 2 - k : 4000 - k]) for k in (1, 2)], atol=1e-12
+            )
+            assert slope[0, 0] == step[0, 0] == 0.0
+            promises.append(-float(np.sum(slope * step)) / power[0])
+            taps = taps + step
+        np.testing.assert_allclose(taps, [[1.0, -1.2, 0.5]], atol=0.02)
+        assert promises[-1] < 1e-3 * promises[0]
+
+    @pytest.mark.parametrize("shape", likelihood.SHAPES)
+    def test_powers_by_square_roots(self, shape: float) -> None:
+        e = np.random.default_rng(0).normal(size=(1, 2500)) * np.geomspace(1e-6, 1e3, 2500)
+        power, floor, weights = np.empty(1), np.array([1e-9]), e.copy()
+        _learning_kernels.mean_power(e, np.array([shape]), floor, power)
+        np.testing.assert_allclose(power, np.mean((e**2 + floor) ** (shape / 2)), rtol=1e-12)
+        _learning_kernels.root_weights(weights, np.array([shape]), floor)
+        np.testing.assert_allclose(weights, (e**2 + floor) ** (shape / 4 - 0.5), rtol=1e-12)
 
     def test_rotation_diagonalises_what_can_be(self) -> None:
         rng = np.random.default_rng(0)
