@@ -168,13 +168,14 @@ class Descent:
         t = 1.0
         for _ in range(12):
             move = np.eye(len(step)) + t * step
-            moved = move @ y
+            moved = np.matmul(move, y, out=self._adjoint)
             _learning_kernels.filter_rows(moved, taps + t * tap_step, self._e)
             _learning_kernels.mean_power(self._e, shape, floor, self._power)
             there = float(np.sum(np.log(self._power) / shape) - np.linalg.slogdet(move)[1]) + extra.loss(
                 move
             )
             if there <= here + 1e-4 * t * slope:
+                self._adjoint = y
                 return t, moved
             t *= 0.5
         return 0.0, y

@@ -51,7 +51,8 @@ class Bands:
 def bands(x: Array) -> Bands:
     """Return the bands of channels, (channels, samples)."""
     n_samples = x.shape[1]
-    spectrum = np.fft.rfft(x, axis=1)[:, 1:] / math.sqrt(0.5 * n_samples * n_samples)
+    spectrum = np.fft.rfft(x, axis=1)[:, 1:]
+    spectrum *= math.sqrt(2.0) / n_samples
     n_bins = spectrum.shape[1]
     edges = np.linspace(0, n_bins, min(_BANDS, max(1, n_bins // max(_BINS, 2 * len(x)))) + 1).astype(int)
     parts = [spectrum[:, a:b] for a, b in itertools.pairwise(edges)]

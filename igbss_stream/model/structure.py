@@ -66,7 +66,8 @@ def learn(x: Array, n_sources: int, previous: Array | None = None) -> Learned:
         If the samples have a lower rank than that, as an excerpt of a recording may.
     """
     mean, scale = x.mean(axis=0), x.std(axis=0)
-    standard = np.ascontiguousarray(((x - mean) / scale).T)
+    standard = np.subtract(x.T, mean[:, None], order="C")
+    standard /= scale[:, None]
     values, vectors = np.linalg.eigh(standard @ standard.T / len(x))
     leading = slice(len(scale) - n_sources, None)
     if values[leading][0] <= _SINGULAR * values[-1]:
@@ -77,6 +78,7 @@ def learn(x: Array, n_sources: int, previous: Array | None = None) -> Learned:
     root, axes = np.sqrt(values[leading]), vectors[:, leading]
     whitening, colouring = axes.T / root[:, None], axes * root
     signal = Signal.of(standard, axes, root)
+    del standard  # as large as the samples
     best = select(signal, None if previous is None else (previous * scale) @ colouring)
     unmixing = best.unmixing @ whitening / scale
     mixing = scale[:, None] * colouring @ np.linalg.inv(best.unmixing)
