@@ -5,6 +5,7 @@ What a command needs is imported when it runs, so that `--help` answers at once.
 
 import functools
 import math
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -29,6 +30,9 @@ _LEAST_DEMO = 50  # samples: fewer do not show a square wave and a sawtooth
 @click.version_option(__version__, prog_name="igbss-stream")
 def main() -> None:
     """Separate the sources behind the channels of recordings and feeds."""
+    # The threads of linear algebra wait for each other by spinning: a daemon beside another, or beside its
+    # own learner, loses far more by them than it gains. With one, sums are also the same on every machine.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 for _command in (run, replay, simulate, listen, check, init, schema):

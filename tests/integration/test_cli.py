@@ -84,6 +84,17 @@ def test_help_does_not_wait_for_heavy_imports(arguments: str) -> None:
     assert done.stdout.splitlines()[-1] == "loaded:"
 
 
+@pytest.mark.parametrize(("before", "after"), [(None, "1"), ("3", "3")])
+def test_linear_algebra_has_one_thread_unless_told_otherwise(
+    igbss: Command, monkeypatch: pytest.MonkeyPatch, before: str | None, after: str
+) -> None:
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    if before is not None:
+        monkeypatch.setenv("OPENBLAS_NUM_THREADS", before)
+    assert igbss("schema").exit_code == 0
+    assert os.environ["OPENBLAS_NUM_THREADS"] == after
+
+
 def test_inspect_lists_what_a_file_holds(igbss: Command, tmp_path: Path) -> None:
     with h5py.File(tmp_path / "in.h5", "w") as file:
         data = file.create_dataset("data", data=noise(), chunks=(30, 4), compression="gzip")
