@@ -1,6 +1,7 @@
 """From a YAML file to a `Config`, or to a list of all mistakes in it, each with its place."""
 
 import difflib
+import functools
 import os
 import re
 import typing
@@ -19,6 +20,8 @@ from igbss_stream.live.yaml_file import KeyPath, read_yaml
 
 Mistake = tuple[KeyPath, str]
 """Where, and what is wrong there; the two read as one sentence."""
+
+_kind_of = functools.cache(mi.type_info)  # walks all that is within, and sections are within sections
 
 
 def load(path: str | os.PathLike[str], environ: Mapping[str, str] | None = None) -> Config:
@@ -98,7 +101,7 @@ class _Reader:
 
     def mistakes(self, value: Any, hint: Any, keys: KeyPath) -> Iterator[Mistake]:
         """Yield what is wrong with a value and all within."""
-        kind = mi.type_info(hint)
+        kind = _kind_of(hint)
         sections = structs(kind)
         if sections and isinstance(value, dict):
             yield from self._of_section(value, sections, keys)
@@ -146,7 +149,7 @@ class _Reader:
             if isinstance(error.__cause__, ParameterError):
                 yield keys, str(error.__cause__)
             else:
-                yield keys, _unfit(value, mi.type_info(hint))
+                yield keys, _unfit(value, _kind_of(hint))
 
 
 def _chosen(

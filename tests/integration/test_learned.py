@@ -19,6 +19,7 @@ def mixture() -> np.ndarray:
     return np.asarray(time_series(400) @ mixing_matrix(11).T)
 
 
+@pytest.mark.jit
 def test_learned_structure_separates_and_gives_back_the_channels(
     separated: Command, tmp_path: Path, mixture: np.ndarray
 ) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from igbss_stream import separate
+from igbss_stream import Separation, separate
 from igbss_stream.demo import mixing_matrix, time_series
 from igbss_stream.errors import IgbssWarning, InputError, ParameterError
 from igbss_stream.metrics import rmse
@@ -28,6 +28,11 @@ def x() -> Array:
 
 
 @pytest.fixture(scope="module")
+def separation(x: Array) -> Separation:
+    return separate(x)
+
+
+@pytest.fixture(scope="module")
 def powers() -> Array:
     """Channels that are products of powers of sources, as the model with transform "sum" has it."""
     return np.asarray(np.exp(laplace(200) * 0.3 @ mixing_matrix(5).T + [0.0, 3.0, -2.0]))
@@ -44,16 +49,15 @@ def mixed() -> Array:
 
 
 class TestSeparate:
-    def test_is_the_default(self, x: Array) -> None:
-        separation = separate(x)
+    @pytest.mark.jit
+    def test_is_the_default(self, x: Array, separation: Separation) -> None:
         np.testing.assert_array_equal(separation.sources, separate(x, structure="learned").sources)
         assert rmse(separation.sources, time_series(300)) < 0.1
         assert separation.mean is not None
         back = separation.sources @ separation.mixing.T + separation.mean
         np.testing.assert_allclose(back, x, rtol=1e-9, atol=1e-9)
 
-    def test_model_of_the_closed_form(self, x: Array) -> None:
-        separation = separate(x)
+    def test_model_of_the_closed_form(self, separation: Separation) -> None:
         np.testing.assert_allclose(separation.kl[-1], 0.0, atol=1e-12)
         np.testing.assert_allclose(separation.theta_z, separation.sources, rtol=1e-9, atol=1e-9)
         gap = np.log(separation.p_z) - separation.theta_z
@@ -107,8 +111,10 @@ class TestSeparate:
 
 
 class TestConventions:
-    def test_back_projected_sources_have_the_unit_of_their_strongest_channel(self, x: Array) -> None:
-        plain, projected = separate(x), separate(x, scaling="back-projected")
+    def test_back_projected_sources_have_the_unit_of_their_strongest_channel(
+        self, x: Array, separation: Separation
+    ) -> None:
+        plain, projected = separation, separate(x, scaling="back-projected")
         strongest = np.abs(plain.mixing).argmax(axis=0)
         gain = plain.mixing[strongest, range(3)]
         np.testing.assert_allclose(projected.sources, plain.sources * gain, rtol=1e-9)
@@ -145,17 +151,19 @@ class TestConventions:
             np.linalg.norm(again.mixing, axis=0), np.linalg.norm(earlier.mixing, axis=0), rtol=1e-12
         )
 
-    def test_an_earlier_separation_of_other_channels_is_refused(self, x: Array) -> None:
+    def test_an_earlier_separation_of_other_channels_is_refused(
+        self, x: Array, separation: Separation
+    ) -> None:
         with pytest.raises(InputError, match=r"learned from 3 channels. Got 2"):
-            separate(x[:, :2], previous=separate(x))
+            separate(x[:, :2], previous=separation)
         with pytest.raises(ParameterError, match="previous goes with structure 'learned'"):
-            published.separate(x, previous=separate(x))
+            published.separate(x, previous=separation)
 
 
 class TestEstimator:
-    def test_agrees_with_the_function(self, x: Array) -> None:
+    def test_agrees_with_the_function(self, x: Array, separation: Separation) -> None:
         model = IGBSS().fit(x)
-        np.testing.assert_array_equal(model.transform(x), separate(x).sources)
+        np.testing.assert_array_equal(model.transform(x), separation.sources)
         np.testing.assert_allclose(model.inverse_transform(model.transform(x)), x, rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(model.mean_, x.mean(axis=0))
         assert not published.estimator().fit(x).mean_.any()

@@ -275,6 +275,7 @@ class TestWindows:
         np.testing.assert_array_equal(made[0][0], made[1][0])
         assert len(made[0][0]) == 150
 
+    @pytest.mark.jit
     def test_a_fit_starts_from_the_one_before(self) -> None:
         """Warm fits need fewer iterations, and give the same sources."""
         x = np.random.default_rng(1).normal(5.0, 1.0, (400, 3))

@@ -142,14 +142,14 @@ def test_any_stream(tmp_path_factory: pytest.TempPathFactory, steps: Any, first:
 def test_inspect_and_batch_read_it(path: Path, tmp_path: Path) -> None:
     with RecordingSink(path) as sink:
         sink.start(STREAM)
-        samples = np.random.default_rng(0).laplace(size=(2000, 2)) @ np.array([[1.0, 0.5], [0.2, 1.0]])
+        samples = np.random.default_rng(0).laplace(size=(300, 2)) @ np.array([[1.0, 0.5], [0.2, 1.0]])
         sink.write(Chunk(samples.astype("f4"), 0))
     text = render(describe(path))
-    assert re.search(r"/data +2000 x 2 +float32 +- +- +250 +uV +source-0, söurce-1 +yes", text)
+    assert re.search(r"/data +300 x 2 +float32 +- +- +250 +uV +source-0, söurce-1 +yes", text)
     with open_recording(path) as source:
         separate_recording(source, tmp_path / "out.h5", ModelSettings())
     with h5py.File(tmp_path / "out.h5") as file:
-        assert file["sources"].shape == (2000, 2)
+        assert file["sources"].shape == (300, 2)
         assert file["sources"].attrs["rate"] == 250.0
 
 

@@ -112,11 +112,13 @@ class TestConventions:
         back = sources_of(learned, correlated) @ learned.mixing.T + learned.mean
         np.testing.assert_allclose(back, correlated, rtol=1e-12)
 
+    @pytest.mark.jit
     def test_runs_are_the_same_to_the_bit(self, correlated: Array, learned: Learned) -> None:
         again = learn(correlated, 4)
         np.testing.assert_array_equal(again.mixing, learned.mixing)
         np.testing.assert_array_equal(again.unmixing, learned.unmixing)
 
+    @pytest.mark.jit
     @pytest.mark.parametrize("factor", [1e-19, 1e6])
     def test_the_unit_goes_to_the_mixing(self, correlated: Array, learned: Learned, factor: float) -> None:
         scaled = learn(correlated * factor, 4)
