@@ -21,11 +21,12 @@ from tests.recordings import assert_equal_to_rounding, noise, read_output, unmix
 pytestmark = pytest.mark.jit  # each starts an interpreter that loads the kernels
 
 N_CHANNELS = 64
+DEADLINE = 180  # seconds that a command may take here; compiling all kernels takes 10 to 60 of them
 
 
 def finish(process: "subprocess.Popen[str]") -> tuple[int, str, str]:
     """Wait for a process; return its exit code and what it printed."""
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=DEADLINE)
     return process.returncode, out, err
 
 

@@ -15,14 +15,6 @@ from tests.realdata import DATA, needs_data
 HELD = "| time series, order 1 | old |"
 
 
-@pytest.fixture
-def page(tmp_path: Path) -> Path:
-    """Write a page with a place for one table, and something after it."""
-    path = tmp_path / "page.md"
-    path.write_text(f"Before.\n\n<!-- rmse-ours -->\n{HELD}\n<!-- end -->\n\nAfter.\n")
-    return path
-
-
 def reproduce(*arguments: object) -> Result:
     result = CliRunner().invoke(main, [str(argument) for argument in arguments])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
@@ -53,10 +45,21 @@ def assert_is_a_picture(path: Path) -> None:
     assert values.std() > 5.0, f"{path.name} is blank"
 
 
+@pytest.fixture(scope="module")
+def series(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
+    """Learn one mixture of each kind; return the folder of what is made, and what is printed.
+
+    A page in the folder has a place for one table, and something after it.
+    """
+    out = tmp_path_factory.mktemp("series")
+    page = out / "page.md"
+    page.write_text(f"Before.\n\n<!-- rmse-ours -->\n{HELD}\n<!-- end -->\n\nAfter.\n")
+    return out, reproduce("--only", "series", "--only", "cloud", "--runs", 1, "--out", out, "--page", page)
+
+
 @pytest.mark.jit
-def test_series_and_cloud(tmp_path: Path, page: Path) -> None:
-    out = tmp_path / "out"
-    result = reproduce("--only", "series", "--only", "cloud", "--runs", 2, "--out", out, "--page", page)
+def test_series_and_cloud(series: tuple[Path, Result]) -> None:
+    out, result = series
     assert result.exit_code == 0, result.output
     written = (out / "tables.md").read_text()
     tables = read_tables(written)
@@ -78,17 +81,16 @@ def test_series_and_cloud(tmp_path: Path, page: Path) -> None:
     assert signs[0]["learned"] == signs[-1]["learned"] == "100"
     for name in ("time-series-order-1", "time-series-order-3", "point-cloud"):
         assert_is_a_picture(out / f"{name}.png")
-    text = page.read_text()
+    text = (out / "page.md").read_text()
     assert HELD not in text
     assert first["learned"] in text
     assert (text[:7], text[-8:]) == ("Before.", "\nAfter.\n")
 
 
 @pytest.mark.jit
-def test_error_is_that_of_the_channels(tmp_path: Path) -> None:
+def test_error_is_that_of_the_channels(series: tuple[Path, Result]) -> None:
     """The column of the channels, computed anew from the definition in the paper."""
-    reproduce("--only", "series", "--runs", 1, "--out", tmp_path)
-    rows = read_tables((tmp_path / "tables.md").read_text())["RMSE: IGBSS and the strongest baselines"]
+    rows = read_tables((series[0] / "tables.md").read_text())["RMSE: IGBSS and the strongest baselines"]
     truth = time_series()
     x = truth @ mixing_matrix(0).T
     x, truth = ((each - each.mean(axis=0)) / each.std(axis=0) for each in (x, truth))
