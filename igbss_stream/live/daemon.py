@@ -2,7 +2,7 @@
 
 One thread takes samples from all feeds to all sinks; another learns models; a third answers HTTP. Kernels
 are loaded before the first socket opens. SIGINT and SIGTERM end the run in order, SIGHUP reads the
-configuration again for what can change while it runs: the level of the log.
+configuration again; `again` tells what of it can change while it runs.
 """
 
 import gc
@@ -19,15 +19,16 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from igbss_stream.errors import ConfigError, IgbssError
+from igbss_stream.errors import IgbssError
 from igbss_stream.learning import Model
 from igbss_stream.live import logs, state
+from igbss_stream.live.again import differences, taken_over
 from igbss_stream.live.config import Config, Stream
 from igbss_stream.live.ends import open_feed, open_sink, wait_for
 from igbss_stream.live.feeds import Hdf5Replay
 from igbss_stream.live.health import HealthServer
 from igbss_stream.live.lane import Lane
-from igbss_stream.live.load import load
+from igbss_stream.live.load import key_path, load
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +103,7 @@ class Daemon:
 
     def run(self) -> None:
         """Take samples from feeds to sinks until all feeds have ended or `stop` is called."""
-        next_tick, next_save = 0.0, time.monotonic() + self._save_every
+        next_tick, last_save = 0.0, time.monotonic()
         try:
             while not self._stopping.is_set() and not all(lane.feed.ended for lane in self.lanes):
                 self._step()
@@ -110,8 +111,8 @@ class Daemon:
                 if now >= next_tick:
                     next_tick = now + _TICK
                     self._tick()
-                if now >= next_save:
-                    next_save = now + self._save_every
+                if now >= last_save + self._save_every:
+                    last_save = now
                     self._save()
         finally:
             self._close()
@@ -137,13 +138,24 @@ class Daemon:
             self._read_again()
 
     def _read_again(self) -> None:
+        """Take over what can change, and name what cannot."""
         try:
             config = load(self._path)
-        except ConfigError as error:
+        except IgbssError as error:
             log.error("the configuration is kept as it was: %s", error)
             return
-        logs.set_level(config.log.level)
-        log.info("log level is %s; all else needs a restart to change", config.log.level)
+        before, self._config = self._config, taken_over(self._config, config)
+        logs.set_level(self._config.log.level)
+        for lane, stream in zip(self.lanes, self._config.streams, strict=True):
+            if not isinstance(stream.source, Hdf5Replay):  # a file is never silent
+                lane.feed.silence.after = stream.source.silence
+        for keys, value in differences(before, self._config):
+            log.info("%s is %s now", key_path(keys), value)
+        waiting = [key_path(keys) for keys, _ in differences(self._config, config)]
+        if waiting:
+            log.warning("a restart is needed for what else changed: %s", ", ".join(waiting))
+        elif before == config:
+            log.info("the configuration is the same as before")
 
     def _lane(self, stream: Stream, worker: Worker) -> Lane:
         model = self._saved(stream)

@@ -49,13 +49,14 @@ class Silence:
     name : str
         Of the stream.
     after : float
-        Seconds.
+        Seconds; may be changed.
     """
 
     def __init__(self, name: str, after: float) -> None:
+        self.after = after
         self.is_silent = False
         self.count = 0
-        self._name, self._after = name, after
+        self._name = name
         self._last = time.monotonic()
 
     def heard(self, something: bool) -> bool:
@@ -66,11 +67,11 @@ class Silence:
                 log.info("stream %s is back after %.1f s", self._name, now - self._last)
             self.is_silent, self._last = False, now
             return False
-        begins = not self.is_silent and now - self._last > self._after
+        begins = not self.is_silent and now - self._last > self.after
         if begins:
             self.is_silent = True
             self.count += 1
-            log.warning("stream %s has been silent for %g s", self._name, self._after)
+            log.warning("stream %s has been silent for %g s", self._name, self.after)
         return begins
 
 

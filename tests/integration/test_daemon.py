@@ -2,16 +2,11 @@
 
 import json
 import signal
-import socket
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from subprocess import Popen
-from typing import Any
 
 import h5py
 import numpy as np
@@ -22,28 +17,22 @@ from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.demo import mixing_matrix
 from igbss_stream.publish.zmq import ZmqSink
 from tests import published
+from tests.daemons import DEADLINE, DaemonProcess, free_port, until
 from tests.integration.conftest import Spawn
 from tests.recordings import write_recording
 
 pytestmark = pytest.mark.jit  # the process compiles or loads its kernels; coverage does not see it
 
 RATE = 500.0
-DEADLINE = 30.0
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-class Running:
+class Running(DaemonProcess):
     """A daemon, a sender into it and subscribers to it, which are closed at the end of the test."""
 
     def __init__(
         self, spawn: Spawn, folder: Path, ends: ExitStack, more: str, source: str = "", sinks: str = ""
     ) -> None:
-        self.out, self.health = free_port(), free_port()
+        self.out, health = free_port(), free_port()
         self.sender: ZmqSink | None = None
         self._ends = ends
         if not source:
@@ -58,43 +47,14 @@ class Running:
             f"      - {{kind: zmq, address: 'tcp://127.0.0.1:{self.out}'}}\n"
             f"{sinks}"
             f"{more}\n"
-            f"health: {{port: {self.health}}}\n"
+            f"health: {{port: {health}}}\n"
             f"log: {{format: json}}\n"
         )
-        self.process: Popen[str] = spawn("run", config)
-        self.lines: list[dict[str, Any]] = []
+        super().__init__(spawn("run", config), health)
         self.wait_for_line("running")
-
-    def wait_for_line(self, words: str) -> dict[str, Any]:
-        """Read the log until a message holds the words."""
-        assert self.process.stderr is not None
-        deadline = time.monotonic() + DEADLINE
-        while time.monotonic() < deadline:
-            line = self.process.stderr.readline()
-            if not line:
-                break
-            self.lines.append(json.loads(line))
-            if words in self.lines[-1]["message"]:
-                return self.lines[-1]
-        raise AssertionError(f"no {words!r} in {self.lines}")
-
-    def get(self, page: str) -> str:
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.health}/{page}", timeout=5) as answer:
-                return str(answer.read().decode())
-        except urllib.error.HTTPError as error:
-            return str(error.read().decode())
 
     def subscribe(self) -> Subscriber:
         return self._ends.enter_context(Subscriber(f"tcp://127.0.0.1:{self.out}", timeout=DEADLINE))
-
-    def until(self, sink: ZmqSink, name: str, count: int) -> None:
-        """Serve a sender until it has so many subscribers."""
-        deadline = time.monotonic() + DEADLINE
-        while getattr(sink, name) < count:
-            assert time.monotonic() < deadline
-            sink.serve()
-            time.sleep(0.01)
 
 
 Start = Callable[..., Running]
@@ -122,12 +82,9 @@ def connected(running: Running, stream: Stream) -> tuple[ZmqSink, Subscriber]:
     sender = running.sender
     assert sender is not None
     sender.start(stream)
-    running.until(sender, "subscriptions", 1)
+    until(lambda: sender.subscriptions == 1, sender.serve)
     subscriber = running.subscribe()
-    deadline = time.monotonic() + DEADLINE
-    while 'kind="subscriptions",stream="s"} 1.0' not in running.get("metrics"):
-        assert time.monotonic() < deadline, running.get("metrics")
-        time.sleep(0.02)
+    until(lambda: running.count("subscriptions") == 1, told=lambda: running.get("metrics"))
     return sender, subscriber
 
 
@@ -233,18 +190,60 @@ def test_a_recording_replayed_is_what_batch_gives(start: Start, tmp_path: Path) 
             np.testing.assert_array_equal(item.data, want[at])
 
 
-def test_the_log_level_can_change_while_it_runs(start: Start, tmp_path: Path) -> None:
-    running = start(SYSTEMATIC)
+def test_what_can_change_while_it_runs_does_and_the_rest_is_named(start: Start, tmp_path: Path) -> None:
+    running = start(f"{SYSTEMATIC}\nstate: {{path: {tmp_path / 'state'}, every: 3600}}")
+    sender, subscriber = connected(running, STREAM)
     config = tmp_path / "run.yaml"
-    config.write_text(
-        config.read_text().replace("log: {format: json}", "log: {format: json, level: debug}")
+    first = config.read_text()
+
+    def again(*changes: tuple[str, str]) -> None:
+        text = first
+        for old, new in changes:
+            assert text.count(old) == 1
+            text = text.replace(old, new)
+        config.write_text(text)
+        running.process.send_signal(signal.SIGHUP)
+
+    again(
+        ("silence: 0.5", "silence: 4e-2"), ("every: 3600", "every: 0.05"), ("json}", "json, level: debug}")
     )
+    for told in (
+        "streams[0].source.silence is 0.04 now",
+        "state.every is 0.05 now",
+        "log.level is debug now",
+    ):
+        running.wait_for_line(told)
+    sender.publish(Chunk(np.ones((5, 3), np.float32), 0))
+    collect(iter(subscriber), 5)
+    running.wait_for_line("silent for 0.04 s")
+    until((tmp_path / "state" / "s.npz").exists)
+
+    again(
+        ("{structure: systematic}", "{structure: cyclic}"),
+        ("/state,", "/elsewhere,"),
+        ("name: s\n", "name: t\n"),
+    )
+    for told in ("state.every is 3600.0 now", "log.level is info now"):
+        running.wait_for_line(told)
+    named = running.wait_for_line("a restart is needed for what else changed: ")
+    assert named["level"] == "warning"
+    assert named["message"].split(": ")[1].split(", ") == [
+        "streams[0].name", "streams[0].source.silence", "streams[0].model.structure", "state.path",
+    ]  # fmt: skip
+    again(("every: 3600", "every: 3600.0"), ("silence: 0.5", "silence: 0.04"))
+    running.wait_for_line("the configuration is the same as before")
+
+    for broken in ("streams: 5", "streams: [", ""):
+        config.write_text(broken)
+        running.process.send_signal(signal.SIGHUP)
+        assert running.wait_for_line("the configuration is kept as it was")["level"] == "error"
+    config.unlink()
     running.process.send_signal(signal.SIGHUP)
-    running.wait_for_line("log level is debug")
-    config.write_text("streams: 5")
-    running.process.send_signal(signal.SIGHUP)
-    running.wait_for_line("the configuration is kept as it was")
-    assert running.process.poll() is None
+    running.wait_for_line("does not exist")
+    sender.publish(Chunk(np.ones((5, 3), np.float32), 5))
+    (item,) = collect(iter(subscriber), 10)
+    assert (item.start, item.stop) == (5, 10)
+    running.end(signal.SIGTERM)
 
 
 def test_mistakes_end_it_with_code_2(spawn: Spawn, tmp_path: Path) -> None:

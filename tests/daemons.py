@@ -1,0 +1,90 @@
+"""`igbss-stream run` as a process of its own, for tests: its log, its pages, and what it has to come to."""
+
+import json
+import socket
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import Popen
+from typing import Any
+
+DEADLINE = 30.0  # seconds that anything may take here
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def until(
+    done: Callable[[], object],
+    doing: Callable[[], object] = lambda: None,
+    told: Callable[[], object] = lambda: "",
+) -> None:
+    """Do something again and again until a condition holds; `told` says what there is instead if it never does."""
+    deadline = time.monotonic() + DEADLINE
+    while not done():
+        assert time.monotonic() < deadline, told()
+        doing()
+        time.sleep(0.01)
+
+
+class DaemonProcess:
+    """A daemon that runs, with JSON lines on its standard error and its pages on a port of this machine.
+
+    Parameters
+    ----------
+    process : Popen
+    health : int, optional
+        Port of its pages.
+    """
+
+    def __init__(self, process: "Popen[str]", health: int = 0) -> None:
+        self.process, self.health = process, health
+        self.lines: list[dict[str, Any]] = []
+
+    def wait_for_line(self, words: str) -> dict[str, Any]:
+        """Read the log until a message holds the words."""
+        assert self.process.stderr is not None
+        deadline = time.monotonic() + DEADLINE
+        while time.monotonic() < deadline:
+            line = self.process.stderr.readline()
+            if not line:
+                break
+            self.lines.append(json.loads(line))
+            if words in self.lines[-1]["message"]:
+                return self.lines[-1]
+        raise AssertionError(f"no {words!r} in {self.lines}")
+
+    def get(self, page: str) -> str:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.health}/{page}", timeout=5) as answer:
+                return str(answer.read().decode())
+        except urllib.error.HTTPError as error:
+            return str(error.read().decode())
+
+    def count(self, kind: str, stream: str = "s") -> int:
+        """Return one of the counters of events, as the metrics tell it; 0 if they do not name it."""
+        start = f'igbss_events_total{{kind="{kind}",stream="{stream}"}} '
+        lines = [line for line in self.get("metrics").splitlines() if line.startswith(start)]
+        return int(float(lines[0].removeprefix(start))) if lines else 0
+
+    def state(self, stream: str = "s") -> dict[str, Any]:
+        """Return what the page on its health says of a stream."""
+        found: dict[str, Any] = json.loads(self.get("health"))["streams"][stream]
+        return found
+
+    def end(self, number: int) -> None:
+        """Send a signal that ends it, and check that it ends well."""
+        self.process.send_signal(number)
+        _, errors = self.process.communicate(timeout=DEADLINE)
+        assert self.process.returncode == 0, errors
+
+    @property
+    def peak_memory(self) -> int:
+        """The largest resident memory so far, in kB."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(next(line for line in status.splitlines() if line.startswith("VmHWM:")).split()[1])

@@ -1,0 +1,88 @@
+"""What a configuration that is read again changes, and what has to wait for a restart."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from igbss_stream.live.again import differences, taken_over
+from igbss_stream.live.load import key_path
+from tests.configurations import LEAST, Load
+
+
+def full() -> dict[str, Any]:
+    """Return a configuration of two streams, the second from a file."""
+    first = copy.deepcopy(LEAST["streams"][0])
+    second = {
+        "name": "file",
+        "source": {"kind": "hdf5", "path": "in.h5"},
+        "sinks": [{"kind": "hdf5", "path": "out.h5"}],
+    }
+    return {"streams": [first, second], "state": {"path": "state"}}
+
+
+def changed(where: str, value: Any) -> dict[str, Any]:
+    """Return the configuration with one value, such as ``streams.0.name``, changed; `None` removes it."""
+    content = full()
+    *path, last = (int(key) if key.isdigit() else key for key in where.split("."))
+    inner: Any = content
+    for key in path:
+        inner = inner[key] if isinstance(key, int) else inner.setdefault(key, {})
+    if value is None:
+        del inner[last]
+    else:
+        inner[last] = value
+    return content
+
+
+@pytest.mark.parametrize(
+    ("where", "value", "named"),
+    [
+        ("log.level", "debug", "log.level"),
+        ("state.every", 5, "state.every"),
+        ("streams.0.source.silence", 9, "streams[0].source.silence"),
+    ],
+)
+def test_taken_over_at_once(loaded: Load, where: str, value: Any, named: str) -> None:
+    now, new = loaded(full()), loaded(changed(where, value))
+    assert taken_over(now, new) == new
+    assert [(key_path(keys), after) for keys, after in differences(now, new)] == [(named, value)]
+
+
+@pytest.mark.parametrize(
+    ("where", "value", "named"),
+    [
+        ("log.format", "json", "log.format"),
+        ("state.path", "elsewhere", "state.path"),
+        ("state", None, "state"),
+        ("health.port", 9464, "health.port"),
+        ("streams.0.learning.every", 7, "streams[0].learning.every"),
+        ("streams.0.source.queue", 7, "streams[0].source.queue"),
+        ("streams.0.source", {"kind": "openephys", "silence": 9}, "streams[0].source"),
+        ("streams.0.model.transform", {"kind": "exp", "scale": 2}, "streams[0].model.transform"),
+        ("streams.1.source.speed", 2, "streams[1].source.speed"),
+        ("streams.1.sinks.0.flush", 2, "streams[1].sinks[0].flush"),
+        ("streams.1.sinks.0.existing", "append", "streams[1].sinks[0].existing"),
+        ("streams.1", None, "streams"),
+    ],
+)
+def test_named_for_a_restart(loaded: Load, where: str, value: Any, named: str) -> None:
+    now, new = loaded(full()), loaded(changed(where, value))
+    assert taken_over(now, new) == now
+    assert [key_path(keys) for keys, _ in differences(now, new)] == [named]
+
+
+def test_a_silence_of_another_stream_is_not_taken_over(loaded: Load) -> None:
+    other = changed("streams.0.source.silence", 9)
+    other["streams"][0]["name"] = "other"
+    now, new = loaded(full()), loaded(other)
+    assert taken_over(now, new) == now
+    assert [key_path(keys) for keys, _ in differences(now, new)] == [
+        "streams[0].name", "streams[0].source.silence",
+    ]  # fmt: skip
+
+
+def test_what_stays_is_not_named(loaded: Load) -> None:
+    now = loaded(full())
+    assert taken_over(now, loaded(full())) == now
+    assert list(differences(now, loaded(full()))) == []
