@@ -18,6 +18,7 @@ from igbss_stream.live.section import Name, PositiveSeconds, Seconds, Section, a
 from igbss_stream.live.sinks import Hdf5Output, LslOutput, Sink, ZmqOutput
 
 if TYPE_CHECKING:
+    from igbss_stream.learning import Schedule
     from igbss_stream.repair import RepairSettings
 
 
@@ -86,6 +87,12 @@ class Learning(Section, frozen=True, kw_only=True):
         at_most("first", self.first, "window", self.window)
         at_most("ahead", self.ahead, "every", self.every)
         at_most("fade", self.fade, "every", self.every)
+
+    def schedule(self, rate: float) -> "Schedule":
+        """Return it in samples, at a rate in Hz."""
+        from igbss_stream.learning import Schedule
+
+        return Schedule.in_seconds(rate, self.first, self.window, self.every, self.ahead, self.fade)
 
 
 class Window(Section, frozen=True, kw_only=True):

@@ -1,5 +1,6 @@
 """Opens the feeds and sinks that a configuration names; each kind is imported only where it is used."""
 
+import logging
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from igbss_stream.live.lane import Sink as OpenSink
     from igbss_stream.publish.lsl import LslSink
     from igbss_stream.publish.recording import RecordingSink
+
+log = logging.getLogger(__name__)
 
 _OTHERS = 0.002  # seconds between looks at feeds that no poll covers
 
@@ -76,13 +79,30 @@ class _Socket:
         if keys is not None and not isinstance(keys, CurveServer):
             raise TypeError("a sink is the server of its keys")
         self.sink = ZmqSink(sink.address, high_water_mark=sink.queue, keys=keys)
-        self.start, self.publish = self.sink.start, self.sink.publish
-        self.serve, self.close = self.sink.serve, self.sink.close
+        self.start, self.publish, self.close = self.sink.start, self.sink.publish, self.sink.close
+        self._told: set[str] = set()
+
+    def serve(self) -> None:
+        """Do what is due, and tell of peers that miss something."""
+        self.sink.serve()
+        self._tell(self.sink.overflows, "a subscriber of %s is too slow and misses messages")
+        self._tell(self.sink.denied, "a subscriber of %s was turned away: its key is not allowed")
 
     def counts(self) -> dict[str, int]:
         """Return counters by name."""
         sink = self.sink
-        return {"published": sink.sent, "overflows": sink.overflows, "subscriptions": sink.subscriptions}
+        return {
+            "published": sink.sent,
+            "overflows": sink.overflows,
+            "subscriptions": sink.subscriptions,
+            "denied": sink.denied,
+        }
+
+    def _tell(self, count: int, text: str) -> None:
+        """Log once that something was counted; the metrics tell how often."""
+        if count and text not in self._told:
+            self._told.add(text)
+            log.warning(text, self.sink.address)
 
 
 class _Recording:

@@ -10,10 +10,11 @@ from threading import Event
 from typing import Any, Protocol
 
 from igbss_stream.chunk import Chunk, Gap, Stream
-from igbss_stream.errors import IgbssError
-from igbss_stream.learning import Model, Schedule
+from igbss_stream.errors import IgbssError, ParameterError
+from igbss_stream.learning import Model
 from igbss_stream.live import config as settings
 from igbss_stream.live.feed import Feed
+from igbss_stream.live.feeds import Hdf5Replay
 from igbss_stream.pipeline import Learning, Pipeline
 from igbss_stream.repair import Repair
 
@@ -69,6 +70,8 @@ class Lane:
     ----------
     samples_in, samples_out, samples_gap : int
         Samples that came in, and indices that were published as samples and as gaps.
+    is_refused : bool
+        Whether the feed is one that the settings cannot be used with; nothing of it is taken.
     delays : list of int
         Number of chunks published within each of `DELAYS` of their arrival, and beyond the last.
     """
@@ -92,6 +95,7 @@ class Lane:
         self.delays = [0] * (len(DELAYS) + 1)
         self.delay_sum = 0.0
         self.sink_failures = 0
+        self.is_refused = False
         self._settings, self._sinks = stream, sinks
         self._executor, self._wait, self._stop = executor, wait, stop
         self._model = model
@@ -109,8 +113,8 @@ class Lane:
         if not items:
             return
         arrived = time.perf_counter()
-        if self.pipeline is None:
-            self._open(items[0].start)
+        if self.pipeline is None and not self._open(items[0].start):
+            return
         for item in items:
             self.samples_in += len(item.data) if isinstance(item, Chunk) else 0
             self._separate(item)
@@ -126,11 +130,13 @@ class Lane:
 
     @property
     def status(self) -> str:
-        """One word: "ok", "learning", "waiting" for the first samples, "silent" or "ended"."""
+        """One word: "ok", "learning", "waiting" for the first samples, "silent", "refused" or "ended"."""
         if self.feed.ended:
             return "ended"
         if self.is_silent:
             return "silent"
+        if self.is_refused:
+            return "refused"
         if self.pipeline is None:
             return "waiting"
         return "learning" if self.model is None else "ok"
@@ -138,6 +144,8 @@ class Lane:
     def events(self) -> dict[str, int]:
         """Return what was counted, by name."""
         counted = dict(self.feed.counts()) | {"sink_failures": self.sink_failures}
+        if self.is_refused:
+            counted["rejected_description"] = counted.get("rejected_description", 0) + 1
         for sink in self._sinks:
             for name, count in sink.counts().items():
                 counted[name] = counted.get(name, 0) + count
@@ -162,30 +170,24 @@ class Lane:
         for sink in self._sinks:
             sink.close()
 
-    def _open(self, start: int) -> None:
+    def _open(self, start: int) -> bool:
+        """Make what samples go through, now that it is known what comes; return whether that could be done.
+
+        What a feed sends is up to its sender: if it does not go with the settings, other streams go on.
+        """
         stream = self.feed.stream
         if stream is None:
             raise RuntimeError("samples came from a feed that is not described")
-        own = self._settings
-        learning, window = own.learning, own.window
-        self.repair = Repair(stream, own.repair.settings())
-        schedule = Schedule.in_seconds(
-            stream.rate, learning.first, learning.window, learning.every, learning.ahead, learning.fade
-        )
-        model = self._model
-        if model is not None and model.separator.n_channels != stream.n_channels:
-            log.warning(
-                "stream %s: the saved model is for %d channels, the feed has %d; it is not taken up",
-                self.name, model.separator.n_channels, stream.n_channels,
-            )  # fmt: skip
-            model = None
-        self.pipeline = Pipeline(
-            stream,
-            own.model.settings(),
-            window=(round(window.length * stream.rate), round(window.hop * stream.rate)),
-            model=model,
-            learning=Learning(schedule, self._executor, self._wait, self._stop),
-        )
+        if self.is_refused:
+            return False
+        try:
+            self.repair, self.pipeline = self._stages(stream)
+        except ParameterError as error:
+            if isinstance(self._settings.source, Hdf5Replay):
+                raise  # a file stays as it is
+            self.is_refused = True
+            log.error("stream %s: the feed is refused: %s", self.name, error)
+            return False
         log.info(
             "stream %s: %d channels at %g Hz from sample %d",
             self.name,
@@ -194,6 +196,25 @@ class Lane:
             start,
         )
         self._describe()
+        return True
+
+    def _stages(self, stream: Stream) -> tuple[Repair, Pipeline]:
+        own = self._settings
+        model = self._model
+        if model is not None and model.separator.n_channels != stream.n_channels:
+            log.warning(
+                "stream %s: the saved model is for %d channels, the feed has %d; it is not taken up",
+                self.name, model.separator.n_channels, stream.n_channels,
+            )  # fmt: skip
+            model = None
+        pipeline = Pipeline(
+            stream,
+            own.model.settings(),
+            window=(round(own.window.length * stream.rate), round(own.window.hop * stream.rate)),
+            model=model,
+            learning=Learning(own.learning.schedule(stream.rate), self._executor, self._wait, self._stop),
+        )
+        return Repair(stream, own.repair.settings()), pipeline
 
     def _separate(self, item: Chunk | Gap) -> None:
         if self.repair is None or self.pipeline is None:

@@ -49,7 +49,7 @@ def load(path: str | os.PathLike[str], environ: Mapping[str, str] | None = None)
     mistakes = list(reader.mistakes(document.tree, Config, ()))
     if not mistakes:
         config: Config = reader.convert(document.tree, Config)
-        mistakes = list(_unusable_models(config))
+        mistakes = [*_unusable_models(config), *_unusable_rates(config)]
         if not mistakes:
             return config
     lines = [f"{document.place(keys)}: {key_path(keys)} {text}" for keys, text in mistakes]
@@ -68,6 +68,26 @@ def _unusable_models(config: Config) -> Iterator[Mistake]:
             stream.model.settings()
         except ParameterError as error:
             yield _placed(error, ("streams", i, "model"), stream.model.__struct_fields__)
+
+
+def _unusable_rates(config: Config) -> Iterator[Mistake]:
+    """Yield what comes to no sample, or too few, at the rate that a source is said to have."""
+    for i, stream in enumerate(config.streams):
+        rate, keys = stream.source.rate, ("streams", i)
+        if rate is None:
+            continue
+        from igbss_stream.chunk import Stream
+        from igbss_stream.repair import Repair
+
+        try:
+            Repair(Stream(stream.name, rate, ("any",)), stream.repair.settings())
+        except ParameterError as error:
+            yield _placed(error, (*keys, "repair"), stream.repair.__struct_fields__)
+        if stream.model.structure == "learned":
+            try:
+                stream.learning.schedule(rate)
+            except ParameterError as error:
+                yield _placed(error, (*keys, "learning"), stream.learning.__struct_fields__)
 
 
 def _placed(error: BaseException, keys: KeyPath, names: typing.Collection[str]) -> Mistake:

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from igbss_stream.chunk import Chunk, Gap, Stream
-from igbss_stream.errors import FeedError, IgbssError, RecordingError, StateError
+from igbss_stream.errors import ConfigError, FeedError, IgbssError, RecordingError, StateError
 from igbss_stream.live import logs, state
 from igbss_stream.live.daemon import Daemon
-from igbss_stream.live.health import HealthServer
+from igbss_stream.live.health import HealthServer, status
 from igbss_stream.live.load import load
 from igbss_stream.publish.zmq import ZmqSink
 from tests import published
@@ -183,3 +183,45 @@ def test_what_cannot_be_opened_is_told(written: Written, recording: Path, tmp_pa
     with pytest.raises(StateError, match="cannot be read"):
         state.load(damaged, load(path).streams[0].model.settings())
     assert issubclass(StateError, IgbssError)
+
+
+def test_a_feed_that_does_not_go_with_the_settings_leaves_the_others_alone(
+    written: Written, running: Callable[[Daemon], None]
+) -> None:
+    with ZmqSink("tcp://127.0.0.1:*") as good, ZmqSink("tcp://127.0.0.1:*") as slow:
+        address = "{{kind: zmq, address: '{}'}}"
+        sink = "{kind: zmq, address: 'tcp://127.0.0.1:*'}"
+        repair = "{structure: systematic}\n    repair: {gap: hold, max_fill: 0.2}"
+        path = written(
+            ("good", address.format(good.address), sink, repair),
+            ("slow", address.format(slow.address), sink, repair),
+        )
+        daemon = Daemon(load(path), path)
+        running(daemon)
+        first, second = daemon.lanes
+        for sender, rate in (slow, 1.0), (good, 300.0):
+            sender.start(Stream("s", rate, ("a", "b", "c"), "uV"))
+            until(partial(has_subscribers, sender), sender.serve)
+            sender.publish(Chunk(SAMPLES[:100], 0))
+        until(lambda: first.samples_out == 100)
+        until(lambda: second.is_refused)
+        slow.publish(Chunk(SAMPLES[100:200], 100))
+        until(lambda: second.feed.counts()["samples_in"] == 200)
+        assert (first.status, second.status) == ("ok", "refused")
+        assert second.events()["rejected_description"] == 1
+        assert status(daemon.lanes)["status"] == "degraded"
+        good.publish(Chunk(SAMPLES[100:200], 100))
+        until(lambda: first.samples_out == 200)
+    config = path.read_text().replace(f"{slow.address}'", f"{slow.address}', rate: 1")
+    path.write_text(config)
+    with pytest.raises(
+        ConfigError, match=r"streams\[1\].repair.max_fill must be at least 1 sample, 1 s at 1 Hz"
+    ):
+        load(path)
+    path.write_text(
+        config.replace("max_fill: 0.2", "max_fill: 2")
+        .replace("{structure: systematic}", "{}")
+        .replace("sinks:", "learning: {first: 1}\n    sinks:")
+    )
+    with pytest.raises(ConfigError, match=r"streams\[1\].learning.first must be at least 2 samples"):
+        load(path)
