@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -30,7 +31,14 @@ class Running(DaemonProcess):
     """A daemon, a sender into it and subscribers to it, which are closed at the end of the test."""
 
     def __init__(
-        self, spawn: Spawn, folder: Path, ends: ExitStack, more: str, source: str = "", sinks: str = ""
+        self,
+        spawn: Spawn,
+        folder: Path,
+        ends: ExitStack,
+        more: str,
+        source: str = "",
+        sinks: str = "",
+        queue: int = 1000,
     ) -> None:
         self.out, health = free_port(), free_port()
         self.sender: ZmqSink | None = None
@@ -44,7 +52,7 @@ class Running(DaemonProcess):
             f"  - name: s\n"
             f"    source: {source}\n"
             f"    sinks:\n"
-            f"      - {{kind: zmq, address: 'tcp://127.0.0.1:{self.out}'}}\n"
+            f"      - {{kind: zmq, address: 'tcp://127.0.0.1:{self.out}', queue: {queue}}}\n"
             f"{sinks}"
             f"{more}\n"
             f"health: {{port: {health}}}\n"
@@ -53,8 +61,10 @@ class Running(DaemonProcess):
         super().__init__(spawn("run", config), health)
         self.wait_for_line("running")
 
-    def subscribe(self) -> Subscriber:
-        return self._ends.enter_context(Subscriber(f"tcp://127.0.0.1:{self.out}", timeout=DEADLINE))
+    def subscribe(self, **options: Any) -> Subscriber:
+        return self._ends.enter_context(
+            Subscriber(f"tcp://127.0.0.1:{self.out}", timeout=DEADLINE, **options)
+        )
 
 
 Start = Callable[..., Running]
@@ -266,3 +276,44 @@ def test_mistakes_end_it_with_code_2(spawn: Spawn, tmp_path: Path) -> None:
     assert process.returncode == 2
     assert "the address is in use" in err
     taken.close()
+
+
+def test_a_subscriber_that_stops_reading_costs_the_daemon_and_the_others_nothing(start: Start) -> None:
+    n, length = 1000, 8000  # 96 MB in all
+    running = start(SYSTEMATIC, queue=20)
+    sender, quick = connected(running, STREAM)
+    slow = running.subscribe(high_water_mark=20)
+    until(lambda: running.count("subscriptions") == 2)
+    data = np.random.default_rng(0).normal(size=(length, 3)).astype(np.float32)
+    items = iter(quick)
+    spent = []
+    for i in range(n):
+        if i == 10:
+            before = running.peak_memory
+        began = time.monotonic()
+        sender.publish(Chunk(data, i * length))
+        item = next(items)  # what everybody else gets, one at a time and in time
+        spent.append(time.monotonic() - began)
+        assert (item.start, item.stop) == (i * length, (i + 1) * length)
+        assert isinstance(item, Chunk)
+    assert running.peak_memory - before < 30_000  # kB
+    assert np.median(spent) < 0.1  # seconds
+    assert max(spent) < 2.0
+    assert running.count("overflows") >= 1
+    told = running.wait_for_line("is too slow and misses messages")
+    assert (told["level"], f":{running.out} " in told["message"]) == ("warning", True)
+
+    got = collect(iter(slow), 100_000)  # what was held for it
+    assert all(isinstance(item, Chunk) for item in got)
+    assert got[0].start == 0
+    held: list[Chunk | Gap] = []
+
+    def catch_up() -> None:
+        nonlocal n
+        sender.publish(Chunk(data, n * length))
+        n += 1
+        next(items)
+        held.extend(slow.receive(0.01))
+
+    until(lambda: held and held[-1].start >= 1000 * length, catch_up)
+    assert {item.reason for item in held if isinstance(item, Gap)} == {"dropped"}
