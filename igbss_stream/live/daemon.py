@@ -17,7 +17,7 @@ from concurrent.futures import Executor, Future
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from igbss_stream.errors import IgbssError
 from igbss_stream.learning import Model
@@ -26,9 +26,12 @@ from igbss_stream.live.again import differences, taken_over
 from igbss_stream.live.config import Config, Stream
 from igbss_stream.live.ends import open_feed, open_sink, wait_for
 from igbss_stream.live.feeds import Hdf5Replay
-from igbss_stream.live.health import HealthServer
 from igbss_stream.live.lane import Lane
 from igbss_stream.live.load import key_path, load
+from igbss_stream.live.resident import give_back_library
+
+if TYPE_CHECKING:
+    from igbss_stream.live.health import HealthServer
 
 log = logging.getLogger(__name__)
 
@@ -91,7 +94,9 @@ class Daemon:
             for stream in config.streams:
                 self.lanes.append(self._lane(stream, worker))
             if config.health.port is not None:
-                self._health = HealthServer(config.health.host, config.health.port, self.lanes)
+                from igbss_stream.live import health  # 10 MB: only who wants it pays
+
+                self._health = health.HealthServer(config.health.host, config.health.port, self.lanes)
                 log.info("health at http://%s:%d/health", config.health.host, self._health.port)
         except BaseException:
             self._close()
@@ -221,6 +226,7 @@ def warm_up(config: Config) -> None:
     sys.setswitchinterval(_SWITCH)
     gc.collect()
     gc.freeze()  # what is loaded by now stays: no collection has to look at it
+    give_back_library("llvmlite")  # the compiler, 65 MB
     log.info("kernels are ready after %.1f s", time.perf_counter() - began)
 
 

@@ -79,10 +79,11 @@ def learn(x: Array, n_sources: int, previous: Array | None = None) -> Learned:
     whitening, colouring = axes.T / root[:, None], axes * root
     signal = Signal.of(standard, axes, root)
     del standard  # as large as the samples
-    best = select(signal, None if previous is None else (previous * scale) @ colouring)
+    before = None if previous is None else (previous * scale) @ colouring
+    best = select(signal, before)
     unmixing = best.unmixing @ whitening / scale
     mixing = scale[:, None] * colouring @ np.linalg.inv(best.unmixing)
-    order, sign = _convention(mixing) if previous is None else _matched(unmixing @ np.linalg.pinv(previous))
+    order, sign = _convention(mixing) if before is None else _matched(best.unmixing, before)
     return Learned(mixing[:, order] * sign, (unmixing[order].T * sign).T, mean, best.loss, best.n_iter)
 
 
@@ -111,10 +112,14 @@ def _convention(mixing: Array) -> tuple[NDArray[np.int_], Array]:
     return order, np.sign(mixing[strongest, np.arange(mixing.shape[1])])[order]
 
 
-def _matched(gains: Array) -> tuple[NDArray[np.int_], Array]:
-    """Return order and signs that agree best with the sources before; gains are (new, before)."""
+def _matched(unmixing: Array, before: Array) -> tuple[NDArray[np.int_], Array]:
+    """Return order and signs by which sources correlate best with those before, on the samples at hand.
+
+    Both unmix white channels, so that correlations of the sources are cosines of the rows.
+    """
     from scipy.optimize import linear_sum_assignment  # half a second to import
 
-    size = np.abs(gains) / np.linalg.norm(gains, axis=1, keepdims=True)
-    order = linear_sum_assignment(size.T, maximize=True)[1]
-    return order, np.sign(gains[order, np.arange(len(order))])
+    new, old = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (unmixing, before))
+    correlations = new @ old.T
+    order = linear_sum_assignment(np.abs(correlations).T, maximize=True)[1]
+    return order, np.sign(correlations[order, np.arange(len(order))])

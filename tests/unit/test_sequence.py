@@ -2,7 +2,8 @@
 
 import itertools
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from igbss_stream.ingest.sequence import Sequencer
 from igbss_stream.wire import VERSION, Data, DataHeader, GapMessage
 
 Item = Chunk | Gap
+Message = TypeVar("Message")
 
 
 def message(
@@ -93,7 +95,7 @@ def blocks(rng: random.Random, n: int, first: int = 0, run: int | None = None) -
     return sent
 
 
-def disturbed(rng: random.Random, sent: list[Data], reach: int) -> list[Data]:
+def disturbed(rng: random.Random, sent: Sequence[Message], reach: int) -> list[Message]:
     """Lose 10 %, duplicate 5 %, and displace by up to `reach` messages; the first one comes first."""
     arrivals = [(0.0, sent[0])]
     for position, each in enumerate(sent[1:], 1):
