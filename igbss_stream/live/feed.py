@@ -21,6 +21,8 @@ from igbss_stream.wire import Data, End, Limits, Message, Meta
 
 log = logging.getLogger(__name__)
 
+_RATE_TOLERANCE = 1e-3  # share by which clocks of devices differ at most: 1000.012 Hz is 1 kHz
+
 
 class Feed(Protocol):
     """What the daemon needs of a feed."""
@@ -210,7 +212,7 @@ def described(name: str, config: ZmqFeed | OpenEphysFeed | LslFeed, sent: Stream
         If it is not what the configuration expects.
     """
     names = sent.channels
-    if config.rate is not None and abs(config.rate - sent.rate) > 1e-6 * config.rate:
+    if config.rate is not None and abs(config.rate - sent.rate) > _RATE_TOLERANCE * config.rate:
         raise ParameterError(f"source.rate is {config.rate:g} Hz, but the feed says {sent.rate:g} Hz.")
     if config.unit is not None and sent.unit is not None and sent.unit != config.unit:
         raise ParameterError(f"source.unit is {config.unit!r}, but the feed says {sent.unit!r}.")

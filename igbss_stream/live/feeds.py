@@ -47,7 +47,7 @@ class ZmqFeed(Section, frozen=True, kw_only=True, tag_field="kind", tag="zmq"):
     silence : float
         Seconds without a message until a warning is given.
     rate : float or None
-        Samples a second (Hz) to expect. A feed that states another rate is refused.
+        Samples a second (Hz) to expect. A feed whose rate differs by more than a thousandth is refused.
     unit : str or None
         Unit to expect, and the unit of a feed that states none. A feed that states another is refused.
     channels : tuple of str or None
@@ -93,7 +93,7 @@ class OpenEphysFeed(Section, frozen=True, kw_only=True, tag_field="kind", tag="o
     silence : float
         Seconds without a message until a warning is given.
     rate : float or None
-        Samples a second (Hz) to expect. A feed that states another rate is refused.
+        Samples a second (Hz) to expect. A feed whose rate differs by more than a thousandth is refused.
     unit : str
         Unit of the samples, which the plugin does not state: microvolts, but volts for ADC channels.
     channels : tuple of str or None

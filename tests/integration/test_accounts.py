@@ -4,22 +4,17 @@ import itertools
 import random
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
 import zmq
 
-from igbss_stream.chunk import Chunk, Gap, Stream
-from igbss_stream.live.config import Stream as Settings
+from igbss_stream.chunk import Chunk, Stream
 from igbss_stream.live.feed import SocketFeed
 from igbss_stream.live.feeds import ZmqFeed
-from igbss_stream.live.lane import Lane
-from igbss_stream.live.model import Model
-from igbss_stream.live.sinks import Hdf5Output
 from igbss_stream.wire import Encoder
 from tests import published
+from tests.lanes import Kept, lane_of
 from tests.unit.test_sequence import disturbed
 
 RATE = 250.0
@@ -28,33 +23,6 @@ LONGEST = 20  # samples of a message
 DEADLINE = 20.0
 STREAM = Stream("s", RATE, ("a", "b", "c"), "uV")
 QUICK = 5  # seeds that CI runs
-
-
-class Kept:
-    """A sink that keeps all it is given."""
-
-    def __init__(self) -> None:
-        self.items: list[Chunk | Gap] = []
-        self.publish = self.items.append
-
-    def start(self, stream: Stream) -> None: ...
-
-    def serve(self) -> None: ...
-
-    def counts(self) -> dict[str, int]:
-        return {}
-
-    def close(self) -> None: ...
-
-
-def lane_of(feed: SocketFeed, source: ZmqFeed, sink: Kept) -> Lane:
-    settings = Settings(
-        name="s",
-        source=source,
-        model=Model(structure="systematic"),
-        sinks=(Hdf5Output(path=Path("unused.h5")),),  # a configuration has one at least; `sink` is used
-    )
-    return Lane(settings, feed, [sink], ThreadPoolExecutor(1))
 
 
 def blocks(rng: random.Random, x: np.ndarray) -> Iterator[Chunk]:

@@ -1,0 +1,180 @@
+"""What feeds do to the daemon that is neither an error of theirs nor one of ours."""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+import pytest
+import zmq
+
+from igbss_stream import sockets
+from igbss_stream.chunk import Chunk, Gap, Stream
+from igbss_stream.live.feed import SocketFeed
+from igbss_stream.live.feeds import ZmqFeed
+from igbss_stream.publish.zmq import ZmqSink
+from igbss_stream.wire import Encoder
+from tests import published
+from tests.lanes import Kept, lane_of
+
+DEADLINE = 20.0
+STREAM = Stream("s", 1000.0, ("a", "b", "c"), "uV", t0=1.7e9)
+X = np.random.default_rng(0).normal(size=(3000, 3)).astype(np.float32)
+Frames = list[Any]
+
+SUBSCRIBER = """
+import sys, zmq
+socket = zmq.Context().socket(zmq.SUB)
+socket.subscribe("")
+socket.connect(sys.argv[1])
+while True:
+    socket.recv_multipart()
+"""
+
+
+def until(done: Callable[[], object], doing: Callable[[], object] = lambda: time.sleep(0.005)) -> None:
+    deadline = time.monotonic() + DEADLINE
+    while not done():
+        assert time.monotonic() < deadline
+        doing()
+
+
+class Fed:
+    """A stream of the daemon with a sender to it."""
+
+    def __init__(self, ends: ExitStack, **keys: Any) -> None:
+        source = ZmqFeed(address="tcp://127.0.0.1:*", socket="pull", bind=True, patience=0.0, **keys)
+        self.feed = SocketFeed("s", source)
+        self.sink = Kept()
+        self.lane = lane_of(self.feed, source, self.sink)
+        context = ends.enter_context(zmq.Context())
+        self._sender = ends.enter_context(context.socket(zmq.PUSH))
+        self._sender.linger = 0
+        self._sender.connect(self.feed.address)
+        ends.callback(self.feed.close)
+        self._sent = 0
+
+    def send(self, *messages: Frames) -> None:
+        """Send messages, and wait until all have been looked at."""
+        for frames in messages:
+            self._sender.send_multipart(frames)
+        self._sent += len(messages)
+        until(lambda: self.feed.counts()["messages"] == self._sent, lambda: self.lane.step(0.05))
+
+    @property
+    def samples(self) -> np.ndarray:
+        """All that was published; indices must follow each other from 0."""
+        at, chunks = 0, []
+        for item in self.sink.items:
+            assert item.start == at
+            at = item.stop
+            chunks += [item.data] if isinstance(item, Chunk) else []
+        return np.concatenate(chunks)
+
+    @property
+    def gaps(self) -> list[Gap]:
+        return [item for item in self.sink.items if isinstance(item, Gap)]
+
+
+Start = Callable[..., Fed]
+
+
+@pytest.fixture
+def fed() -> Iterator[Start]:
+    with ExitStack() as ends:
+        yield lambda **keys: Fed(ends, **keys)
+
+
+def messages(encoder: Encoder, start: int, stop: int, length: int) -> list[Frames]:
+    return [encoder.encode(Chunk(X[i : i + length], i)) for i in range(start, stop, length)]
+
+
+def test_messages_of_one_sample_give_what_one_message_gives(fed: Start) -> None:
+    one, encoder = fed(), Encoder(STREAM, 1)
+    one.send(encoder.meta(), *messages(encoder, 0, 3000, 1))
+    np.testing.assert_array_equal(one.samples, published.separate(X).sources)
+    assert (one.lane.samples_in, one.lane.samples_out, one.gaps) == (3000, 3000, [])
+
+
+def test_a_rate_that_is_a_little_off_is_the_one_that_is_expected(fed: Start) -> None:
+    """Places and times follow from the rate that the feed states."""
+    one = fed(rate=1000.0)
+    encoder = Encoder(Stream("s", 1000.012, STREAM.channels, "uV"), 1)
+    one.send(encoder.meta(), *messages(encoder, 0, 3000, 100))
+    assert len(one.samples) == 3000
+    assert one.feed.stream is not None
+    assert one.feed.stream.rate == 1000.012
+    other, far = fed(rate=1000.0), Encoder(Stream("s", 1002.0, STREAM.channels, "uV"), 1)
+    other.send(far.meta(), *messages(far, 0, 300, 100))
+    assert other.lane.samples_in == 0
+    assert other.feed.counts()["rejected_description"] == 4
+
+
+@pytest.mark.parametrize("jump", [-86400.0 * 3, -0.5, 0.5, 86400.0 * 30])
+def test_times_that_jump_move_no_sample(fed: Start, jump: float) -> None:
+    """The clock of the sender is set while it runs: places follow from indices alone."""
+    one, encoder = fed(), Encoder(STREAM, 1)
+    later = Encoder(Stream("s", 1000.0, STREAM.channels, "uV", t0=1.7e9 + jump), 1)
+    later.seq = 10
+    one.send(
+        encoder.meta(), *messages(encoder, 0, 1000, 100), later.meta(), *messages(later, 1000, 3000, 100)
+    )
+    np.testing.assert_array_equal(one.samples, published.separate(X).sources)
+    assert one.gaps == []
+
+
+def test_samples_that_come_in_bursts_lose_nothing(fed: Start) -> None:
+    """Nothing, and then a second at once: silence is told, and what was held up is published."""
+    one, encoder = fed(silence=0.05), Encoder(STREAM, 1)
+    for start in (0, 1000, 2000):
+        one.send(encoder.meta(), *messages(encoder, start, start + 1000, 20))
+        until(lambda: one.lane.is_silent, lambda: one.lane.step(0.02))
+    np.testing.assert_array_equal(one.samples, published.separate(X).sources)
+    assert one.feed.counts()["silences"] == 3
+    assert one.gaps == []
+
+
+def test_more_channels_than_configured_are_refused_once_and_for_all(
+    fed: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    one, encoder = fed(channels=("x", "y")), Encoder(STREAM, 1)
+    with caplog.at_level(logging.ERROR):
+        one.send(encoder.meta(), *messages(encoder, 0, 300, 100))
+    assert caplog.messages == ["stream s: source.channels names 2 channels, but the feed has 3."]
+    assert (one.lane.samples_in, one.feed.counts()["rejected_description"]) == (0, 4)
+
+
+def test_a_channel_that_appears_on_the_way_is_refused_and_the_stream_goes_on(fed: Start) -> None:
+    one, encoder = fed(), Encoder(STREAM, 1)
+    wide = Encoder(Stream("s", 1000.0, ("a", "b", "c", "d"), "uV"), 1)
+    before, odd, after = messages(encoder, 0, 1000, 100), [], messages(encoder, 1100, 3000, 100)
+    odd.append(wide.encode(Chunk(np.zeros((100, 4), np.float32), 1000)))
+    one.send(encoder.meta(), *before, *odd, *after)
+    assert one.feed.counts()["rejected_channels"] == 1
+    assert [(gap.start, gap.n_samples, gap.reason) for gap in one.gaps] == [(1000, 100, "lost")]
+    assert one.lane.samples_in == one.lane.samples_out == 2900
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs signals that stop a process")
+def test_a_peer_that_dies_without_closing_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stopped process keeps its connection open and answers nothing, as a machine without power does."""
+    monkeypatch.setattr(sockets, "HEARTBEAT", 50)
+    monkeypatch.setattr(sockets, "PATIENCE", 300)
+    with ZmqSink("*") as sink:
+        sink.start(STREAM)
+        peer = subprocess.Popen([sys.executable, "-c", SUBSCRIBER, sink.address])
+        try:
+            until(lambda: sink.subscriptions == 1, sink.serve)
+            os.kill(peer.pid, signal.SIGSTOP)
+            until(lambda: sink.subscriptions == 0, sink.serve)
+            os.kill(peer.pid, signal.SIGCONT)
+            until(lambda: sink.subscriptions == 1, sink.serve)
+        finally:
+            peer.kill()
+            peer.wait()
