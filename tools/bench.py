@@ -26,10 +26,15 @@ import h5py
 import numpy as np
 
 from igbss_stream import separate
+from igbss_stream.chunk import Chunk
+from igbss_stream.config import ModelSettings
 from igbss_stream.demo import mixing_matrix, time_series
+from igbss_stream.learning import Model
 from igbss_stream.model import _sample_kernels, loglinear
 from igbss_stream.model.poset import Poset, incidence
 from igbss_stream.model.solve import solve
+from igbss_stream.paths import WindowPath
+from igbss_stream.separator import Separator
 
 COMMAND = [str(Path(sys.executable).parent / "igbss-stream")]
 published = partial(separate, structure="systematic")
@@ -99,6 +104,24 @@ def fit() -> Iterator[Figure]:
     yield Figure(
         "fit of L = N = 3, M = 500 to 1e-9", spent * 1e3, "ms", 3.0, f"{runs[0].n_iter} iterations"
     )
+
+
+def windows() -> Iterator[Figure]:
+    """Count the iterations that a fit takes if it starts from the window before, shifted by the hop."""
+    x = time_series(5_000) @ mixing_matrix(0).T
+    separator = Separator(ModelSettings(structure="systematic", latent_mass=1e-3), x.shape[1])
+    separator.separate(x, ["a", "b", "c"])
+    length = 500
+    for hop in (length // 2, length // 10):
+        taken = []
+        for warm in (True, False):
+            path = WindowPath(length, hop, warm=warm)
+            path.change(Model(1, separator, 0))
+            path.push(Chunk(x, 0))
+            taken.append(path.counts.iterations / path.counts.fits)
+        name = f"windows of {length}, hop {hop}: iterations, warm / cold"
+        detail = f"{taken[0]:.1f} a window, {taken[1]:.1f} from zero"
+        yield Figure(name, taken[0] / taken[1], "", 0.7, detail)
 
 
 def closed_form() -> Iterator[Figure]:
@@ -202,7 +225,14 @@ def start() -> Iterator[Figure]:
 
 
 # Those that start the command come first, while this process is small.
-PARTS = {"start": start, "batch": batch, "fit": fit, "scaling": scaling, "closed-form": closed_form}
+PARTS = {
+    "start": start,
+    "batch": batch,
+    "fit": fit,
+    "windows": windows,
+    "scaling": scaling,
+    "closed-form": closed_form,
+}
 
 
 @click.command()
