@@ -2,7 +2,7 @@
 """Measure what the daemon takes: memory at rest and for each further stream, and its share of a core.
 
     .venv/bin/python tools/bench_daemon.py                    all of it, about three minutes
-    .venv/bin/python tools/bench_daemon.py memory             some of it: memory, cpu, feeds
+    .venv/bin/python tools/bench_daemon.py memory             some of it: memory, cpu, feeds, hours
     .venv/bin/python tools/bench_daemon.py feeds --feeds 64   so many feeds in one process on one core
 
 The daemon is `igbss-stream run` in a process of its own, with real sockets and learned structures; what it
@@ -35,6 +35,7 @@ from igbss_stream.chunk import Chunk, Stream
 from igbss_stream.wire import Encoder
 
 PATIENCE = 120.0  # seconds that anything may take
+AHEAD = 10.0  # seconds of a feed that are on the way at most when it goes fast
 TICKS = os.sysconf("SC_CLK_TCK")
 
 STREAM = """
@@ -114,9 +115,9 @@ class Measured:
             self.send()
 
     def send_at_once(self, seconds: float) -> None:
-        """Send so many seconds of all feeds, a second at a time, each as soon as the last is through."""
-        for _ in range(round(seconds)):
-            for _ in range(round(self.load.rate / self.load.block)):
+        """Send so many seconds of all feeds as fast as they go, ten at a time."""
+        for _ in range(round(seconds / AHEAD)):
+            for _ in range(round(AHEAD * self.load.rate / self.load.block)):
                 self.send()
             self.all_through()
 
@@ -250,6 +251,21 @@ def memory(options: "Options") -> Iterator[Figure]:
         yield Figure(f"a further stream, {when}", further, "MB", 5.0, f"{many} streams: {all_of_them}")
 
 
+def hours(options: "Options") -> Iterator[Figure]:
+    """Follow the memory over eight hours' worth of a feed that goes fast, while models are learned."""
+    load = Load(1, 8, 250.0, 25, "first: 10, window: 60, every: 60, ahead: 10")
+    with measured(load) as daemon:
+        daemon.send_at_once(1800.0)
+        held = [daemon.memory().resident]
+        for _ in range(15):
+            daemon.send_at_once(1800.0)
+            held.append(daemon.memory().resident)
+        grown = max(held) - held[0]
+        detail = f"{held[0]:.1f} MB after half an hour, {held[-1]:.1f} after eight, {daemon.streams()}"
+        yield Figure("memory that 7.5 hours more take", grown, "MB", 5.0, detail)
+        yield Figure("samples lost on the way", daemon.lost, "", 0.0, f"of {daemon.sent}")
+
+
 def cpu(options: "Options") -> Iterator[Figure]:
     """Measure the share of a core while nothing is learned."""
     load = Load(1, 64, 1000.0, 20, "first: 5, window: 5, every: null, ahead: 0, fade: 0")
@@ -291,7 +307,12 @@ class Options:
     seconds: float
 
 
-PARTS: dict[str, Callable[[Options], Iterator[Figure]]] = {"memory": memory, "cpu": cpu, "feeds": feeds}
+PARTS: dict[str, Callable[[Options], Iterator[Figure]]] = {
+    "memory": memory,
+    "cpu": cpu,
+    "feeds": feeds,
+    "hours": hours,
+}
 
 
 @click.command()
