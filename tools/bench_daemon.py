@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from igbss_stream.chunk import Chunk, Stream
 from igbss_stream.wire import Encoder
 
-PATIENCE = 120.0  # seconds that anything may take
+PATIENCE = 600.0  # seconds that anything may take: 64 first models are learned one after the other
 AHEAD = 10.0  # seconds of a feed that are on the way at most when it goes fast
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -155,7 +155,7 @@ class Measured:
             if self.process.poll() is not None:
                 raise click.ClickException(f"the daemon ended with code {self.process.returncode}")
             if time.monotonic() > deadline:
-                raise click.ClickException(f"{failure}: {self.health()}")
+                raise click.ClickException(f"{failure}; the first stream: {self.streams()[:1]}")
             doing()
             time.sleep(0.02)
 
