@@ -60,11 +60,19 @@ class DaemonProcess:
         raise AssertionError(f"no {words!r} in {self.lines}")
 
     def get(self, page: str) -> str:
+        """Return one of its pages, which open after the sockets of its streams."""
+        answers: list[str] = []
+        until(lambda: answers, lambda: answers.extend(self._answer(page)), lambda: f"no page {page!r}")
+        return answers[0]
+
+    def _answer(self, page: str) -> list[str]:
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.health}/{page}", timeout=5) as answer:
-                return str(answer.read().decode())
+                return [str(answer.read().decode())]
         except urllib.error.HTTPError as error:
-            return str(error.read().decode())
+            return [str(error.read().decode())]
+        except urllib.error.URLError:
+            return []
 
     def count(self, kind: str, stream: str = "s") -> int:
         """Return one of the counters of events, as the metrics tell it; 0 if they do not name it."""

@@ -221,6 +221,8 @@ def warm_up(config: Config) -> None:
     needed = ["igbss_stream.pipeline", "igbss_stream.separator"]
     if any(stream.model.structure == "learned" for stream in config.streams):
         needed += ["igbss_stream.learned", "scipy.optimize"]
+    if config.health.port is not None:
+        needed.append("igbss_stream.live.health")
     for module in needed:
         import_module(module)
     sys.setswitchinterval(_SWITCH)
