@@ -14,6 +14,7 @@ from igbss_stream.demo import mixing_matrix, time_series
 
 Array = NDArray[np.float64]
 
+PICTURES_LEARNED = 4  # mixtures of a set of pictures that products are learned from: half a minute each
 SIDE = 32  # pixels of an image, as in the paper
 SIPI = (
     ("4.2.05", "4.2.06", "4.2.07"),  # airplane, lake, peppers
@@ -54,11 +55,14 @@ class Experiment:
     mixtures : list of Mixture
     min_max : bool
         Whether the paper scales sources from 0 to 1 before it compares, or to unit variance.
+    learned_from : int, optional
+        How many of the mixtures a structure is learned from, the first ones; all if left out.
     """
 
     name: str
     mixtures: list[Mixture]
     min_max: bool = False
+    learned_from: int | None = None
 
 
 def series_experiments(runs: int) -> Iterator[Experiment]:
@@ -73,7 +77,8 @@ def picture_experiments(images: Path | None, runs: int) -> Iterator[Experiment]:
         truth = picture_set(images, number)
         for order in (1, 2, 3):
             drawn = [picture_mixture(truth, order, run) for run in range(runs)]
-            yield Experiment(f"{picture_kind(images)} {number}, order {order}", drawn, min_max=True)
+            few = None if order == 1 else min(runs, PICTURES_LEARNED)
+            yield Experiment(f"{picture_kind(images)} {number}, order {order}", drawn, True, few)
 
 
 def cloud_experiments(runs: int) -> Iterator[Experiment]:

@@ -65,7 +65,9 @@ class Report:
 
 
 def mean_and_deviation(values: Sequence[float], digits: int = 3) -> str:
-    """Return "mean ± standard deviation"."""
+    """Return "mean ± standard deviation", or a dash for no values."""
+    if not values:
+        return "-"
     n = len(values)
     mean = sum(values) / n
     deviation = (sum((value - mean) ** 2 for value in values) / n) ** 0.5

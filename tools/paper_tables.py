@@ -1,8 +1,9 @@
 """The tables of the paper: errors, signal to noise and signs, each method on the same mixtures."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+import click
 import numpy as np
 import paper_numbers
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from paper_mixtures import Experiment, Mixture
 from paper_report import Report, mean_and_deviation, with_best_in_bold
 from scipy.optimize import linear_sum_assignment
 
+from igbss_stream.errors import IgbssError
 from igbss_stream.metrics import match, rmse, standardised
 
 Array = NDArray[np.float64]
@@ -46,24 +48,32 @@ class Score:
 
 def tables(report: Report, drawn: Sequence[Experiment]) -> None:
     """Separate every mixture by every method and write the tables."""
-    scores = {
-        each.name: {
-            method: [score(method, mixture, each.min_max) for mixture in each.mixtures]
-            for method in METHODS
-        }
-        for each in drawn
-    }
+    scores = {each.name: {method: list(_scored(method, each)) for method in METHODS} for each in drawn}
     groups = ("ours", "IGBSS and the strongest baselines", OURS + STRONG, TOLD)
     for name, title, methods, told in groups, ("weak", "weaker baselines", (LEARNED, *WEAK), TOLD_WEAK):
         errors = _rows(scores, methods, lambda one: one.rmse, 3, told, paper_numbers.RMSE)
         report.table(f"rmse-{name}", f"RMSE: {title}", *errors, RMSE_NOTE)
         ratios = _rows(scores, methods, lambda one: one.snr, 1, told, paper_numbers.SNR, largest=True)
         report.table(f"snr-{name}", f"Signal to noise (dB): {title}", *ratios, SNR_NOTE)
+    several = {each.name: scores[each.name][LEARNED] for each in drawn if each.mixtures[0].order > 1}
+    if several:
+        report.table("products", "Learned with products of sources", *_products(several))
     pictures = {each.name: scores[each.name] for each in drawn if each.min_max}
     if pictures:
         errors = _rows(pictures, OURS + STRONG, lambda one: one.standard, 3, {}, {})
         report.table("rmse-standard", "RMSE: pictures with unit variance", *errors, RMSE_NOTE)
     report.table("signs", "Sources with the right sign (per cent), no oracle", *_signs(scores))
+
+
+def _scored(method: Method, experiment: Experiment) -> Iterator[Score | None]:
+    """Yield the score of each mixture, None for one that the method gives no sources for."""
+    few = experiment.learned_from if method is LEARNED else None
+    for mixture in experiment.mixtures[:few]:
+        try:
+            yield score(method, mixture, experiment.min_max)
+        except (IgbssError, ValueError, ArithmeticError) as error:
+            click.echo(f"{experiment.name}, {method.name}: {error}", err=True)
+            yield None
 
 
 RMSE_NOTE = "Mean ± standard deviation over mixtures; 0 is perfect, the best in bold."
@@ -113,7 +123,7 @@ def with_best_signs(sources: Array, truth: Array) -> Array:
     return sources * np.where(similar[most, np.arange(sources.shape[1])] < 0, -1.0, 1.0)
 
 
-Scores = dict[str, dict[Method, list[Score]]]
+Scores = dict[str, dict[Method, list[Score | None]]]
 Told = dict[str, dict[str, str]]
 
 
@@ -129,9 +139,11 @@ def _rows(
     """Return header and rows: an experiment a row, then what the paper tells of it."""
     rows = []
     for name, by_method in scores.items():
-        values = [[figure(one) for one in by_method[method]] for method in methods]
+        values = [[figure(one) for one in by_method[method] if one] for method in methods]
         cells = [mean_and_deviation(each, digits) for each in values]
-        cells = with_best_in_bold(cells, [float(np.mean(each)) for each in values], largest)
+        none = -np.inf if largest else np.inf
+        means = [float(np.mean(each)) if each else none for each in values]
+        cells = with_best_in_bold(cells, means, largest)
         rows.append([name, *cells, *(paper.get(name, {}).get(key, "") for key in told.values())])
     return ["", *(method.name for method in methods), *told], rows
 
@@ -140,14 +152,66 @@ def _signs(scores: Scores) -> tuple[list[str], list[list[str]], str]:
     """Return header, rows and note of the table of signs."""
     methods = [method for method in METHODS if method not in OURS[:1]]
     rows = [
-        [name, *(f"{100 * np.mean([one.upright for one in by_method[m]]):.0f}" for m in methods)]
+        [name, *(_per_cent([one.upright for one in by_method[m] if one]) for m in methods)]
         for name, by_method in scores.items()
     ]
     return ["", *(m.name.replace(" (oracle)", "") for m in methods)], rows, _convergence(scores)
 
 
+def _per_cent(shares: Sequence[float]) -> str:
+    return f"{100 * np.mean(shares):.0f}" if shares else "-"
+
+
 def _convergence(scores: Scores) -> str:
-    """Tell which methods said that they did not converge, and how often."""
-    runs = {m: [one.converged for by_method in scores.values() for one in by_method[m]] for m in METHODS}
-    doubts = [f"{m.name} {ran.count(False)} of {len(ran)}" for m, ran in runs.items() if not all(ran)]
-    return f"Runs that ended before the method called itself converged: {', '.join(doubts) or 'none'}."
+    """Tell which methods said that they did not converge, or gave no sources, and how often."""
+    runs = {m: [one for by_method in scores.values() for one in by_method[m]] for m in METHODS}
+    doubts = {m: sum(one is not None and not one.converged for one in ran) for m, ran in runs.items()}
+    failed = {m: ran.count(None) for m, ran in runs.items()}
+
+    def counted(counts: dict[Method, int]) -> str:
+        return ", ".join(f"{m.name} {n} of {len(runs[m])}" for m, n in counts.items() if n) or "none"
+
+    return (
+        f"Runs that ended before the method called itself converged: {counted(doubts)}.\n"
+        f"Mixtures that a method gave no sources for: {counted(failed)}."
+    )
+
+
+SOLVED = 0.1  # error below which a mixture counts as undone
+
+
+def _products(scores: dict[str, list[Score | None]]) -> tuple[list[str], list[list[str]], str]:
+    """Return header, rows and note of the table of mixtures with products."""
+    rows = []
+    for name, every in scores.items():
+        given = [one for one in every if one]
+        undone = [one for one in given if one.rmse < SOLVED]
+        rows.append(
+            [
+                name,
+                str(len(every)),
+                mean_and_deviation([one.rmse for one in given]),
+                f"{np.median([one.rmse for one in given]):.3f}" if given else "-",
+                str(len(undone)),
+                _per_cent([one.upright for one in undone]),
+                _per_cent([one.upright for one in given]),
+                str(len(every) - len(given)),
+            ]
+        )
+    header = [
+        "",
+        "mixtures",
+        "RMSE",
+        "median",
+        f"below {SOLVED}",
+        "right signs there, %",
+        "right signs, %",
+        "failed",
+    ]
+    return header, rows, PRODUCTS_NOTE
+
+
+PRODUCTS_NOTE = (
+    "Errors as above: of pictures scaled from 0 to 1, of series with unit variance. Where there are fewer\n"
+    'mixtures than runs, they are the first ones, here and in the column "learned" of the other tables.'
+)

@@ -7,8 +7,8 @@ The forward model of order k has a weight for every channel and every set of at 
 No linear map undoes it, and with as many channels as sources it folds: different sources may make up the
 same channels. What tells them apart is that sources are predictable but for sparse innovations. Sources and
 weights are found together, by descents (`igbss_stream.model.interaction_descent`) from many starts
-(`igbss_stream.model.interaction_search`) over one stretch of the samples; the best ends begin a shorter
-search over all of them.
+(`igbss_stream.model.interaction_search`) over one stretch of the samples; the best ends are then improved
+on all of them.
 """
 
 from dataclasses import dataclass, field
@@ -26,7 +26,8 @@ from igbss_stream.model.interaction_descent import (
     products,
     standardised,
 )
-from igbss_stream.model.interaction_search import RANK_TOLERANCE, Whitening, search, starts
+from igbss_stream.model.interaction_search import descended, search
+from igbss_stream.model.interaction_whitening import RANK_TOLERANCE, Whitening
 from igbss_stream.model.poset import subsets
 
 Array = NDArray[np.float64]
@@ -35,6 +36,7 @@ Masks = NDArray[np.int64]
 _STRETCH = 1024  # samples that are searched
 _LONGEST = 16384  # samples that are learned from
 _NUMBERS = 2**23  # of the largest array of a descent
+_FINALISTS = 6  # ends that are descended from to the last
 _FINISH = Schedule(0.05, 0.001, 0.85, 20)
 _INVERSIONS = 50  # steps of a sample's inversion
 
@@ -138,7 +140,8 @@ def learn_interactions(x: Array, n_sources: int, order: int) -> LearnedInteracti
         )
     n_learned = _affordable(len(x), n_sources, n_directions, len(sets))
     masks, white = _masks(sets), whitening.of(x)
-    end = _finished(white[:n_learned], masks, _searched(white[:n_learned], n_sources, masks))
+    ends = _searched(white[:n_learned], n_sources, masks)
+    end = _finished(white[:n_learned], masks, ends[:_FINALISTS])
     return _delivered(white, sets, whitening, end)
 
 
@@ -174,33 +177,33 @@ def _masks(sets: tuple[tuple[int, ...], ...]) -> Masks:
     return np.array([0] + [sum(1 << i for i in members) for members in sets], dtype=np.int64)
 
 
-def _middle(x: Array) -> Array:
-    """Return the stretch that is searched."""
+def _middle(x: Array) -> slice:
+    """Return which samples are searched."""
     start = max(0, (len(x) - _STRETCH) // 2)
-    stretch = x[start : start + _STRETCH]
-    values = np.linalg.eigvalsh(np.cov(stretch.T))
+    stop = min(len(x), start + _STRETCH)
+    values = np.linalg.eigvalsh(np.cov(x[start:stop].T))
     if values[0] <= RANK_TOLERANCE * max(values[-1], 1.0):
         raise InputError(
-            f"samples {start} to {start + len(stretch)} rest, or span fewer directions than the others do. "
+            f"samples {start} to {stop} rest, or span fewer directions than the others do. "
             "Learn from a part where all channels move."
         )
-    return stretch
+    return slice(start, stop)
 
 
-def _searched(x: Array, n_sources: int, masks: Masks) -> End:
-    """Return the best end over all samples; where they are many, what begins is found on a stretch."""
+def _searched(x: Array, n_sources: int, masks: Masks) -> list[End]:
+    """Return ends over all samples, the best first; where samples are many, a stretch is searched."""
     stretch = _middle(x)
-    ends = search(stretch, masks, starts(stretch, n_sources, masks))
-    if len(stretch) < len(x):
-        places = _neighbourhoods(stretch)
-        longer = [_followed(x, masks, end.weights, places, end.z.T).T for end in ends]
-        ends = search(x, masks, longer, n_rounds=1)
-    return ends[0]
+    ends = search(x, n_sources, masks, stretch)
+    if len(x) > _STRETCH:
+        places = _neighbourhoods(x[stretch])
+        ends = descended(x, masks, [_followed(x, masks, end.weights, places, end.z.T).T for end in ends])
+    return ends
 
 
-def _finished(x: Array, masks: Masks, end: End) -> End:
-    """Return an end with hardly any misfit; where any sources make up the channels, its sources do."""
-    end = Descent(x, masks, len(end.z), LAGS).run(end.z, _FINISH, end.weights)
+def _finished(x: Array, masks: Masks, ends: list[End]) -> End:
+    """Return the best end with hardly any misfit; where any sources make up the channels, its do."""
+    descent = Descent(x, masks, len(ends[0].z), LAGS)
+    end = min((descent.run(end.z, _FINISH, end.weights) for end in ends), key=lambda end: end.loss)
     z = end.z.copy()
     _interaction_kernels.invert(x, masks, end.weights, _INVERSIONS, z)
     return End(*standardised(z, end.weights, masks), end.loss)

@@ -11,7 +11,13 @@ from scipy.signal import lfilter
 from igbss_stream.demo import time_series
 from igbss_stream.errors import InputError, ParameterError
 from igbss_stream.metrics import rmse
-from igbss_stream.model import _interaction_kernels, interaction_descent, interaction_search, interactions
+from igbss_stream.model import (
+    _interaction_kernels,
+    interaction_descent,
+    interaction_search,
+    interaction_whitening,
+    interactions,
+)
 from igbss_stream.model.interaction_descent import Descent, Schedule
 from igbss_stream.model.interactions import LearnedInteractions, learn_interactions
 from igbss_stream.model.poset import Poset, subsets
@@ -233,7 +239,7 @@ class TestParts:
     def test_a_descent_from_the_truth_stays_there(self) -> None:
         truth = two_sources(150)
         x = mixed(truth, 2, 503)
-        white = interaction_search.Whitening.fitted(x, 3).of(x)
+        white = interaction_whitening.Whitening.fitted(x, 3).of(x)
         end = Descent(white, MASKS[[0, 1, 2, 4]], 2, 2).run(truth.T, Schedule(0.03, 0.01, 0.5, 2))
         assert rmse(end.z.T, truth) < 0.05
 
