@@ -36,7 +36,7 @@ Masks = NDArray[np.int64]
 
 _BEGUN = (4, 8, 12, 12, 16)  # first starts from the components of each degree, at most
 _ROUNDS = 10
-_PATIENCE = 4  # rounds without a better end after which the search is done
+_PATIENCE = 3  # rounds without a better end after which the search is done
 _GAIN = 0.02  # of the loss that counts as better
 _ELITE = 8  # ends whose sources are taken together
 _LEADING = 4  # those of them that are varied one by one

@@ -15,6 +15,7 @@ from igbss_stream.model import (
     _interaction_kernels,
     interaction_descent,
     interaction_search,
+    interaction_starts,
     interaction_whitening,
     interactions,
 )
@@ -47,6 +48,7 @@ def two_sources(n_samples: int = 250) -> Array:
 class TestSeparation:
     """Signs as delivered; seeds are those of no other use."""
 
+    @pytest.mark.slow
     def test_two_sources_and_their_product(self) -> None:
         truth = two_sources()
         errors, linear = [], []
@@ -85,12 +87,19 @@ class TestSeparation:
 def _small() -> Iterator[None]:
     """Search but a little, so that it is done without compiled code as well."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(interaction_search, "_DEGREES", (2, 3))
-        patch.setattr(interaction_search, "_STARTS", 1)
-        patch.setattr(interaction_search, "_ELITE", 2)
-        patch.setattr(interaction_search, "_OFFSPRING", 1)
+        patch.setattr(interaction_starts, "_DEGREES", (2, 3))
+        for name, few in (
+            ("_ROUNDS", 1),
+            ("_ELITE", 2),
+            ("_LEADING", 1),
+            ("_CROSSED", 1),
+            ("_EXCHANGED", 1),
+        ):
+            patch.setattr(interaction_search, name, few)
+        patch.setattr(interaction_search, "_BEGUN", (1, 1, 1))
         patch.setattr(interaction_search, "_SCHEDULE", Schedule(0.5, 0.1, 0.6, 1))
         patch.setattr(interactions, "_FINISH", Schedule(0.1, 0.03, 0.6, 1))
+        patch.setattr(interactions, "_FINALISTS", 1)
         patch.setattr(interactions, "_STRETCH", 110)
         yield
 
@@ -270,3 +279,72 @@ class TestParts:
         x = np.array([[0.3, -0.2, 5.0]])
         _interaction_kernels.invert(x, MASKS[[0, 1, 2, 4]], weights, 50, found)
         np.testing.assert_allclose(found[:, 0], [0.3, -0.2], atol=1e-6)
+
+
+class TestStarts:
+    """What descents start from, against plain references."""
+
+    @pytest.fixture
+    def rng(self) -> np.random.Generator:
+        return np.random.default_rng(0)
+
+    def test_monomials_are_white_and_no_more_than_the_samples_bear(self, rng: np.random.Generator) -> None:
+        x = rng.normal(size=(200, 2))
+        sizes = []
+        for each in interaction_starts.lifted(x):
+            sizes.append(each.shape[1])
+            np.testing.assert_allclose(
+                each.T @ each / 200, np.eye(sizes[-1]), atol=0.2 if len(sizes) == 1 else 1e-9
+            )
+        assert sizes == [2, 5, 9, 14, 20]
+        assert len(interaction_starts.lifted(x[:80])) == 3, "9 monomials of degree 3, 14 of degree 4"
+
+    def test_monomials_span_the_polynomials(self, rng: np.random.Generator) -> None:
+        x = rng.normal(size=(200, 2))
+        cubic = (x[:, 0] - 2.0 * x[:, 1]) ** 3 + x[:, 0] * x[:, 1]
+        monomials = np.column_stack([np.ones(200), interaction_starts.lifted(x)[2]])
+        fitted = monomials @ np.linalg.lstsq(monomials, cubic, rcond=None)[0]
+        np.testing.assert_allclose(fitted, cubic, atol=1e-9)
+
+    def test_components_are_the_sources_of_a_rotation(self, rng: np.random.Generator) -> None:
+        slow, fast = (lfilter([1.0], [1.0, -pole], rng.normal(size=4000)) for pole in (0.95, 0.2))
+        z = np.linalg.qr(np.column_stack([slow, fast]) - np.mean([slow, fast], axis=1))[0] * np.sqrt(4000)
+        turn = np.array([[0.6, 0.8], [-0.8, 0.6]])
+        found = interaction_starts.components(np.ascontiguousarray(z @ turn))
+        np.testing.assert_allclose(np.abs(found @ z / 4000), np.eye(2), atol=0.05)
+
+    def test_choices_come_by_what_they_explain(self, rng: np.random.Generator) -> None:
+        rows = interaction_descent.standardised_rows(rng.normal(size=(5, 300)))
+        x = mixed(rows[[3, 1]].T, 2, 504)
+        x = (x - x.mean(axis=0)) / x.std(axis=0)
+        pairs = list(itertools.combinations(range(5), 2))
+        rests = []
+        for i, j in pairs:
+            features = np.column_stack([np.ones(300), rows[i], rows[j], rows[i] * rows[j]])
+            rests.append(np.sum((x - features @ np.linalg.lstsq(features, x, rcond=None)[0]) ** 2))
+        best = interaction_starts.explaining(x, rows, pairs, MASKS[[0, 1, 2, 4]], 4)
+        wanted = [rows[list(pairs[k])] for k in np.argsort(rests)[:4]]
+        np.testing.assert_array_equal(best, wanted)
+        np.testing.assert_array_equal(best[0], rows[[1, 3]])
+
+    def test_choices_differ_and_so_do_their_sources(self, rng: np.random.Generator) -> None:
+        a, b, c = rng.normal(size=(3, 300))
+        rows = interaction_descent.standardised_rows(np.array([a, b, a + 0.01 * c, a + 0.4 * c]))
+        x = np.column_stack([a, b])
+        kept = interaction_starts.explaining(
+            x, rows, itertools.combinations(range(4), 2), MASKS[[0, 1, 2, 4]], 6
+        )
+        np.testing.assert_array_equal(kept, [rows[[0, 1]], rows[[1, 3]]])
+
+    def test_exchanges(self) -> None:
+        found = list(interaction_search._exchanges(2, 2, 6))
+        assert found == [(4, 1), (5, 1), (0, 4), (0, 5), (4, 3), (5, 3), (2, 4), (2, 5)]
+
+    def test_additions_have_their_share(self, rng: np.random.Generator) -> None:
+        z = interaction_descent.standardised_rows(rng.normal(size=(2, 200)))
+        starts = interaction_search._added([z], [rng.normal(size=(200, 4))], MASKS[[0, 1, 2, 4]], rng)
+        shares = [np.std(start - z, axis=1) for start in starts]
+        np.testing.assert_allclose(shares, np.repeat([[0.2], [0.4], [0.6]], 2, axis=1), rtol=1e-9)
+        basis = np.column_stack([*z, z[0] * z[1], np.ones(200)])
+        left = starts[0].T - basis @ np.linalg.lstsq(basis, starts[0].T, rcond=None)[0]
+        np.testing.assert_allclose(left, 0.0, atol=1e-9)

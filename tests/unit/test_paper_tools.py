@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from paper_methods import (
+    LEARNED,
     Method,
     ar_innovations,
     diagonalising_rotation,
@@ -13,14 +14,23 @@ from paper_methods import (
     var_innovations,
     with_positive_columns,
 )
-from paper_mixtures import interact
+from paper_mixtures import Experiment, Mixture, interact, picture_experiments
 from paper_real import HOP, changes
 from paper_recordings import RECORD, steim2
-from paper_tables import assigned, signs, with_best_signs
+from paper_tables import (
+    METHODS,
+    _convergence,
+    _products,
+    _scored,
+    assigned,
+    signs,
+    with_best_signs,
+)
 from scipy.optimize import minimize_scalar
 from scipy.signal import lfilter
 from sklearn.exceptions import ConvergenceWarning
 
+from igbss_stream.errors import InputError
 from igbss_stream.metrics import rmse
 
 
@@ -157,3 +167,32 @@ def test_steims_second_compression_is_undone() -> None:
     damaged = record[:80] + b"\x7f" + record[81:]
     with pytest.raises(ValueError, match="damaged"):
         steim2(damaged)
+
+
+def test_a_mixture_that_raises_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    truth = np.random.default_rng(0).normal(size=(50, 2))
+
+    def refuses_large(x: np.ndarray, n_sources: int, order: int) -> np.ndarray:
+        if np.abs(x).max() > 100.0:
+            raise InputError("too large.")
+        return x + 0.01 * np.sin(np.arange(len(x)))[:, None]
+
+    few = Experiment("three", [Mixture(scale * truth, truth, 2) for scale in (1.0, 1e3, 2.0)])
+    scores = list(_scored(Method("picky", refuses_large), few))
+    assert [one is None for one in scores] == [False, True, False]
+    assert capsys.readouterr().err == "three, picky: too large.\n"
+    header, rows, _ = _products({"three": scores})
+    row = dict(zip(header, rows[0], strict=True))
+    assert (row["mixtures"], row["failed"], row["below 0.1"]) == ("3", "1", "2")
+    assert 0.0 < float(row["RMSE"].split(" ± ")[0]) < 0.01
+    assert row["right signs, %"] == "100"
+    told = _convergence(
+        {"three": {method: scores if method is LEARNED else scores[:1] for method in METHODS}}
+    )
+    assert told.endswith("Mixtures that a method gave no sources for: learned 1 of 3.")
+
+
+def test_products_of_pictures_are_learned_from_a_few() -> None:
+    by_order = {each.mixtures[0].order: each for each in picture_experiments(None, 6)}
+    assert all(len(each.mixtures) == 6 for each in by_order.values())
+    assert [by_order[order].learned_from for order in (1, 2, 3)] == [None, 4, 4]
