@@ -69,23 +69,23 @@ def search(x: Array, n_sources: int, masks: Masks, stretch: slice) -> list[End]:
     begun = [linear]
     for pool, most in zip(pools, _BEGUN, strict=False):
         begun += explaining(x, pool, itertools.combinations(range(len(pool)), n_sources), masks, most)
-    ends = descended(x, masks, begun)
+    ends = descended(x, masks, begun, _SCHEDULE)
     rng = np.random.default_rng(0)
     waited = 0
     for _ in range(_ROUNDS):
         best = ends[0].loss
-        born = descended(x, masks, _varied(x, masks, [end.z for end in ends], monomials, pools, rng))
-        ends = _elite(ends + born)
+        varied = _varied(x, masks, [end.z for end in ends], monomials, pools, rng)
+        ends = _elite(ends + descended(x, masks, varied, _SCHEDULE))
         waited = 0 if ends[0].loss < best - _GAIN else waited + 1
         if waited == _PATIENCE:
             break
     return ends
 
 
-def descended(x: Array, masks: Masks, starts: list[Array]) -> list[End]:
+def descended(x: Array, masks: Masks, starts: list[Array], schedule: Schedule) -> list[End]:
     """Return the ends of descents from sources (sources, samples), no two alike, the best ones first."""
     descent = Descent(x, masks, len(starts[0]), LAGS)
-    return _elite([descent.run(start, _SCHEDULE) for start in starts])
+    return _elite([descent.run(start, schedule) for start in starts])
 
 
 def _elite(ends: list[End]) -> list[End]:

@@ -36,6 +36,7 @@ Masks = NDArray[np.int64]
 _STRETCH = 1024  # samples that are searched
 _LONGEST = 16384  # samples that are learned from
 _NUMBERS = 2**23  # of the largest array of a descent
+_SLOWLY = Schedule(0.3, 0.01, 0.85, 5)  # from a stretch to all samples
 _FINALISTS = 6  # ends that are descended from to the last
 _FINISH = Schedule(0.05, 0.001, 0.85, 20)
 _INVERSIONS = 50  # steps of a sample's inversion
@@ -196,7 +197,8 @@ def _searched(x: Array, n_sources: int, masks: Masks) -> list[End]:
     ends = search(x, n_sources, masks, stretch)
     if len(x) > _STRETCH:
         places = _neighbourhoods(x[stretch])
-        ends = descended(x, masks, [_followed(x, masks, end.weights, places, end.z.T).T for end in ends])
+        longer = [_followed(x, masks, end.weights, places, end.z.T).T for end in ends]
+        ends = descended(x, masks, longer, _SLOWLY)
     return ends
 
 
