@@ -12,6 +12,7 @@ one to the true ones before they are compared; their signs are as delivered, exc
 learning and NMF ("oracle"), which get the signs that fit the truth best, as in the paper.
 """
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,6 +44,13 @@ Folder = click.Path(path_type=Path, exists=True, file_okay=False)
     show_default=True,
     help="Folder of the results.",
 )
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=os.cpu_count(),
+    show_default="processors",
+    help="Processes that separate mixtures; times are measured in one.",
+)
 @click.option("--only", type=click.Choice(PARTS), multiple=True, help="Part to make; may be repeated.")
 @click.option(
     "--page",
@@ -54,6 +62,7 @@ def main(
     recordings: Path | None,
     runs: int,
     out: Path,
+    jobs: int,
     only: tuple[str, ...],
     page: Path | None,
 ) -> None:
@@ -65,7 +74,7 @@ def main(
     drawn = list(_drawn(parts, images, runs))
     report = Report(out)
     if drawn:
-        tables(report, drawn)
+        tables(report, drawn, jobs)
     for part in parts:
         _make(part, report, images, recordings, runs)
     if page:

@@ -16,7 +16,7 @@ HELD = "| time series, order 1 | old |"
 
 
 def reproduce(*arguments: object) -> Result:
-    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
+    result = CliRunner().invoke(main, ["--jobs", "1", *map(str, arguments)])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result
@@ -97,6 +97,14 @@ def test_error_is_that_of_the_channels(series: tuple[Path, Result]) -> None:
     orders = ([0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0])
     least = min(float(np.sqrt(np.mean((x[:, order] - truth) ** 2))) for order in orders)
     assert rows[0]["channels"] == f"{least:.3f} ± 0.000"
+
+
+@pytest.mark.jit
+def test_processes_do_not_change_the_tables(tmp_path: Path) -> None:
+    out = {jobs: tmp_path / jobs for jobs in ("1", "2")}
+    for jobs, folder in out.items():
+        reproduce("--only", "cloud", "--runs", 2, "--out", folder, "--jobs", jobs)
+    assert (out["1"] / "tables.md").read_bytes() == (out["2"] / "tables.md").read_bytes()
 
 
 @pytest.mark.jit
