@@ -62,11 +62,10 @@ def search(x: Array, n_sources: int, masks: Masks, stretch: slice) -> list[End]:
     list of End
     """
     monomials = lifted(x)
-    linear = _linear(x, n_sources)[:, stretch]
+    begun = [np.ascontiguousarray(z[:, stretch]) for z in _linear(x, n_sources)]
     pools = [standardised_rows(components(each)[:, stretch]) for each in monomials]
     monomials = [np.ascontiguousarray(each[stretch]) for each in monomials]
     x = x[stretch]
-    begun = [linear]
     for pool, most in zip(pools, _BEGUN, strict=False):
         begun += explaining(x, pool, itertools.combinations(range(len(pool)), n_sources), masks, most)
     ends = descended(x, masks, begun, _SCHEDULE)
@@ -96,10 +95,13 @@ def _elite(ends: list[End]) -> list[End]:
     return kept
 
 
-def _linear(x: Array, n_sources: int) -> Array:
-    """Return the sources that would be learned from a mixture without products."""
-    learned = structure.learn(x, n_sources)
-    return standardised_rows(learned.unmixing @ (x - learned.mean).T)
+def _linear(x: Array, n_sources: int) -> list[Array]:
+    """Return the sources that would be learned from a mixture without products, if any are."""
+    try:
+        learned = structure.learn(x, n_sources)
+    except np.linalg.LinAlgError:  # products can drive a linear unmixing to be singular
+        return []
+    return [standardised_rows(learned.unmixing @ (x - learned.mean).T)]
 
 
 def _varied(
