@@ -66,7 +66,7 @@ class Report:
 
 def mean_and_deviation(values: Sequence[float], digits: int = 3) -> str:
     """Return "mean ± standard deviation", or a dash for no values."""
-    if not values:
+    if len(values) == 0:
         return "-"
     n = len(values)
     mean = sum(values) / n

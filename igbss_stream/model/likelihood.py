@@ -42,6 +42,8 @@ LAGS = 20
 SHAPES = np.array([0.5, 0.625, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0])
 _LOG_GAMMA = np.array([math.lgamma(1.0 + 1.0 / shape) for shape in SHAPES])
 _SMOOTHING = 1e-4  # added to e^2, as a share of its mean
+_NOISE_SMOOTHING = 0.1  # as a share of the noise in e
+_LEAST_POWER = 1e-12  # added at least, to innovations of sources of unit variance
 _RIDGE = 1e-7  # of a regression on lags, as a share of its diagonal: a sine is predicted all too well
 _ROWS = 4096  # that curvatures and shapes are estimated from: few numbers need no more
 _LEAST_BEND = 0.3  # mean curvature of a density, over its mean weight
@@ -103,12 +105,12 @@ class Descent:
             else:
                 moved = moved / size
                 self._e /= size
-            floor = self._floor()
+            noise, gain = (w * self.noise) @ w.T, _filtered_power(taps, self.colour)[:, 0]
+            floor = self._floor(np.diag(noise) * gain)
             shape = self._likeliest(shape, floor)
             _learning_kernels.power_scores(self._e, shape, floor, self._psi, self._power, self._curvature)
             bend = self._curvature / self._power
-            noise = bend * _filtered_power(taps, self.colour)[:, 0]
-            extra = Extra(noise, (w * self.noise) @ w.T, inertia, moved)
+            extra = Extra(bend * gain, noise, inertia, moved)
             likelihood = float(np.sum(source_loss(shape, self._power)) - np.linalg.slogdet(w)[1])
             losses.append(likelihood + extra.loss())
             _learning_kernels.filter_rows_adjoint(self._psi, taps, self._adjoint)
@@ -136,9 +138,15 @@ class Descent:
             return True
         return len(losses) > _PATIENCE + 1 and losses[-1 - _PATIENCE] - losses[-1] < _GAIN / n_samples
 
-    def _floor(self) -> Array:
-        """Return what is added to the squares of the innovations, (sources,)."""
-        return np.asarray(_SMOOTHING / self._e.shape[1] * np.einsum("it,it->i", self._e, self._e))
+    def _floor(self, noise: Array) -> Array:
+        """Return what is added to the squares of innovations with so much noise in them, (sources,).
+
+        Where there is noise they are never quite zero, and a cusp there would be made up.
+        """
+        power = np.einsum("it,it->i", self._e, self._e) / self._e.shape[1]
+        return np.asarray(
+            np.maximum(np.maximum(_SMOOTHING * power, _NOISE_SMOOTHING * noise), _LEAST_POWER)
+        )
 
     def _likeliest(self, last: Array | None, floor: Array) -> Array:
         """Return the most likely shape of each source's innovations: of all, or of the last one's like."""

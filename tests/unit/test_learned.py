@@ -44,7 +44,7 @@ def mixed() -> Array:
     products = np.column_stack(
         [truth[:, 0] * truth[:, 1], truth[:, 0] * truth[:, 2], truth[:, 1] * truth[:, 2]]
     )
-    weights = np.random.default_rng(77).uniform(0.5, 2.0, (3, 6))
+    weights = np.random.default_rng(79).uniform(0.5, 2.0, (3, 6))
     return np.asarray(np.column_stack([truth, products]) @ weights.T)
 
 

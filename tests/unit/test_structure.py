@@ -221,6 +221,16 @@ class TestParts:
 
 
 class TestNoise:
+    def test_noise_that_is_made_up_does_not_lead_out_of_the_numbers(self) -> None:
+        # Innovations that are mostly zero, and a noise that would never let them be.
+        jumps = np.random.default_rng(0).random((3, 600)) < 0.02
+        z = np.cumsum(jumps * np.random.default_rng(1).normal(size=(3, 600)), axis=1)
+        z = np.linalg.qr((z - z.mean(axis=1, keepdims=True)).T)[0].T * np.sqrt(600)
+        descent = likelihood.Descent(z, np.full(3, 0.1), np.eye(likelihood.LAGS + 1)[0])
+        end = descent.run(np.eye(3), 200)
+        assert np.linalg.cond(end.unmixing) < 1e6
+        assert end.loss > -50.0
+
     def test_gradient_of_the_spectral_loss(self) -> None:
         rng = np.random.default_rng(0)
         found = spectra.bands(rng.normal(size=(3, 1000)))
