@@ -16,7 +16,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -24,6 +23,7 @@ from statistics import median
 import click
 import h5py
 import numpy as np
+from bench_figure import Figure
 
 from igbss_stream import separate
 from igbss_stream.chunk import Chunk
@@ -40,22 +40,6 @@ COMMAND = [str(Path(sys.executable).parent / "igbss-stream")]
 published = partial(separate, structure="systematic")
 PUBLISHED = ("--overwrite", "--structure", "systematic")  # needs no time to learn
 SLICE = 16384  # rows of a slice of the plain copy
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One line of the table."""
-
-    name: str
-    value: float
-    unit: str
-    limit: float
-    detail: str = ""
-
-    @property
-    def within(self) -> bool:
-        """Whether the limit is kept."""
-        return self.value <= self.limit
 
 
 def seconds(run: Callable[[], object]) -> float:

@@ -29,6 +29,7 @@ from typing import Any
 import click
 import numpy as np
 import zmq
+from bench_figure import Figure
 from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Stream
@@ -221,17 +222,6 @@ def measured(load: Load, core: int | None = None) -> Iterator[Measured]:
         yield Measured(load, Path(folder), ends, core)
 
 
-@dataclass(frozen=True)
-class Figure:
-    """One line of what is told."""
-
-    name: str
-    value: float
-    unit: str
-    limit: float
-    detail: str = ""
-
-
 def memory(options: "Options") -> Iterator[Figure]:
     """Compare one stream with many, at rest and once each has a minute of samples and a model."""
     at_rest, busy = {}, {}
@@ -324,11 +314,10 @@ def main(parts: tuple[str, ...], feeds: int, seconds: float) -> None:
     missed = False
     for part in (part for part in PARTS if part in (parts or PARTS)):
         for figure in PARTS[part](Options(feeds, seconds)):
-            within = figure.value <= figure.limit
-            missed |= not within
+            missed |= not figure.within
             click.echo(
                 f"{figure.name:60}{figure.value:9.2f} {figure.unit:3}<= {figure.limit:<6g}"
-                f"{'' if within else 'MISSED'}   {figure.detail}"
+                f"{'' if figure.within else 'MISSED'}   {figure.detail}"
             )
     sys.exit(1 if missed else 0)
 

@@ -62,7 +62,7 @@ def search(x: Array, n_sources: int, masks: Masks, stretch: slice) -> list[End]:
     list of End
     """
     monomials = lifted(x)
-    begun = [np.ascontiguousarray(z[:, stretch]) for z in _linear(x, n_sources)]
+    begun = [np.ascontiguousarray(_linear(x, n_sources)[:, stretch])]
     pools = [standardised_rows(components(each)[:, stretch]) for each in monomials]
     monomials = [np.ascontiguousarray(each[stretch]) for each in monomials]
     x = x[stretch]
@@ -95,13 +95,10 @@ def _elite(ends: list[End]) -> list[End]:
     return kept
 
 
-def _linear(x: Array, n_sources: int) -> list[Array]:
-    """Return the sources that would be learned from a mixture without products, if any are."""
-    try:
-        learned = structure.learn(x, n_sources)
-    except np.linalg.LinAlgError:  # products can drive a linear unmixing to be singular
-        return []
-    return [standardised_rows(learned.unmixing @ (x - learned.mean).T)]
+def _linear(x: Array, n_sources: int) -> Array:
+    """Return the sources that would be learned from a mixture without products."""
+    learned = structure.learn(x, n_sources)
+    return standardised_rows(learned.unmixing @ (x - learned.mean).T)
 
 
 def _varied(

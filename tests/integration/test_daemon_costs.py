@@ -26,5 +26,5 @@ def test_costs_stay_within_their_limits(part: str) -> None:
     """Of memory, time of a core and samples; neither depends on what else the machine does."""
     figures = list(bench_daemon.PARTS[part](OPTIONS))
     assert len(figures) >= 2
-    missed = [figure for figure in figures if figure.value > figure.limit]
+    missed = [figure for figure in figures if not figure.within]
     assert missed == []

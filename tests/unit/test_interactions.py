@@ -18,7 +18,6 @@ from igbss_stream.model import (
     interaction_starts,
     interaction_whitening,
     interactions,
-    structure,
 )
 from igbss_stream.model.interaction_descent import Descent, Schedule
 from igbss_stream.model.interactions import LearnedInteractions, learn_interactions
@@ -349,14 +348,3 @@ class TestStarts:
         basis = np.column_stack([*z, z[0] * z[1], np.ones(200)])
         left = starts[0].T - basis @ np.linalg.lstsq(basis, starts[0].T, rcond=None)[0]
         np.testing.assert_allclose(left, 0.0, atol=1e-9)
-
-    @pytest.mark.usefixtures("_small")
-    def test_without_a_linear_start_there_are_others(
-        self, x: Array, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def fails(x: Array, n_sources: int) -> None:
-            raise np.linalg.LinAlgError("Singular matrix")
-
-        monkeypatch.setattr(structure, "learn", fails)
-        learned = learn_interactions(x, 2, 2)
-        assert np.median(np.abs(learned.channels(learned.sources) - x)) < 1e-6
