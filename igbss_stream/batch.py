@@ -20,7 +20,7 @@ from igbss_stream import __version__
 from igbss_stream.chunk import Chunk
 from igbss_stream.config import ModelSettings, plain
 from igbss_stream.errors import InputError, ParameterError
-from igbss_stream.ingest.hdf5 import Hdf5Recording
+from igbss_stream.ingest.recording import Recording
 from igbss_stream.learning import Model
 from igbss_stream.paths import SamplePath
 from igbss_stream.publish.hdf5 import Hdf5Sink
@@ -63,7 +63,7 @@ class Outcome:
 
 
 def separate_recording(
-    recording: Hdf5Recording,
+    recording: Recording,
     output: str | Path,
     settings: ModelSettings,
     *,
@@ -76,7 +76,7 @@ def separate_recording(
 
     Parameters
     ----------
-    recording : Hdf5Recording
+    recording : Recording
     output : path
         File to write; appears when it is complete, and not at all if anything goes wrong.
     settings : ModelSettings
@@ -132,7 +132,7 @@ def separate_recording(
 class _Channels:
     """The channels of a recording that are separated, block by block."""
 
-    def __init__(self, recording: Hdf5Recording, keep: NDArray[np.int_]) -> None:
+    def __init__(self, recording: Recording, keep: NDArray[np.int_]) -> None:
         self._recording, self._keep = recording, keep
         self.names = [recording.channels[i] for i in keep]
         self.n_samples = recording.n_samples
@@ -146,11 +146,11 @@ class _Channels:
             tell(doing, start + len(block), self.n_samples)
 
 
-def _block_length(recording: Hdf5Recording) -> int:
+def _block_length(recording: Recording) -> int:
     return max(1, BLOCK_BYTES // (recording.n_channels * recording.dtype.itemsize))
 
 
-def _flat_channels(recording: Hdf5Recording, tell: Progress) -> list[int]:
+def _flat_channels(recording: Recording, tell: Progress) -> list[int]:
     survey = Survey(recording.channels, recording.dtype, recording.n_samples)
     for start, block in recording.blocks(_block_length(recording)):
         survey.update(block)
@@ -165,7 +165,7 @@ def _flat_channels(recording: Hdf5Recording, tell: Progress) -> list[int]:
     return survey.flat
 
 
-def _create_outputs(sink: Hdf5Sink, recording: Hdf5Recording, separator: Separator) -> None:
+def _create_outputs(sink: Hdf5Sink, recording: Recording, separator: Separator) -> None:
     n_sources = separator.stage.n_sources
     sink.create(
         "sources",
@@ -213,7 +213,7 @@ def _separate_by_window(
 
 def _write_model(
     sink: Hdf5Sink,
-    recording: Hdf5Recording,
+    recording: Recording,
     channels: list[str],
     separator: Separator,
     fits: NDArray[np.void] | None,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from igbss_stream import __version__
-from igbss_stream.console import progress_bar, reports_mistakes
+from igbss_stream.console import progress_bar, reading_options, reports_mistakes
 from igbss_stream.errors import ParameterError, printable
 from igbss_stream.live.commands import check, init, run, schema
 from igbss_stream.live.feed_commands import listen, replay, simulate
@@ -96,15 +96,14 @@ _BATCH_EXAMPLES = """\b
 Examples:
   igbss-stream batch eeg.h5 --output sources.h5
   igbss-stream batch probe.h5 --dataset /raw/adc --axis 1 --rate 1000 -o sources.h5
+  igbss-stream batch night.nwb --channels 0-31 -o sources.h5
   igbss-stream batch eeg.h5 --n-sources 8 --scaling back-projected -o sources.h5 --overwrite"""
 
 
 @main.command(epilog=_BATCH_EXAMPLES)
 @click.argument("recording", metavar="INPUT", type=click.Path(path_type=Path))
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="HDF5 file to write.")
-@click.option("--dataset", default="/data", show_default=True, help="Dataset that holds the samples.")
-@click.option("--axis", type=int, help="Axis of the dataset that runs over samples, 0 or 1.  [default: 0]")
-@click.option("--rate", type=float, help="Samples a second, if the file does not say or says it wrong.")
+@reading_options
 @model_options
 @click.option("--window", type=float, help="Seconds that are fitted together, where a fit is needed.")
 @click.option("--drop-flat", is_flag=True, help="Leave out channels that are constant.")
@@ -114,9 +113,12 @@ Examples:
 def batch(
     recording: Path,
     output: Path,
-    dataset: str,
+    dataset: str | None,
     axis: int | None,
     rate: float | None,
+    channels: str | None,
+    factor: float | None,
+    unit: str | None,
     window: float | None,
     drop_flat: bool,
     overwrite: bool,
@@ -129,7 +131,15 @@ def batch(
 
     settings = _settings(**options)
     began = time.perf_counter()
-    with open_recording(recording, dataset, axis, rate) as source, progress_bar(quiet) as progress:
+    with (
+        open_recording(
+            recording, dataset, axis, rate, channels=channels, factor=factor, unit=unit
+        ) as source,
+        progress_bar(quiet) as progress,
+    ):
+        if not quiet:
+            for note in source.notes:
+                click.echo(f"Note: {printable(note)}.", err=True)
         outcome = separate_recording(
             source,
             output,

@@ -1,164 +1,170 @@
 """Read a recording from HDF5.
 
-Samples leave here time-major, C-ordered and in native byte order, as float32 or float64. Which axis
-runs over samples is never guessed: it is the first one unless the caller says otherwise.
+A layout (`igbss_stream.ingest.layouts`) says where in the file the samples are and what they mean; what the
+caller says goes before that. Which axis runs over samples is never guessed: the layout knows it, the caller
+says it, or it is the first one.
 """
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import h5py
 import numpy as np
 import numpy.typing as npt
 
-from igbss_stream.closing import Closing
-from igbss_stream.errors import ParameterError, RecordingError
-from igbss_stream.ingest.hdf5_contents import DatasetDescription, descriptions
+from igbss_stream.dtypes import working_dtype
+from igbss_stream.errors import InputError, ParameterError, RecordingError
+from igbss_stream.ingest.choosing import chosen
 from igbss_stream.ingest.hdf5_file import (
     LIBRARY_ERRORS,
-    channel_names,
+    check_counts,
+    check_filters,
     checked,
+    checked_type,
     damage_reported,
     naming,
+    numbered,
     one_line,
     open_file,
-    positive,
-    stated_rate,
-    stated_unit,
 )
+from igbss_stream.ingest.layouts import contents
+from igbss_stream.ingest.picking import picked
+from igbss_stream.ingest.recording import Facts, Fill, Recording
+from igbss_stream.ingest.signal import Contents, Signal
+from igbss_stream.ingest.wanted import Wanted
 
-_LISTED = 8  # datasets that an error message names
 _DEFAULT_CACHE = 2**20  # bytes of chunks that every version of HDF5 keeps unasked
 _LARGEST_CACHE = 2**26
 
 
-class Hdf5Recording(Closing):
+class Hdf5Recording(Recording):
     """A recording in an open HDF5 file; `open_recording` makes it.
 
-    A context manager, which closes the file.
+    Parameters
+    ----------
+    path : Path
+    signal : Signal
+        Where the samples are.
+    axis : int
+        Axis of the dataset that runs over samples.
+    handle : h5py.Dataset
+    raw : file or None
+        The open file beside it that holds the samples instead.
+    **facts
+        What `Recording` takes.
 
     Attributes
     ----------
-    path : Path
-        The file.
-    dataset : str
-        Full name of the dataset, e.g. ``"/data"``.
     axis : int
         Axis of the dataset that runs over samples.
-    n_samples, n_channels : int
-        Size of the recording.
-    dtype : dtype
-        Type of the blocks, native float32 or float64.
-    rate : float or None
-        Sampling rate in Hz, if known.
-    unit : str or None
-        Unit of the samples, if known.
-    channels : tuple of str
-        Names of the channels; ``"channel-0"`` and so on where the file has none.
     """
 
     def __init__(
-        self,
-        path: Path,
-        dataset: str,
-        axis: int,
-        rate: float | None,
-        handle: Any,
-        shape: tuple[int, int],
-        dtype: np.dtype[Any],
+        self, path: Path, signal: Signal, axis: int, handle: Any, raw: BinaryIO | None, **facts: Any
     ) -> None:
-        self.path = path
-        self.dataset = dataset
+        super().__init__(path, **facts)
         self.axis = axis
-        self.n_samples, self.n_channels = shape
-        self.dtype = dtype
-        self.rate = rate
-        self.unit = stated_unit(handle)
-        self.channels = channel_names(handle, self.n_channels)
-        self._handle = handle
-        self._file = handle.file
+        self._signal, self._handle, self._file, self._raw = signal, handle, handle.file, raw
 
     def close(self) -> None:
         """Close the file. Closing it twice is allowed."""
         self._file.close()
+        if self._raw is not None:
+            self._raw.close()
 
-    def blocks(self, n: int) -> Iterator[tuple[int, npt.NDArray[Any]]]:
-        """Read the recording from start to end, `n` samples at a time.
+    def _filler(self, n: int) -> Fill:
+        if self._raw is not None:
+            return self._guarded(self._fill_from_raw)
+        if self._signal.fields:
+            return self._guarded(self._fill_from_fields)
+        if self.axis == 0:
+            return self._guarded(self._fill_as_stored)
+        turned = np.empty((self._n_stored, n), self.dtype)
 
-        Parameters
-        ----------
-        n : int
-            Number of samples in a block, at least 1; the last block may be shorter.
+        def fill_turned(start: int, out: npt.NDArray[Any]) -> None:
+            rows = len(out)
+            everything = slice(None)
+            self._handle.read_direct(
+                turned, (everything, slice(start, start + rows)), (everything, slice(0, rows))
+            )
+            out[:] = turned[:, :rows].T
 
-        Returns
-        -------
-        iterator of (start, block)
-            Index of the first sample of the block, and the samples: an array of shape
-            (at most `n`, `n_channels`), C-ordered, of type `dtype`. Every block lies in the same
-            memory: it may be changed, but holds good only until the next one is asked for.
+        return self._guarded(fill_turned)
 
-        Raises
-        ------
-        ParameterError
-            If `n` is not a positive integer.
-        RecordingError
-            While reading, if the file is damaged or closed.
-        """
-        if not isinstance(n, int | np.integer) or n < 1:
-            raise ParameterError(f"the block size is {n!r}; it must be an integer of at least 1")
-        return self._blocks(min(int(n), self.n_samples))
+    def _guarded(self, fill: Fill) -> Fill:
+        """Return the same, with the errors of the library in the user's words."""
 
-    def _blocks(self, n: int) -> Iterator[tuple[int, npt.NDArray[Any]]]:
-        """Yield the blocks that `blocks` promises."""
-        block = np.empty((n, self.n_channels), self.dtype)
-        stored = block if self.axis == 0 else np.empty((self.n_channels, n), self.dtype)
-        for start in range(0, self.n_samples, n):
-            rows = min(n, self.n_samples - start)
-            self._read(start, rows, stored)
-            if self.axis == 1:
-                block[:rows] = stored[:, :rows].T
-            yield start, block[:rows]
+        def guarded(start: int, out: npt.NDArray[Any]) -> None:
+            if not self._file:
+                raise RecordingError(f"{str(self.path)!r} is closed; open it again to read from it")
+            try:
+                fill(start, out)
+            except LIBRARY_ERRORS as error:
+                raise RecordingError(
+                    f"samples {start} to {start + len(out)} of dataset {self.dataset!r} of "
+                    f"{str(self.path)!r} cannot be read: {one_line(error)}; copy or record it again"
+                ) from error
 
-    def _read(self, start: int, rows: int, out: npt.NDArray[Any]) -> None:
-        """Read `rows` samples into the front of `out`, which has the axes of the dataset."""
-        before = (slice(None),) * self.axis
-        source = (*before, slice(start, start + rows))
-        if not self._file:
-            raise RecordingError(f"{str(self.path)!r} is closed; open it again to read from it")
-        try:
-            self._handle.read_direct(out, source, (*before, slice(0, rows)))
-        except LIBRARY_ERRORS as error:
-            raise RecordingError(
-                f"samples {start} to {start + rows} of dataset {self.dataset!r} of "
-                f"{str(self.path)!r} cannot be read: {one_line(error)}; copy or record it again"
-            ) from error
+        return guarded
+
+    def _fill_as_stored(self, start: int, out: npt.NDArray[Any]) -> None:
+        self._handle.read_direct(out, slice(start, start + len(out)), slice(0, len(out)))
+
+    def _fill_from_fields(self, start: int, out: npt.NDArray[Any]) -> None:
+        column = 0
+        for field in self._signal.fields:
+            values = np.asarray(self._handle.fields(field)[start : start + len(out)]).reshape(len(out), -1)
+            out[:, column : column + values.shape[1]] = values
+            column += values.shape[1]
+
+    def _fill_from_raw(self, start: int, out: npt.NDArray[Any]) -> None:
+        raw = self._signal.raw
+        if raw is None or self._raw is None:
+            raise RuntimeError("there is no file beside this one")
+        self._raw.seek(start * out.shape[1] * raw.dtype.itemsize)
+        content = self._raw.read(out.size * raw.dtype.itemsize)
+        if len(content) < out.size * raw.dtype.itemsize:
+            raise OSError(f"{str(raw.path)!r} has become shorter")
+        out[:] = np.frombuffer(content, raw.dtype).reshape(out.shape)
 
 
 def open_recording(
     path: str | os.PathLike[str],
-    dataset: str = "/data",
+    dataset: str | None = None,
     axis: int | None = None,
     rate: float | None = None,
+    *,
+    channels: Sequence[str] | str | None = None,
+    factor: float | None = None,
+    unit: str | None = None,
 ) -> Hdf5Recording:
     """Open a recording in an HDF5 file.
 
-    The dataset is two-dimensional and holds integers or floats. Its attributes ``rate`` (Hz), ``unit``
-    and ``channels`` (one name a channel) are used where they exist. The unit is dropped if attributes
-    ``conversion`` or ``offset`` say that the stored numbers are not in it yet.
+    The layout of the file is found by its marks (see docs/reading.md), and says where the samples are,
+    their rate, scale, unit and the names of the channels. In a plain file that is ``/data``, or the one
+    dataset of two axes, with attributes ``rate`` (Hz), ``unit`` and ``channels`` (one name each); the
+    unit is dropped if attributes ``conversion`` or ``offset`` say that the stored numbers are not in it yet.
 
     Parameters
     ----------
     path : str or path
         The file.
-    dataset : str, default="/data"
-        Name of the dataset.
+    dataset : str, optional
+        Name of the dataset. One that the layout does not know is read as plain numbers.
     axis : {0, 1}, optional
-        The axis that runs over samples, by default 0.
+        The axis that runs over samples; by default what the layout says, or 0.
     rate : float, optional
         Sampling rate in Hz, in place of the one in the file.
+    channels : sequence of str, or str, optional
+        Channels to take: names, positions from 0, or ranges of them such as ``"0-7"``.
+    factor : float, optional
+        What stored numbers are multiplied by, in place of the scale in the file.
+    unit : str, optional
+        Unit of the samples, in place of the one in the file.
 
     Returns
     -------
@@ -168,10 +174,10 @@ def open_recording(
     Raises
     ------
     ParameterError
-        If `axis` or `rate` has an impossible value.
+        If an option has an impossible value.
     RecordingError
-        If the file cannot be opened, has no such dataset, needs a filter that is not installed, or
-        states an impossible rate.
+        If the file cannot be opened, does not tell which samples are meant, has no such dataset, needs a
+        filter that is not installed, or states an impossible rate.
     InputError
         If the samples cannot be separated: not numbers, not two-dimensional, fewer than two channels
         or samples, more channels than samples.
@@ -181,87 +187,115 @@ def open_recording(
     For a compressed dataset up to 64 MiB of decompressed chunks are kept in memory, as many as blocks
     in sequence need; otherwise every block would decompress large chunks anew.
     """
-    if axis not in (None, 0, 1):
-        raise ParameterError(f"axis is {axis!r}; it must be 0 or 1")
-    if rate is not None:
-        rate = _checked_rate(rate)
-    file = open_file(Path(path))
+    return open_wanted(Path(path), Wanted(dataset, axis, rate, channels, factor, unit))
+
+
+def open_wanted(path: Path, wanted: Wanted) -> Hdf5Recording:
+    """Open what is wanted of an HDF5 file; see `open_recording`."""
+    file = open_file(path)
     try:
-        with damage_reported(Path(path)):
-            return _recording(file, Path(path), "/" + dataset.strip("/"), axis or 0, rate)
+        with damage_reported(path):
+            found = contents(file, path)
+            layout, signal = chosen(file, found, path, wanted)
+            return _recording(file, layout, _corrected(signal, wanted, path), path, wanted)
     except BaseException:
         file.close()
         raise
 
 
-def _checked_rate(rate: float) -> float:
-    """Return a sampling rate that the caller gave, if it is possible."""
-    value = positive(rate)
-    if value is None:
-        raise ParameterError(f"rate is {rate!r}; it must be a positive number of Hz")
-    return value
+def _corrected(signal: Signal, wanted: Wanted, path: Path) -> Signal:
+    """Put what the caller says in the place of what the file says."""
+    what = naming(signal.dataset, path)
+    if wanted.rate is not None:
+        # Times that could not be told a rate from cannot tell gaps either.
+        signal = replace(signal, rate=wanted.rate, breaks=() if signal.untimed else signal.breaks)
+    if wanted.axis is not None and wanted.axis != signal.axis and signal.axis is not None:
+        if signal.fields or signal.raw:
+            raise ParameterError(f"{what} has one axis that can run over samples; leave --axis out")
+        if signal.gain is not None and wanted.factor is None:
+            raise ParameterError(
+                f"{what} has a scale for each channel along the other axis; pass --factor with --axis"
+            )
+        signal = replace(signal, channels=(), types=(), bad=(), breaks=())
+    if wanted.factor is not None:
+        signal = replace(signal, gain=None, offset=None, unit=None)
+    return replace(signal, unit=wanted.unit or signal.unit)
 
 
-def _recording(file: Any, path: Path, name: str, axis: int, rate: float | None) -> Hdf5Recording:
-    """Check a dataset of an open file and wrap it."""
-    what = naming(name, path)
-    handle = _find(file, name, path)
-    shape, dtype = checked(handle, axis, what)
-    if rate is None:
-        rate = stated_rate(handle, what)
-    cache = _cache_bytes(handle, axis)
+def _recording(file: Any, layout: Contents, signal: Signal, path: Path, wanted: Wanted) -> Hdf5Recording:
+    """Check a signal and wrap it."""
+    what = naming(signal.dataset, path)
+    handle = file[signal.dataset]
+    axis = next(a for a in (wanted.axis, signal.axis, 0) if a is not None)
+    n_samples, n_channels, dtype = _size(handle, signal, axis, what)
+    names = numbered(signal.channels, n_channels)
+    picks = None if wanted.channels is None else picked(wanted.channels, names, what)
+    _check_size(n_samples, n_channels if picks is None else len(picks), what, signal.advice)
+    facts = Facts(
+        layout.layout,
+        layout.why,
+        signal.dataset,
+        signal.rate,
+        signal.unit,
+        names,
+        signal.types if len(signal.types) == n_channels else (),
+        signal.bad,
+        signal.breaks,
+        signal.notes,
+    )
+    gain = signal.gain if wanted.factor is None else np.full(n_channels, float(wanted.factor))
+    cache = 0 if signal.raw else _cache_bytes(handle, axis)
     if cache > _DEFAULT_CACHE:
         # A dataset takes a new cache only when it is opened, so it must be closed before.
         del handle
-        handle = _open_with_cache(file, name, cache)
-    return Hdf5Recording(path, name, axis, rate, handle, shape, dtype)
+        handle = _open_with_cache(file, signal.dataset, cache)
+    raw = _opened(signal.raw.path) if signal.raw else None
+    return Hdf5Recording(
+        path,
+        signal,
+        axis,
+        handle,
+        raw,
+        facts=facts,
+        n_samples=n_samples,
+        dtype=dtype,
+        picks=picks,
+        gain=gain,
+        offset=signal.offset,
+    )
 
 
-def _find(file: Any, name: str, path: Path) -> Any:
-    """Return a dataset, or say which ones there are."""
-    try:
-        found = file[name]
-    except LIBRARY_ERRORS as error:
-        raise RecordingError(f"{_missing(file, name, path)}; {_choices(file, path)}") from error
-    if isinstance(found, h5py.Dataset):
-        return found
-    if isinstance(found, h5py.Group):
-        raise RecordingError(
-            f"{name!r} in {str(path)!r} is a group, not a dataset; {_choices(found, path)}"
+def _size(handle: Any, signal: Signal, axis: int, what: str) -> tuple[int, int, np.dtype[Any]]:
+    """Return samples, channels and the type of the blocks."""
+    if signal.raw:
+        return *signal.raw.shape, working_dtype(signal.raw.dtype, what)
+    if signal.fields:
+        check_filters(handle, what)
+        kinds = [working_dtype(handle.dtype[field].base, what) for field in signal.fields]
+        return signal.shape[0], signal.shape[1], np.result_type(*kinds)
+    if signal.axis is None or len(handle.shape) > 2:
+        shape, dtype = checked(handle, axis, what)
+        return *shape, dtype
+    check_filters(handle, what)
+    n_channels = handle.shape[1 - axis] if len(handle.shape) == 2 else 1
+    return handle.shape[axis], n_channels, checked_type(handle, what)
+
+
+def _check_size(n_samples: int, n_channels: int, what: str, advice: str) -> None:
+    """Refuse what cannot be separated, where the axes are known."""
+    check_counts(n_samples, n_channels, what, advice)
+    if n_channels > n_samples:
+        raise InputError(
+            f"{what} has {n_channels} channels and {n_samples} samples, fewer than channels; pass "
+            f"--channels with at most {n_samples} of them, or give a longer recording"
         )
-    raise RecordingError(f"{name!r} in {str(path)!r} is not a dataset; {_choices(file, path)}")
 
 
-def _missing(file: Any, name: str, path: Path) -> str:
-    """Say that a dataset is missing, and whether its name is that of a broken link."""
+def _opened(path: Path) -> BinaryIO:
     try:
-        link = file.get(name, getlink=True)
-    except LIBRARY_ERRORS:
-        link = None
-    if isinstance(link, h5py.SoftLink | h5py.ExternalLink):
-        return f"{name!r} in {str(path)!r} is a link to a dataset that is missing"
-    return f"{str(path)!r} has no dataset {name!r}"
-
-
-def _choices(group: Any, path: Path) -> str:
-    """List the datasets of a group, the likeliest recordings first."""
-
-    def likeliest(d: DatasetDescription) -> tuple[bool, bool, int, str]:
-        return not d.usable, "--axis" not in d.note, -math.prod(d.shape or (0,)), d.name
-
-    found = sorted(descriptions(group, path), key=likeliest)
-    if not found:
-        return "there are no datasets in it"
-    listed = [_choice(d) for d in found[:_LISTED]]
-    if len(found) > _LISTED:
-        listed.append(f"and {len(found) - _LISTED} more")
-    return "pass --dataset with one of: " + ", ".join(listed)
-
-
-def _choice(d: DatasetDescription) -> str:
-    """Name a dataset as one to choose."""
-    shape = "no data" if d.shape is None else str(d.shape)
-    return f"{d.name!r} {shape} {d.dtype}" + (" (with --axis 1)" if "--axis" in d.note else "")
+        return open(path, "rb")
+    except OSError as error:
+        raise RecordingError(f"{str(path)!r} cannot be read: {error.strerror}") from error
 
 
 def _cache_bytes(handle: Any, axis: int) -> int:
@@ -269,7 +303,7 @@ def _cache_bytes(handle: Any, axis: int) -> int:
     chunks: tuple[int, ...] | None = handle.chunks
     if chunks is None:
         return 0
-    across = math.ceil(int(handle.shape[1 - axis]) / chunks[1 - axis])
+    across = math.ceil(int(handle.shape[1 - axis]) / chunks[1 - axis]) if len(chunks) == 2 else 1
     return min(2 * across * math.prod(chunks) * int(handle.dtype.itemsize), _LARGEST_CACHE)
 
 

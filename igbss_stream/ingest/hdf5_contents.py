@@ -46,7 +46,7 @@ class DatasetDescription:
     channels : tuple of str
         Attribute ``channels``; empty if there is none.
     usable : bool
-        Whether `open_recording` accepts the dataset when given nothing but its name.
+        Whether the dataset can be separated as plain numbers, given nothing but its name.
     note : str
         Why it does not, and what to do.
     """
@@ -83,7 +83,7 @@ class FileDescription:
 
 
 def describe(path: str | os.PathLike[str]) -> FileDescription:
-    """Say which datasets an HDF5 file holds, and which of them `open_recording` accepts.
+    """Say which datasets an HDF5 file holds, and which of them can be separated as plain numbers.
 
     Datasets behind soft and external links are listed too, groups behind such links are not entered.
 
@@ -109,8 +109,12 @@ def describe(path: str | os.PathLike[str]) -> FileDescription:
 
 def descriptions(group: Any, path: Path) -> list[DatasetDescription]:
     """Describe all datasets of a group, by name."""
-    found = [_description(handle, name, path) for name, handle in _walk(group)]
-    return sorted(found, key=lambda d: d.name)
+    return [_description(handle, name, path) for name, handle in datasets(group)]
+
+
+def datasets(group: Any) -> list[tuple[str, Any]]:
+    """Return the datasets of a group and of the groups in it, with their full names, by name."""
+    return sorted(_walk(group), key=lambda found: found[0])
 
 
 def _walk(group: Any) -> Iterator[tuple[str, Any]]:

@@ -76,42 +76,57 @@ def naming(name: str, path: Path) -> str:
 
 
 def checked(handle: Any, axis: int, what: str) -> tuple[tuple[int, int], np.dtype[Any]]:
-    """Return (samples, channels) and the type of the blocks, if samples can be read."""
+    """Return (samples, channels) and the type of the blocks, if samples can be separated."""
+    dtype = checked_type(handle, what)
+    shape = _checked_shape(handle.shape, axis, what)
+    check_filters(handle, what)
+    return shape, dtype
+
+
+def checked_type(handle: Any, what: str) -> np.dtype[Any]:
+    """Return the type of the blocks of a dataset, if it holds numbers."""
     special = special_type(handle)
     if special is not None:
         raise unsupported_dtype(what, special)
-    dtype = working_dtype(handle.dtype, what)
-    shape = _checked_shape(handle.shape, axis, what)
+    return working_dtype(handle.dtype, what)
+
+
+def check_filters(handle: Any, what: str) -> None:
+    """Refuse a dataset whose chunks cannot be decompressed here."""
     for name, code in filters(handle):
         if not h5py.h5z.filter_avail(code):
             raise RecordingError(
                 f"{what} needs the HDF5 filter {name!r} (number {code}), which is not installed; "
                 "install it, or rewrite the file with 'h5repack -f GZIP=4' where it is"
             )
-    return shape, dtype
 
 
 def _checked_shape(shape: tuple[int, ...] | None, axis: int, what: str) -> tuple[int, int]:
-    """Return (samples, channels), if they can be separated."""
+    """Return (samples, channels) of a dataset whose axes are not known for sure."""
     if shape is None or len(shape) == 0:
         raise InputError(f"{what} holds no series of samples; choose another dataset")
     if len(shape) > 2:
         raise InputError(f"{what} has {len(shape)} axes, shape {shape}; store it as (samples, channels)")
     n_samples, n_channels = (shape[axis], shape[1 - axis]) if len(shape) == 2 else (shape[0], 1)
-    if n_channels < 2:
-        count = "one channel" if n_channels else "no channel"
-        raise InputError(f"{what} holds {count}; separation needs at least 2")
-    if n_samples < 2:
-        raise InputError(
-            f"{what} holds too few samples ({n_samples}) of {n_channels} channels; separation needs "
-            "at least 2"
-        )
+    check_counts(n_samples, n_channels, what)
     if n_channels > n_samples:
         raise InputError(
             f"{what} has more channels ({n_channels}) than samples ({n_samples}); pass "
             f"--axis {1 - axis} if its axes are swapped"
         )
     return n_samples, n_channels
+
+
+def check_counts(n_samples: int, n_channels: int, what: str, advice: str = "") -> None:
+    """Refuse fewer than two channels or samples."""
+    if n_channels < 2:
+        count = "one channel" if n_channels else "no channel"
+        raise InputError(f"{what} holds {count}; separation needs at least 2{advice}")
+    if n_samples < 2:
+        raise InputError(
+            f"{what} holds too few samples ({n_samples}) of {n_channels} channels; separation needs "
+            "at least 2"
+        )
 
 
 def special_type(handle: Any) -> str | None:
@@ -148,7 +163,7 @@ def foreign_filters(handle: Any) -> list[str]:
     return [f"{name} ({n})" for name, n in filters(handle) if n >= own and n != h5py.h5z.FILTER_LZF]
 
 
-def _attribute(handle: Any, name: str) -> Any:
+def attribute(handle: Any, name: str) -> Any:
     """Return an attribute, an array of one as its element; None if it cannot be had."""
     try:
         value = handle.attrs[name]
@@ -161,7 +176,7 @@ def _attribute(handle: Any, name: str) -> Any:
 
 def stated_rate(handle: Any, what: str) -> float | None:
     """Return the sampling rate in Hz that a dataset states, if any."""
-    value = _attribute(handle, "rate")
+    value = attribute(handle, "rate")
     if value is None:
         return None
     rate = positive(value)
@@ -188,15 +203,14 @@ def stated_unit(handle: Any) -> str | None:
     """Return the unit of the numbers as they are stored, if known."""
     # NWB states the unit after scaling; the numbers as stored are in another one.
     for name, neutral in (("conversion", 1), ("offset", 0)):
-        value = _attribute(handle, name)
+        value = attribute(handle, name)
         if value is not None and not np.all(np.asarray(value) == neutral):
             return None
-    return _text(_attribute(handle, "unit"))
+    return text(attribute(handle, "unit"))
 
 
-def channel_names(handle: Any, n_channels: int) -> tuple[str, ...]:
-    """Return a name for each channel, from the file if it has one for each."""
-    stored = stated_channels(handle)
+def numbered(stored: tuple[str, ...], n_channels: int) -> tuple[str, ...]:
+    """Return a name for each channel, the stored one if there is one for each."""
     if len(stored) != n_channels:
         stored = ("",) * n_channels
     return tuple(name or f"channel-{i}" for i, name in enumerate(stored))
@@ -204,13 +218,13 @@ def channel_names(handle: Any, n_channels: int) -> tuple[str, ...]:
 
 def stated_channels(handle: Any) -> tuple[str, ...]:
     """Return the names in the attribute ``channels``, empty ones included."""
-    value = _attribute(handle, "channels")
+    value = attribute(handle, "channels")
     if not isinstance(value, np.ndarray) or value.ndim != 1:
         return ()
-    return tuple(_text(v if isinstance(v, str | bytes) else str(v)) or "" for v in value)
+    return tuple(text(v if isinstance(v, str | bytes) else str(v)) or "" for v in value)
 
 
-def _text(value: Any) -> str | None:
+def text(value: Any) -> str | None:
     """Return text that can be printed and stored as UTF-8; None if there is none."""
     if isinstance(value, str):
         # h5py hides bytes that are not UTF-8 in the text as lone surrogates.

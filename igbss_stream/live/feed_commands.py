@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from igbss_stream.console import progress_bar, reports_mistakes
+from igbss_stream.console import progress_bar, reading_options, reports_mistakes
 from igbss_stream.errors import ParameterError
 
 if TYPE_CHECKING:
     from igbss_stream.live.pacing import Feed
     from igbss_stream.publish.recording import Existing, RecordingSink
-
-_DATASET = "/data"
 
 
 def _feed_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -58,18 +56,19 @@ Examples:
 
 @click.command(epilog=_REPLAY_EXAMPLES)
 @click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
-@click.option("--dataset", default=_DATASET, show_default=True, help="Dataset that holds the samples.")
-@click.option("--axis", type=int, help="Axis of the dataset that runs over samples, 0 or 1.  [default: 0]")
-@click.option("--rate", type=float, help="Samples a second, if the file does not say or says it wrong.")
+@reading_options
 @click.option("--name", help="Name of the stream.  [default: that of the file]")
 @click.option("--loop", is_flag=True, help="Begin again at the end, until interrupted; indices go on.")
 @_feed_options
 @reports_mistakes
 def replay(
     path: Path,
-    dataset: str,
+    dataset: str | None,
     axis: int | None,
     rate: float | None,
+    channels: str | None,
+    factor: float | None,
+    unit: str | None,
     name: str | None,
     loop: bool,
     address: str,
@@ -82,7 +81,9 @@ def replay(
     from igbss_stream.ingest.hdf5 import open_recording
     from igbss_stream.live import replay as replaying
 
-    with open_recording(path, dataset, axis, rate) as recording:
+    with open_recording(
+        path, dataset, axis, rate, channels=channels, factor=factor, unit=unit
+    ) as recording:
         feed = replaying.replay(recording, name or path.stem, block, speed=speed, loop=loop)
         _publish(feed, address, wait=wait, quiet=quiet)
 

@@ -12,7 +12,7 @@ from igbss_stream.live.pacing import SYSTEM_CLOCK, Clock, Feed, Item, length_in_
 
 
 class Recording(Protocol):
-    """What is replayed; `igbss_stream.ingest.hdf5.Hdf5Recording` is one."""
+    """What is replayed; `igbss_stream.ingest.recording.Recording` is one."""
 
     @property
     def n_samples(self) -> int:
