@@ -24,6 +24,7 @@ from igbss_stream.ingest.recording import Recording
 from igbss_stream.learning import Model
 from igbss_stream.paths import SamplePath
 from igbss_stream.publish.hdf5 import Hdf5Sink
+from igbss_stream.publish.recording import GAP
 from igbss_stream.separator import Separator
 from igbss_stream.survey import Survey
 
@@ -111,6 +112,7 @@ def separate_recording(
                 survey.update(block)
             separator.prepare(survey, remedy=" with --drop-flat")
         _create_outputs(sink, recording, separator)
+        _write_gaps(sink, recording)
         if separator.by_sample:
             fits = None
             _separate_by_sample(source, separator, survey, sink, tell)
@@ -175,6 +177,17 @@ def _create_outputs(sink: Hdf5Sink, recording: Recording, separator: Separator) 
         unit=None if separator.settings.has_unit_variance else recording.unit,
         channels=[f"source-{n}" for n in range(n_sources)],
     )
+
+
+def _write_gaps(sink: Hdf5Sink, recording: Recording) -> None:
+    """Say where samples are missing, as recordings of streams do; gaps take no rows."""
+    if not recording.breaks:
+        return
+    missing, gaps = 0, []
+    for gap in recording.breaks:
+        gaps.append((gap.row, gap.row + missing, gap.n_samples, gap.reason.encode()[:40]))
+        missing += gap.n_samples
+    sink.write("gaps", np.array(gaps, GAP))
 
 
 def _separate_by_sample(

@@ -147,7 +147,7 @@ def open_recording(
     The layout of the file is found by its marks (see docs/reading.md), and says where the samples are,
     their rate, scale, unit and the names of the channels. In a plain file that is ``/data``, or the one
     dataset of two axes, with attributes ``rate`` (Hz), ``unit`` and ``channels`` (one name each); the
-    unit is dropped if attributes ``conversion`` or ``offset`` say that the stored numbers are not in it yet.
+    unit is dropped if ``conversion`` or ``offset`` say that the stored numbers are not in it yet.
 
     Parameters
     ----------
