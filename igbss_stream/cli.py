@@ -127,7 +127,7 @@ def batch(
 ) -> None:
     """Separate a recording and write its sources."""
     from igbss_stream.batch import DEFAULT_WINDOW, separate_recording
-    from igbss_stream.ingest.hdf5 import open_recording
+    from igbss_stream.ingest.files import open_recording
 
     settings = _settings(**options)
     began = time.perf_counter()

@@ -234,6 +234,6 @@ def text(value: Any) -> str | None:
     return value.decode("utf-8", "replace").replace("\0", "").strip() or None
 
 
-def one_line(error: Exception) -> str:
-    """Return a message of HDF5, which may have several lines, in one."""
+def one_line(error: Exception | str) -> str:
+    """Return a message of a library, which may have several lines, in one."""
     return " ".join(str(error).split())

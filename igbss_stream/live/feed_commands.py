@@ -78,7 +78,7 @@ def replay(
     quiet: bool,
 ) -> None:
     """Publish a recording as if it came live."""
-    from igbss_stream.ingest.hdf5 import open_recording
+    from igbss_stream.ingest.files import open_recording
     from igbss_stream.live import replay as replaying
 
     with open_recording(

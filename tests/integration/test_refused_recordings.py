@@ -25,7 +25,7 @@ def test_folder_for_a_file(batch_refused: Refusal, tmp_path: Path) -> None:
 
 def test_file_of_another_format(batch_refused: Refusal, tmp_path: Path) -> None:
     (tmp_path / "in.edf").write_bytes(b"0       " * 100)
-    assert_says(batch_refused(tmp_path / "in.edf"), "in.edf", "not an HDF5 file", "convert it")
+    assert_says(batch_refused(tmp_path / "in.edf"), "in.edf", "damaged head of EDF", "copy or record")
 
 
 def test_truncated_file(batch_refused: Refusal, recording: Path) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from igbss_stream.ingest.hdf5 import open_recording
+from igbss_stream.ingest.files import open_recording
 from tests.integration.conftest import Command, Refusal, assert_says
 from tests.realdata import DATA, needs_data
 from tests.recordings import read_output
@@ -27,7 +27,15 @@ READ: dict[str, tuple[int, int, float, str | None, str, str]] = {
     "hdf5/mne-testing-data_2022-05-23_004.snirf": (96, 40, 10.172526, None, "S1_D1 760", "S8_D8 850"),
     "hdf5/mne-testing-data_220307_opticaldensity.snirf": (500, 72, 50.0, None, "S2_D1 760", "S24_D12 850"),
     "hdf5/test_raw_h5.set": (30504, 32, 128.0, "uV", "channel-0", "channel-31"),
-}
+    "eeg/test.edf": (15360, 16, 256.0, "V", "EEG Fp1", "EEG O2"),
+    "eeg/test.bdf": (15360, 16, 256.0, "V", "A1", "A16"),
+    "eeg/testbva.vhdr": (2112, 32, 200.0, None, "Fp1", "Ekg2"),
+    "eeg/eeglab_data.set": (30504, 32, 128.0, "V", "FPz", "O2"),
+    "eeg/OpenBCI_GUI-v6-blinks-jawClench-alpha.txt": (
+        22490, 8, 250.0, "uV", "EXG Channel 0", "EXG Channel 7",
+    ),
+}  # fmt: skip
+NEED_MNE = ("eeg/test.edf", "eeg/test.bdf", "eeg/testbva.vhdr", "eeg/eeglab_data.set")
 
 # Name: what the message says.
 REFUSED: dict[str, tuple[str, ...]] = {
@@ -36,6 +44,24 @@ REFUSED: dict[str, tuple[str, ...]] = {
     "hdf5/ligo_H-H1_LOSC_4_V2-1126259446-32.hdf5": ("one channel", "at least 2", "side by side"),
     "hdf5/ligo_L-L1_LOSC_4_V2-1126259446-32.hdf5": ("one channel", "at least 2", "side by side"),
     "hdf5/matnwb_20080606_R1.nwb": ("1.0.6", "no ElectricalSeries", "--dataset"),
+    "hdf5/test_raw.fdt": ("EEGLAB", ".set beside it"),
+    "eeg/eeglab_data.fdt": ("EEGLAB", ".set beside it"),
+    "eeg/eeglab_chan32.locs": ("electrodes", "give the recording"),
+    "eeg/test.xdf": ("XDF", "pyxdf"),
+    "eeg/testbva.dat": ("no format that is read", ".vhdr"),
+    "eeg/testbva.vmrk": ("marks", ".vhdr beside it"),
+    "ecg/100.dat": ("no format that is read",),
+    "ecg/100.hea": ("WFDB", "mit2edf"),
+    "ecg/a103l.hea": ("WFDB", "mit2edf"),
+    "ecg/a103l.mat": ("before 7.3", "-v7.3"),
+    "ecg/s0010_re.dat": ("no format that is read",),
+    "ecg/s0010_re.hea": ("WFDB", "mit2edf"),
+    "ecg/daisy_FOETAL_ECG.dat": ("does not tell its rate", "--rate"),
+    "sensors/AirQualityUCI_semicolon.csv": ("does not tell its rate", "--rate"),
+    "sensors/mobgap_HA001_TimeMeasure1_Test11_Trial1.csv": ("does not tell its rate", "--rate"),
+    "sensors/skdh_ambulation_test1.csv": ("does not tell its rate", "--rate"),
+    "seismic/obspy_2005-07-23-1452-04S.CER___030.mseed": ("miniSEED", "obspy"),
+    "images/sipi_4.1.07.tiff": ("image", "HDF5"),
     "hdf5/test_raw_hdf5.set": ("271 channels", "256 samples", "--channels"),
 }
 
@@ -43,6 +69,8 @@ REFUSED: dict[str, tuple[str, ...]] = {
 @needs_data
 @pytest.mark.parametrize("name", READ)
 def test_read_by_its_name_alone(separated: Command, tmp_path: Path, name: str) -> None:
+    if name in NEED_MNE:
+        pytest.importorskip("mne")
     n_samples, n_channels, rate, unit, first, last = READ[name]
     said = separated(DATA / name, "--drop-flat").output
     assert f"{n_channels} channels x {n_samples} samples" in said
@@ -109,3 +137,61 @@ def test_channels_chosen_from_a_short_set(separated: Command, tmp_path: Path) ->
 def test_samples_beside_a_set() -> None:
     stored = np.fromfile(HDF5 / "test_raw.fdt", "<f4").reshape(30504, 32)
     np.testing.assert_array_equal(read(HDF5 / "test_raw_h5.set"), stored)
+
+
+@needs_data
+@pytest.mark.parametrize(
+    "name", ["eeg/test.edf", "eeg/test.bdf", "eeg/testbva.vhdr", "eeg/eeglab_data.set"]
+)
+def test_blocks_are_what_mne_reads_at_once(name: str) -> None:
+    mne = pytest.importorskip("mne")
+    raw = mne.io.read_raw(DATA / name, preload=True, verbose="ERROR")
+    np.testing.assert_array_equal(
+        read(DATA / name), raw.get_data(picks="data" if "bdf" in name else "all").T
+    )
+
+
+@needs_data
+@pytest.mark.parametrize("name", ["2022-05-23_004", "220307_opticaldensity"])
+def test_snirf_is_what_mne_reads(name: str) -> None:
+    mne = pytest.importorskip("mne")
+    path = HDF5 / f"mne-testing-data_{name}.snirf"
+    raw = mne.io.read_raw_snirf(path, preload=True, verbose="ERROR")
+    with open_recording(path) as recording:
+        assert recording.rate == pytest.approx(raw.info["sfreq"], rel=1e-6)
+        order = [recording.channels.index(channel) for channel in raw.ch_names]
+    np.testing.assert_array_equal(read(path)[:, order], raw.get_data().T)
+
+
+@needs_data
+@pytest.mark.parametrize(
+    ("name", "channels", "columns", "options"),
+    [
+        ("ecg/daisy_FOETAL_ECG.dat", "1-8", range(1, 9), {}),
+        (
+            "sensors/mobgap_HA001_TimeMeasure1_Test11_Trial1.csv",
+            None,
+            range(1, 7),
+            {"delimiter": ",", "skiprows": 1},
+        ),
+        ("sensors/skdh_ambulation_test1.csv", None, range(3), {"delimiter": ","}),
+        ("sensors/AirQualityUCI_semicolon.csv", "2-14", range(2, 15), {"delimiter": ";", "skiprows": 1}),
+    ],
+)
+def test_text_is_what_numpy_reads(name: str, channels: str | None, columns: range, options: Any) -> None:
+    expected = np.loadtxt(DATA / name, usecols=list(columns), **options)
+    np.testing.assert_array_equal(read(DATA / name, rate=100.0, channels=channels), expected)
+
+
+@needs_data
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("ecg/daisy_FOETAL_ECG.dat", ("rises evenly", "--channels 1-8")),
+        ("sensors/AirQualityUCI_semicolon.csv", ("not numbers (Date, Time)", "--channels")),
+    ],
+)
+def test_columns_that_must_be_named(
+    refused: Refusal, tmp_path: Path, name: str, words: tuple[str, ...]
+) -> None:
+    assert_says(refused("batch", DATA / name, "-o", tmp_path / "out.h5", "--rate", 9), *words)
