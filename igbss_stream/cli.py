@@ -161,12 +161,26 @@ def batch(
 
 @main.command()
 @click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
+@reading_options
+@click.option("--fast", is_flag=True, help="Do not read the samples: no NaN, flat channels and rank.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @reports_mistakes
-def inspect(path: Path) -> None:
-    """List what a file holds, and which datasets can be separated."""
+def inspect(path: Path, fast: bool, as_json: bool, **wanted: Any) -> None:
+    """Say how a file is read and what its samples are like, and list its datasets."""
+    from igbss_stream import examine as examining
+    from igbss_stream.ingest.files import is_hdf5
+    from igbss_stream.ingest.wanted import Wanted
     from igbss_stream.inspect import describe, render
 
-    click.echo(render(describe(path)))
+    options = Wanted(**wanted)
+    description = describe(path) if is_hdf5(path) else None
+    found = examining.examine(path, options, read=not fast)
+    if as_json:
+        click.echo(examining.as_json(path, found, description))
+    elif description is None:
+        click.echo(examining.as_text(found))
+    else:
+        click.echo(f"{render(description)}\n\n{examining.as_text(found)}")
 
 
 @main.command()

@@ -49,7 +49,7 @@ def open_file_of_any_kind(path: str | os.PathLike[str], wanted: Wanted) -> Recor
         If the file cannot be read, does not tell what must be known, or cannot be separated.
     """
     path = Path(path)
-    if not path.is_file() or path.suffix.lower() in _ENDINGS_OF_HDF5 or h5py.is_hdf5(path):
+    if is_hdf5(path):
         return open_wanted(path, wanted)  # which also says what is wrong with what is no file
     try:
         with open(path, "rb") as file:
@@ -74,6 +74,11 @@ def open_file_of_any_kind(path: str | os.PathLike[str], wanted: Wanted) -> Recor
     from igbss_stream.ingest.text_file import open_text
 
     return open_text(path, wanted)
+
+
+def is_hdf5(path: Path) -> bool:
+    """Return whether a file is taken as HDF5; also where there is none, to say so."""
+    return not path.is_file() or path.suffix.lower() in _ENDINGS_OF_HDF5 or bool(h5py.is_hdf5(path))
 
 
 def open_recording(

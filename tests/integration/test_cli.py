@@ -103,7 +103,9 @@ def test_inspect_lists_what_a_file_holds(igbss: Command, tmp_path: Path) -> None
         file["notes"] = "eyes closed"
     result = igbss("inspect", tmp_path / "in.h5")
     assert result.exit_code == 0
-    title, _, _, *rows = result.output.splitlines()
+    table, facts = result.output.rsplit("\n\n", 1)
+    title, _, _, *rows = table.splitlines()
+    assert_says(facts, "layout: plain", "60 samples of 4 channels, 250 Hz, unit uV", "rank: 4 of 4")
     assert_says(title, str(tmp_path / "in.h5"), f"{(tmp_path / 'in.h5').stat().st_size} bytes")
     data_row, notes, turned = (re.split(r"\s{2,}", row) for row in rows)
     assert data_row == [
