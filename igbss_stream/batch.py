@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream import __version__
+from igbss_stream.batch_settings import BatchSettings
 from igbss_stream.chunk import Chunk
-from igbss_stream.config import ModelSettings, plain
+from igbss_stream.config import plain
 from igbss_stream.errors import InputError, ParameterError
 from igbss_stream.ingest.recording import Recording
 from igbss_stream.learning import Model
@@ -66,10 +67,8 @@ class Outcome:
 def separate_recording(
     recording: Recording,
     output: str | Path,
-    settings: ModelSettings,
+    settings: BatchSettings,
     *,
-    window: int = DEFAULT_WINDOW,
-    drop_flat: bool = False,
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> Outcome:
@@ -80,11 +79,7 @@ def separate_recording(
     recording : Recording
     output : path
         File to write; appears when it is complete, and not at all if anything goes wrong.
-    settings : ModelSettings
-    window : int
-        Number of samples fitted together, about, where samples do not stand alone.
-    drop_flat : bool
-        Whether to leave flat channels out instead of refusing the recording.
+    settings : BatchSettings
     overwrite : bool
         Whether an output that exists is replaced.
     progress : callable, optional
@@ -98,14 +93,13 @@ def separate_recording(
     IgbssError
         If the recording cannot be read or separated, or the output cannot be written.
     """
-    if window < 2:
-        raise ParameterError(f"window must be at least 2 samples. Got {window} instead.")
+    window = _window(settings.window, recording.rate)
     tell = progress or (lambda *_: None)
     with Hdf5Sink(output, overwrite=overwrite, source=recording.path) as sink:
-        left_out = _flat_channels(recording, tell) if drop_flat else []
+        left_out = _flat_channels(recording, tell) if settings.drop_flat else []
         keep = np.setdiff1d(np.arange(recording.n_channels), left_out)
         source = _Channels(recording, keep)
-        separator = Separator(settings, len(keep))
+        separator = Separator(settings.model, len(keep))
         survey = separator.new_survey(source.names, recording.dtype, recording.n_samples)
         if separator.needs_survey:
             for _, block in source.blocks(source.block_length, tell, "surveying"):
@@ -129,6 +123,22 @@ def separate_recording(
         0 if fits is None else len(fits),
         0 if fits is None else int(np.sum(~fits["converged"])),
     )
+
+
+def _window(seconds: float | None, rate: float | None) -> int:
+    """Return the number of samples that are fitted together, about, where samples do not stand alone."""
+    if seconds is None:
+        return DEFAULT_WINDOW
+    if rate is None:
+        raise ParameterError(
+            "--window is in seconds, and the recording does not say its rate; pass --rate."
+        )
+    length = seconds * rate
+    if not (math.isfinite(length) and round(length) >= 2):
+        raise ParameterError(
+            f"--window must be at least 2 samples, {2 / rate:g} s. Got {seconds:g} s instead."
+        )
+    return round(length)
 
 
 class _Channels:

@@ -4,7 +4,6 @@ What a command needs is imported when it runs, so that `--help` answers at once.
 """
 
 import functools
-import math
 import os
 import time
 from collections.abc import Callable
@@ -126,10 +125,11 @@ def batch(
     **options: Any,
 ) -> None:
     """Separate a recording and write its sources."""
-    from igbss_stream.batch import DEFAULT_WINDOW, separate_recording
+    from igbss_stream.batch import separate_recording
+    from igbss_stream.batch_settings import BatchSettings
     from igbss_stream.ingest.files import open_recording
 
-    settings = _settings(**options)
+    settings = BatchSettings(model=_settings(**options), window=window, drop_flat=drop_flat)
     began = time.perf_counter()
     with (
         open_recording(
@@ -144,8 +144,6 @@ def batch(
             source,
             output,
             settings,
-            window=DEFAULT_WINDOW if window is None else _samples(window, source.rate),
-            drop_flat=drop_flat,
             overwrite=overwrite,
             progress=progress,
         )
@@ -226,16 +224,6 @@ def _structure(structure: str) -> Any:
     path = Path(structure)
     is_file = path.suffix in MATRIX_FILES or path.is_file()
     return read_matrix(path, "--structure") if is_file else structure
-
-
-def _samples(seconds: float, rate: float | None) -> int:
-    if rate is None:
-        raise ParameterError(
-            "--window is in seconds, and the recording does not say its rate; pass --rate."
-        )
-    if not (math.isfinite(seconds * rate) and seconds > 0):
-        raise ParameterError(f"--window must be a number of seconds above 0. Got {seconds} instead.")
-    return round(seconds * rate)
 
 
 def _summary(outcome: "Outcome", output: Path, seconds: float) -> str:

@@ -12,6 +12,7 @@ import pytest
 import igbss_stream.batch
 from igbss_stream import __version__
 from igbss_stream.batch import separate_recording
+from igbss_stream.batch_settings import BatchSettings
 from igbss_stream.cli import main
 from igbss_stream.config import ModelSettings
 from igbss_stream.errors import ParameterError
@@ -349,8 +350,7 @@ def test_progress_reaches_the_end_of_each_pass(
         outcome = separate_recording(
             source,
             tmp_path / "out.h5",
-            settings,
-            window=20,
+            BatchSettings(model=settings, window=20 / RATE),
             progress=lambda doing, done, total: told.setdefault(doing, []).append((done, total)),
         )
     assert list(told) == phases
@@ -364,7 +364,9 @@ def test_progress_reaches_the_end_of_each_pass(
 def test_window_of_one_sample_is_refused(recording: Path, tmp_path: Path) -> None:
     with (
         open_recording(recording) as source,
-        pytest.raises(ParameterError, match=r"window must be at least 2 samples\. Got 1"),
+        pytest.raises(ParameterError, match=r"window must be at least 2 samples"),
     ):
-        separate_recording(source, tmp_path / "out.h5", model_settings(), window=1)
+        separate_recording(
+            source, tmp_path / "out.h5", BatchSettings(model=model_settings(), window=1 / RATE)
+        )
     assert not (tmp_path / "out.h5").exists()

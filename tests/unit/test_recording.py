@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from igbss_stream.batch import separate_recording
+from igbss_stream.batch_settings import BatchSettings
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.config import ModelSettings
 from igbss_stream.errors import ParameterError, RecordingError
@@ -147,7 +148,7 @@ def test_inspect_and_batch_read_it(path: Path, tmp_path: Path) -> None:
     text = render(describe(path))
     assert re.search(r"/data +300 x 2 +float32 +- +- +250 +uV +source-0, söurce-1 +yes", text)
     with open_recording(path) as source:
-        separate_recording(source, tmp_path / "out.h5", ModelSettings())
+        separate_recording(source, tmp_path / "out.h5", BatchSettings(model=ModelSettings()))
     with h5py.File(tmp_path / "out.h5") as file:
         assert file["sources"].shape == (300, 2)
         assert file["sources"].attrs["rate"] == 250.0

@@ -1,0 +1,36 @@
+"""How `batch` separates a recording: all that its output depends on, but for the recording itself."""
+
+import math
+from dataclasses import dataclass
+
+from igbss_stream.config import ModelSettings
+from igbss_stream.errors import ParameterError
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BatchSettings:
+    """How a recording is separated.
+
+    Parameters
+    ----------
+    model : ModelSettings
+    window : float, optional
+        Seconds that are fitted together, about, where samples do not stand alone.
+    drop_flat : bool
+        Whether flat channels are left out; else the recording is refused.
+
+    Raises
+    ------
+    ParameterError
+        If a value cannot be used.
+    """
+
+    model: ModelSettings
+    window: float | None = None
+    drop_flat: bool = False
+
+    def __post_init__(self) -> None:
+        if self.window is not None and not (math.isfinite(self.window) and self.window > 0):
+            raise ParameterError(
+                f"--window must be a number of seconds above 0. Got {self.window} instead."
+            )
