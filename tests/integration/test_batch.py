@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-import igbss_stream.batch
+import igbss_stream.batch.separate
 from igbss_stream import __version__
-from igbss_stream.batch import separate_recording
-from igbss_stream.batch_settings import BatchSettings
+from igbss_stream.batch.separate import separate_recording
+from igbss_stream.batch.settings import BatchSettings
 from igbss_stream.cli import main
 from igbss_stream.config import ModelSettings
 from igbss_stream.errors import ParameterError
@@ -274,7 +274,7 @@ def test_size_of_the_blocks_does_not_matter(
 ) -> None:
     separated(recording, *options.split())
     expected = (tmp_path / "out.h5").read_bytes()
-    monkeypatch.setattr(igbss_stream.batch, "BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(igbss_stream.batch.separate, "BLOCK_BYTES", block_bytes)
     separated(recording, *options.split(), "--overwrite")
     assert (tmp_path / "out.h5").read_bytes() == expected
 
@@ -344,7 +344,7 @@ def test_progress_reaches_the_end_of_each_pass(
     settings: ModelSettings,
     phases: list[str],
 ) -> None:
-    monkeypatch.setattr(igbss_stream.batch, "BLOCK_BYTES", 700)
+    monkeypatch.setattr(igbss_stream.batch.separate, "BLOCK_BYTES", 700)
     told: dict[str, list[tuple[int, int]]] = {}
     with open_recording(recording) as source:
         outcome = separate_recording(

@@ -31,7 +31,7 @@ ALLOWED = {
     "zmq": ("ingest/", "publish/", "sockets.py", "subscriber.py"),
     "pylsl": ("liblsl.py",),
     "sklearn": ("sklearn.py",),
-    "click": ("cli.py", "console.py", "live/commands.py", "live/feed_commands.py"),
+    "click": ("cli.py", "console.py", "batch/command.py", "live/commands.py", "live/feed_commands.py"),
     "yaml": ("live/yaml_file.py",),
     "rich": ("console.py", "live/screen.py"),
 }

@@ -21,8 +21,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from igbss_stream.batch import separate_recording
-from igbss_stream.batch_settings import BatchSettings
+from igbss_stream.batch.separate import separate_recording
+from igbss_stream.batch.settings import BatchSettings
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.config import ModelSettings
 from igbss_stream.errors import ParameterError, RecordingError

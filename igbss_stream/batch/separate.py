@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream import __version__
-from igbss_stream.batch_settings import BatchSettings
+from igbss_stream.batch.settings import BatchSettings
 from igbss_stream.chunk import Chunk
 from igbss_stream.config import plain
 from igbss_stream.errors import InputError, ParameterError
