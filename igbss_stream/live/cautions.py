@@ -104,7 +104,8 @@ def summary(config: Config, path: str | os.PathLike[str]) -> str:
 def _from(source: Feed) -> str:
     if isinstance(source, Hdf5Replay):
         speed = f"{source.speed:g} times real time" if source.speed else "as fast as possible"
-        return f"hdf5 {source.path}, {source.dataset}, {speed}{', in a loop' if source.loop else ''}"
+        place = f"{source.path}, {source.dataset}" if source.dataset else f"{source.path}"
+        return f"file {place}, {speed}{', in a loop' if source.loop else ''}"
     if isinstance(source, LslFeed):
         named = {"name": source.name, "type": source.type, "source_id": source.source_id}
         return "lsl " + ", ".join(f"{key} {value}" for key, value in named.items() if value)

@@ -7,8 +7,9 @@ from msgspec import Meta
 
 from igbss_stream.addresses import Address, check_address
 from igbss_stream.errors import ParameterError
+from igbss_stream.ingest.wanted import Wanted
 from igbss_stream.live.keys import CurveClient, CurveServer
-from igbss_stream.live.section import Channels, Count, PositiveSeconds, Rate, Seconds, Section, Text
+from igbss_stream.live.section import Channels, Count, Picks, PositiveSeconds, Rate, Seconds, Section, Text
 
 
 class Limits(Section, frozen=True, kw_only=True):
@@ -157,18 +158,28 @@ class LslFeed(Section, frozen=True, kw_only=True, tag_field="kind", tag="lsl"):
 
 
 class Hdf5Replay(Section, frozen=True, kw_only=True, tag_field="kind", tag="hdf5"):
-    """A recording in an HDF5 file, played as if it were measured now.
+    """A recording in a file, played as if it were measured now.
+
+    The file is HDF5, or of any other format in docs/reading.md; it is told by its content.
 
     Parameters
     ----------
     path : Path
         The file.
-    dataset : str
-        Dataset that holds the samples; `igbss-stream inspect` lists what there is.
-    axis : {0, 1}
-        Axis of the dataset that runs over samples.
+    dataset : str or None
+        Dataset that holds the samples; `igbss-stream inspect` lists what there is. Left out, it is found by
+        the layout of the file.
+    axis : {0, 1} or None
+        Axis of the dataset that runs over samples. Left out, the layout tells, or it is 0.
     rate : float or None
         Samples a second (Hz), if the file does not say or says it wrong.
+    channels : tuple of str or int, or None
+        Channels to take, in this order: names, positions from 0, or ranges such as `0-7`. Left out, all
+        that are measured.
+    factor : float or None
+        What stored numbers are multiplied by, in place of the scale of the file.
+    unit : str or None
+        Unit of the samples, if the file does not say or says it wrong.
     speed : float
         Speed, 1 being that of the recording; 0 plays as fast as samples can be separated.
     block : float
@@ -178,12 +189,23 @@ class Hdf5Replay(Section, frozen=True, kw_only=True, tag_field="kind", tag="hdf5
     """
 
     path: Annotated[Path, Meta(examples=["recording.h5"])]
-    dataset: Text = "/data"
-    axis: Literal[0, 1] = 0
+    dataset: Text | None = None
+    axis: Literal[0, 1] | None = None
     rate: Rate | None = None
+    channels: Picks | None = None
+    factor: Annotated[float, Meta(ge=-1e300, le=1e300)] | None = None
+    unit: Text | None = None
     speed: Annotated[float, Meta(ge=0, le=1e6)] = 1.0
     block: PositiveSeconds = 0.1
     loop: bool = False
+
+    def __post_init__(self) -> None:
+        self.wanted()
+
+    def wanted(self) -> Wanted:
+        """Return what to read of the file."""
+        channels = None if self.channels is None else tuple(map(str, self.channels))
+        return Wanted(self.dataset, self.axis, self.rate, channels, self.factor, self.unit)
 
 
 Feed = ZmqFeed | OpenEphysFeed | LslFeed | Hdf5Replay

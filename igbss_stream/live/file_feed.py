@@ -1,19 +1,23 @@
 """A recording as a feed: its blocks when they are due."""
 
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import replace
 
 from igbss_stream.chunk import Chunk, Gap, Stream
-from igbss_stream.errors import RecordingError
-from igbss_stream.ingest.hdf5 import open_recording
+from igbss_stream.errors import IgbssError, RecordingError
+from igbss_stream.ingest.files import open_file_of_any_kind
+from igbss_stream.ingest.recording import Recording
 from igbss_stream.live.feed import Silence
 from igbss_stream.live.feeds import Hdf5Replay
 from igbss_stream.live.replay import chunks, stream_of
 
+_OPTION = re.compile(r"--(dataset|axis|rate|channels|factor|unit)\b")
+
 
 class FileFeed:
-    """Plays a recording in an HDF5 file, as `igbss-stream replay` does, but without holding the daemon up.
+    """Plays a recording in a file, as `igbss-stream replay` does, but without holding the daemon up.
 
     A block is due when its last sample would have been taken; that follows from its index, so that the
     rate does not drift.
@@ -26,12 +30,12 @@ class FileFeed:
 
     Raises
     ------
-    RecordingError
+    IgbssError
         If the recording cannot be read, or has no rate.
     """
 
     def __init__(self, name: str, config: Hdf5Replay) -> None:
-        self._recording = open_recording(config.path, config.dataset, config.axis, config.rate)
+        self._recording = _opened(config)
         if self._recording.rate is None:
             self._recording.close()
             raise RecordingError(f"'{config.path}' does not say its rate: set source.rate, in Hz.")
@@ -75,3 +79,11 @@ class FileFeed:
         wait = self._began + item.stop / self._samples_per_second - now
         time.sleep(min(max(0.0, wait), timeout))
         return wait <= timeout
+
+
+def _opened(config: Hdf5Replay) -> Recording:
+    """Open the file; what is wrong is told with keys of the configuration in place of options."""
+    try:
+        return open_file_of_any_kind(config.path, config.wanted())
+    except IgbssError as error:
+        raise type(error)(_OPTION.sub(r"source.\1", str(error))) from error

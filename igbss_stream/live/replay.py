@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import ParameterError
+from igbss_stream.ingest.items import items, n_missing
+from igbss_stream.ingest.recording import Break
 from igbss_stream.live.pacing import SYSTEM_CLOCK, Clock, Feed, Item, length_in_samples, on_schedule
 
 
@@ -39,6 +41,11 @@ class Recording(Protocol):
         """Of the blocks."""
         ...
 
+    @property
+    def breaks(self) -> tuple[Break, ...]:
+        """Where samples are missing."""
+        ...
+
     def blocks(self, n: int) -> Iterator[tuple[int, NDArray[Any]]]:
         """Read all of it, n samples at a time."""
         ...
@@ -64,7 +71,7 @@ def chunks(recording: Recording, block: int, *, loop: bool = False) -> Iterator[
     ----------
     recording : Recording
     block : int
-        Samples in a chunk; the last one may be shorter.
+        Samples in a chunk; one before a break, and the last one, may be shorter.
     loop : bool
         Whether to begin again at the end, for ever. Indices go on; a gap of no samples, reason ``"loop"``,
         tells that the first sample does not continue the last one.
@@ -72,15 +79,18 @@ def chunks(recording: Recording, block: int, *, loop: bool = False) -> Iterator[
     Returns
     -------
     iterator of Chunk and Gap
-        Each chunk in memory of its own.
+        Each chunk in memory of its own. Samples that the file says are missing are gaps.
     """
-    offset = 0
+    offset, length = 0, recording.n_samples + n_missing(recording)
     while True:
-        for start, data in recording.blocks(block):
-            yield Chunk(data.copy(), offset + start)
+        for item in items(recording, block):
+            if isinstance(item, Chunk):
+                yield Chunk(item.data.copy(), offset + item.start)
+            else:
+                yield Gap(offset + item.start, item.n_samples, item.reason)
         if not loop:
             return
-        offset += recording.n_samples
+        offset += length
         yield Gap(offset, 0, "loop")
 
 

@@ -29,6 +29,10 @@ PositiveSeconds = Annotated[float, Meta(gt=0, le=_DAY)]
 Seconds = Annotated[float, Meta(ge=0, le=_DAY)]
 Rate = Annotated[float, Meta(gt=0, le=1e9)]
 Count = Annotated[int, Meta(ge=1, le=10_000_000)]
+Picks = Annotated[
+    tuple[Text | Annotated[int, Meta(ge=0)], ...],
+    Meta(min_length=1, description="a list of channels (names, positions, ranges)"),
+]
 Channels = Annotated[tuple[Text, ...], Meta(min_length=1, description="a list of names (one a channel)")]
 
 

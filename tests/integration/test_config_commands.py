@@ -65,11 +65,11 @@ def test_check_tells_what_would_run(igbss: Command, tmp_path: Path) -> None:
         "    to    zmq bound to tcp://127.0.0.1:5560",
         "    to    lsl outlet two",
         "  two",
-        "    from  hdf5 /in.h5, /data, 1 times real time, in a loop",
+        "    from  file /in.h5, 1 times real time, in a loop",
         "    by    structure systematic; 3 sources",
         "    to    hdf5 /out.h5",
         "  three",
-        "    from  hdf5 /in.h5, /data, 2 times real time",
+        "    from  file /in.h5, 2 times real time",
         "    by    structure in /weights.csv",
         "    to    hdf5 /three.h5",
         "  state in /models, every 60 s",
@@ -114,7 +114,7 @@ def test_init_writes_what_check_accepts(
 def test_init_takes_the_kinds_of_both_ends(igbss: Command, tmp_path: Path) -> None:
     path = tmp_path / "a.yaml"
     assert igbss("init", path, "--source", "hdf5", "--sink", "lsl").exit_code == 0
-    assert_says(igbss("check", path).stdout, "from  hdf5", "to    lsl")
+    assert_says(igbss("check", path).stdout, "from  file", "to    lsl")
 
 
 def test_init_replaces_nothing_unasked(igbss: Command, refused: Refusal, tmp_path: Path) -> None:

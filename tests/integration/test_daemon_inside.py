@@ -99,6 +99,47 @@ def test_recordings_to_their_end(written: Written, recording: Path, tmp_path: Pa
     np.testing.assert_array_equal(model.separator.sources(SAMPLES), recorded(out[0]))
 
 
+def test_files_of_any_kind_and_their_gaps(written: Written, tmp_path: Path) -> None:
+    x, index = SAMPLES, np.arange(600) + 50 * (np.arange(600) >= 200)
+    with h5py.File(tmp_path / "in.nwb", "w") as file:
+        file.attrs["nwb_version"] = "2.7.0"
+        series = file.create_group("acquisition/ephys")
+        series.attrs["neurodata_type"] = "ElectricalSeries"
+        series["data"], series["timestamps"] = x, index / 300
+    np.savetxt(tmp_path / "in.csv", x, delimiter=",", header="a,b,c", comments="")
+    sink = "{{kind: hdf5, path: {}}}"
+    path = written(
+        (
+            "nwb",
+            f"{{kind: hdf5, path: {tmp_path / 'in.nwb'}, speed: 0}}",
+            sink.format(tmp_path / "nwb.h5"),
+            "{structure: systematic}",
+        ),
+        (
+            "csv",
+            f"{{kind: hdf5, path: {tmp_path / 'in.csv'}, speed: 0, rate: 300, channels: [c, 0-1], factor: 2}}",
+            sink.format(tmp_path / "csv.h5"),
+            "{structure: systematic}",
+        ),
+    )
+    daemon = Daemon(load(path), path)
+    daemon.run()
+    np.testing.assert_array_equal(recorded(tmp_path / "nwb.h5"), published.separate(x).sources)
+    with h5py.File(tmp_path / "nwb.h5") as file:
+        assert file["gaps"][:].tolist() == [(200, 200, 50, b"missing")]
+    assert [daemon.lanes[0].samples_out, daemon.lanes[0].samples_gap] == [600, 50]
+    read = np.loadtxt(tmp_path / "in.csv", delimiter=",", skiprows=1)[:, [2, 0, 1]] * 2
+    np.testing.assert_array_equal(recorded(tmp_path / "csv.h5"), published.separate(read).sources)
+
+
+def test_what_a_file_does_not_tell_is_asked_for_by_its_key(written: Written, tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("1,2\n3,5\n")
+    sink = f"{{kind: hdf5, path: {tmp_path / 'out.h5'}}}"
+    path = written(("s", f"{{kind: hdf5, path: {tmp_path / 'in.csv'}}}", sink, "{structure: systematic}"))
+    with pytest.raises(RecordingError, match=r"does not tell its rate; pass source\.rate"):
+        Daemon(load(path), path)
+
+
 @pytest.fixture
 def running() -> Iterator[Callable[[Daemon], None]]:
     """Run daemons in threads, and stop them at the end."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap
 from igbss_stream.errors import ParameterError
+from igbss_stream.ingest.recording import Break
 from igbss_stream.live.pacing import SYSTEM_CLOCK, Item, length_in_samples, on_schedule
 from igbss_stream.live.replay import chunks, paced, replay
 from tests.recordings import noise
@@ -41,6 +42,7 @@ class Memory:
     x: NDArray[np.float64]
     rate: float | None = 100.0
     unit: str | None = "uV"
+    breaks: tuple[Break, ...] = ()
 
     @property
     def n_samples(self) -> int:
@@ -131,6 +133,38 @@ def test_a_loop_goes_on_counting_and_says_where_it_begins_again() -> None:
     ]  # fmt: skip
     assert items[2] == Gap(7, 0, "loop")
     assert samples(items).tobytes() == np.concatenate([x, x, x]).tobytes()
+
+
+BREAKS = (
+    Break(5, 3, "missing"),
+    Break(5, 0, "boundary"),
+    Break(12, 0, "boundary"),
+    Break(20, 40, "missing"),
+)
+
+
+@given(block=st.integers(1, 30))
+def test_what_a_file_says_is_missing_is_a_gap_and_indices_go_on(block: int) -> None:
+    x = noise(25)
+    items = list(chunks(Memory(x, breaks=BREAKS), block))
+    assert samples(items).tobytes() == x.tobytes()
+    assert [item for item in items if isinstance(item, Gap)] == [
+        Gap(5, 3, "missing"), Gap(8, 0, "boundary"), Gap(15, 0, "boundary"), Gap(23, 40, "missing"),
+    ]  # fmt: skip
+    index = np.arange(25) + 3 * (np.arange(25) >= 5) + 40 * (np.arange(25) >= 20)
+    found = [np.arange(item.start, item.stop) for item in items if isinstance(item, Chunk)]
+    np.testing.assert_array_equal(np.concatenate(found), index)
+    assert all(len(item.data) for item in items if isinstance(item, Chunk))
+    assert all(one.stop == other.start for one, other in itertools.pairwise(items))
+
+
+def test_a_loop_counts_what_is_missing_and_a_gap_takes_its_time() -> None:
+    clock, memory = FakeClock(), Memory(noise(10), breaks=(Break(4, 6, "missing"),))
+    items = list(itertools.islice(paced(memory, 10, loop=True, clock=clock), 7))
+    assert [(item.start, item.stop) for item in items] == [
+        (0, 4), (4, 10), (10, 16), (16, 16), (16, 20), (20, 26), (26, 32),
+    ]  # fmt: skip
+    assert clock.time == pytest.approx(1000.32)
 
 
 def test_a_recording_without_rate_has_no_pace() -> None:
