@@ -6,6 +6,7 @@ of the transform), it then takes window after window; `batch` uses it so.
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -173,7 +174,7 @@ class Separator:
             part = slice(at, at + _ROWS_AT_ONCE)
             log_values = self.transform.log(x[part])
             check_positive(log_values, "solver 'closed-form'", start + at)
-            out[part] = self._delivered(log_values)
+            out[part] = self._delivered(log_values, self.stage)
         return out
 
     def has_log(self, x: NDArray[Any]) -> NDArray[np.bool_]:
@@ -202,14 +203,16 @@ class Separator:
         log_sources = sources if self.settings.is_learned else self.transform.log(sources)
         return self.transform.inverse(self.stage.mix(log_sources)).astype(sources.dtype, copy=False)
 
-    def _delivered(self, log_values: Array) -> Array:
+    def _delivered(self, log_values: Array, stage: Stage) -> Array:
         """Return the sources of log v; those of a learned structure have a scale of their own."""
         if self.transform.linear:
-            return self.stage.unmix(self.transform.inverse(log_values))
-        log_sources = self.stage.unmix(log_values)
+            return stage.unmix(self.transform.inverse(log_values))
+        log_sources = stage.unmix(log_values)
         return log_sources if self.settings.is_learned else self.transform.inverse(log_sources)
 
-    def window(self, x: NDArray[Any], start: int = 0, init: Start | None = None) -> Separation:
+    def window(
+        self, x: NDArray[Any], start: int = 0, init: Start | None = None, *, period: int | None = None
+    ) -> Separation:
         """Return the separation of a window.
 
         Parameters
@@ -217,17 +220,18 @@ class Separator:
         x : ndarray of shape (samples, channels)
             C-ordered float32 or float64.
         start : int
-            Index of its first sample in the recording; a whole number of periods of the incidence.
+            Index of its first sample in the recording.
         init : optional
             Start of the fit, instead of the settings'.
+        period : int, optional
+            Which period of the incidence the first sample is in; that of `start` when left out.
         """
-        if start % self.poset.periods:
-            raise ValueError(f"start must be a multiple of {self.poset.periods}, got {start}")
-        poset, transform = self.poset, self.transform
-        projection = Projection(poset, transform, self.stage, x, start, self.settings.latent_mass)
+        poset, stage = self._from_period(start if period is None else period)
+        transform = self.transform
+        projection = Projection(poset, transform, stage, x, start, self.settings.latent_mass)
         if self.by_sample or self.settings.has_products:
             sources = self.sources(x, start)
-            return Separation(sources, poset, transform, self.solver, self.stage, projection)
+            return Separation(sources, poset, transform, self.solver, stage, projection)
         shape_z, shape_a = (len(x), poset.n_sources), (poset.n_channels, poset.n_subsets)
         fit = solve(
             poset,
@@ -237,8 +241,18 @@ class Separator:
             tol=self.settings.tol,
             max_iter=self.settings.max_iter,
         )
-        sources = self._delivered(projection.fitted(fit)).astype(x.dtype, copy=False)
-        return Separation(sources, poset, transform, self.solver, self.stage, projection, fit)
+        sources = self._delivered(projection.fitted(fit), stage).astype(x.dtype, copy=False)
+        return Separation(sources, poset, transform, self.solver, stage, projection, fit)
+
+    def _from_period(self, period: int) -> tuple[Poset, Stage]:
+        """Return sample space and stage for samples that begin within the periods of the incidence."""
+        poset = self.poset
+        if period % poset.periods == 0:
+            return poset, self.stage
+        ahead = -(period % poset.periods)
+        weights, inverse = (np.roll(matrix, ahead, axis=0) for matrix in (poset.incidence, poset.unmixing))
+        turned = replace(poset, incidence=weights, left_inverse=inverse)
+        return turned, LinearStage.of(turned)
 
 
 def separate(

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from igbss_stream import __version__
 from igbss_stream.batch.settings import BatchSettings
+from igbss_stream.batch.windows import cut, planned
 from igbss_stream.chunk import Chunk
 from igbss_stream.config import plain
 from igbss_stream.errors import InputError, ParameterError
@@ -147,7 +148,7 @@ class _Channels:
     def __init__(self, recording: Recording, keep: NDArray[np.int_]) -> None:
         self._recording, self._keep = recording, keep
         self.names = [recording.channels[i] for i in keep]
-        self.n_samples = recording.n_samples
+        self.n_samples, self.breaks = recording.n_samples, recording.breaks
         self.block_length = _block_length(recording)
 
     def blocks(self, length: int, tell: Progress, doing: str) -> Iterator[tuple[int, NDArray[Any]]]:
@@ -222,15 +223,14 @@ _FIT = np.dtype([("start", "i8"), ("n_samples", "i8"), ("n_iter", "i8"), ("kl", 
 def _separate_by_window(
     source: _Channels, separator: Separator, window: int, sink: Hdf5Sink, tell: Progress
 ) -> NDArray[np.void]:
-    """Fit windows of about equal length, one after the other."""
-    count = max(1, round(source.n_samples / window))
-    periods = separator.poset.periods
-    length = math.ceil(source.n_samples / count / periods) * periods
+    """Fit windows of about equal length, one after the other, between one gap and the next."""
+    windows = planned(source.n_samples, source.breaks, window, separator.poset.periods)
+    length = max(w.n_samples for w in windows)
     fits = []
-    for start, block in source.blocks(length, tell, "separating"):
-        separation = separator.window(block, start)
+    for w, samples in cut(source.blocks(length, tell, "separating"), windows):
+        separation = separator.window(samples, w.row, period=w.index)
         sink.append("sources", separation.sources)
-        fits.append((start, len(block), separation.n_iter, separation.kl[-1], separation.converged))
+        fits.append((w.row, w.n_samples, separation.n_iter, separation.kl[-1], separation.converged))
     return np.array(fits, dtype=_FIT)
 
 

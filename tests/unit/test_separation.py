@@ -347,12 +347,16 @@ class TestInput:
         with pytest.warns(IgbssWarning, match="cannot tell channels apart: rows 2, 3 are equal"):
             separate(x, n_sources=2)
 
-    def test_window_must_start_at_a_period(self) -> None:
+    @pytest.mark.parametrize("start", [1, 2, 7, 8])
+    def test_window_of_a_cyclic_structure_may_start_anywhere(self, start: int) -> None:
         x = np.random.default_rng(1).normal(size=(20, 4))
-        separator = Separator(model_settings(structure="cyclic", n_sources=3), 4)
-        separator.separate(x, list("abcd"))
-        with pytest.raises(ValueError, match="multiple of 4"):
-            separator.window(x, start=2)
+        transform = Exp(scale=1.0, center=np.zeros(4))
+        separator = Separator(model_settings(structure="cyclic", n_sources=3, transform=transform), 4)
+        # Sample m is cut off channel (3 m + n) % 4: beginning later is turning the channels.
+        turned = np.ascontiguousarray(np.roll(x, -3 * start, axis=1))
+        found, expected = separator.window(x, start), separator.window(turned)
+        np.testing.assert_allclose(found.sources, expected.sources, rtol=1e-9, atol=1e-9)
+        np.testing.assert_array_equal(separator.window(x, 4000, period=start).sources, found.sources)
 
     def test_mixing_of_a_cyclic_structure_has_periods(self) -> None:
         x = np.random.default_rng(1).normal(size=(20, 4))
