@@ -1,11 +1,13 @@
 """Recordings that MNE reads: EDF, BDF, BrainVision, FIF, and EEGLAB sets before MATLAB 7.3 (extra `mne`).
 
 Samples are read in blocks, in SI units. What MNE warns of becomes a note of the recording. Where it would
-resample or fill in silently, the file is refused or the place is told.
+join, fill in or resample silently, the place is told, or the file is refused.
 """
 
 import importlib
+import itertools
 import warnings
+from bisect import bisect_right
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream.errors import InputError, ParameterError, RecordingError
+from igbss_stream.ingest.edf_head import EdfHead, edf_head
 from igbss_stream.ingest.hdf5_file import check_counts, one_line
 from igbss_stream.ingest.picking import picked
 from igbss_stream.ingest.recording import Break, Facts, Fill, Recording
@@ -21,8 +24,15 @@ from igbss_stream.ingest.wanted import Wanted
 
 _UNITS = {107: "V", 112: "T", 201: "T/m", 6: "mol"}  # codes of FIF
 _NOT_MEASURED = ("stim", "exci", "resp", "chpi", "ias", "syst")
-_BREAKS = ("boundary", "new segment", "edge boundary", "bad boundary", "bad_acq_skip")
-_EDF_HEAD = 256  # bytes of the head, and of the head of each channel
+_ENDINGS = {
+    "EDF": (".edf",),
+    "BDF": (".bdf",),
+    "BrainVision": (".vhdr", ".ahdr"),
+    "FIF": (".fif",),
+    "EEGLAB set": (".set",),
+}
+_SKIP = "bad_acq_skip"
+_BREAKS = ("boundary", "new segment", "edge boundary", "bad boundary")
 
 
 class MneRecording(Recording):
@@ -32,13 +42,16 @@ class MneRecording(Recording):
     ----------
     path : Path
     raw : mne.io.BaseRaw
+    stretches : list of (int, int)
+        The samples of MNE that are taken, each from a first one up to another one.
     **facts
         What `Recording` takes.
     """
 
-    def __init__(self, path: Path, raw: Any, **facts: Any) -> None:
+    def __init__(self, path: Path, raw: Any, stretches: list[tuple[int, int]], **facts: Any) -> None:
         super().__init__(path, **facts)
-        self._raw = raw
+        self._raw, self._stretches = raw, stretches
+        self._rows = _rows(stretches)
 
     def close(self) -> None:
         """Close the file."""
@@ -49,7 +62,7 @@ class MneRecording(Recording):
             if self._raw is None:
                 raise RecordingError(f"{str(self.path)!r} is closed; open it again to read from it")
             try:
-                out[:] = self._raw.get_data(start=start, stop=start + len(out), verbose="ERROR").T
+                self._fill(start, out)
             except Exception as error:  # MNE raises what each format has it stumble over
                 raise RecordingError(
                     f"samples {start} to {start + len(out)} of {str(self.path)!r} cannot be read: "
@@ -58,13 +71,20 @@ class MneRecording(Recording):
 
         return fill
 
+    def _fill(self, start: int, out: NDArray[Any]) -> None:
+        done = 0
+        while done < len(out):
+            i = bisect_right(self._rows, start + done) - 1
+            first = self._stretches[i][0] + start + done - self._rows[i]
+            stop = min(first + len(out) - done, self._stretches[i][1])
+            out[done : done + stop - first] = self._raw.get_data(start=first, stop=stop, verbose="ERROR").T
+            done += stop - first
 
-@dataclass(frozen=True)
-class _EdfHead:
-    """What the head of an EDF or BDF file says, as far as MNE would not tell."""
 
-    interrupted: bool
-    rates: dict[str, int]  # samples in a record, by channel
+def _rows(stretches: list[tuple[int, int]]) -> list[int]:
+    """Return the row that each stretch begins at."""
+    lengths = [stop - first for first, stop in stretches]
+    return [0, *map(int, np.cumsum(lengths[:-1]))]
 
 
 def open_with_mne(path: Path, wanted: Wanted, kind: str, why: str) -> MneRecording:
@@ -92,51 +112,121 @@ def open_with_mne(path: Path, wanted: Wanted, kind: str, why: str) -> MneRecordi
         raise ParameterError(
             f"{str(path)!r} is {kind}, which has one signal; leave --dataset and --axis out"
         )
-    raw, notes = _opened(path, kind, wanted)
-    names = tuple(raw.ch_names)
-    types = tuple(raw.get_channel_types())
-    if wanted.channels is None:
-        picks = tuple(i for i, type_ in enumerate(types) if type_ not in _NOT_MEASURED)
-        left = [names[i] for i in range(len(names)) if i not in picks]
-        notes += (f"channels that measure nothing are left out: {', '.join(left)}",) if left else ()
-    else:
-        picks = picked(wanted.channels, names, repr(str(path)))
-    check_counts(raw.n_times, len(picks), repr(str(path)))
-    if len(picks) > raw.n_times:
-        raise InputError(
-            f"{str(path)!r} has {len(picks)} channels and {raw.n_times} samples, fewer than channels; pass "
-            f"--channels with at most {raw.n_times} of them"
-        )
-    units = {_UNITS.get(int(raw.info["chs"][i]["unit"])) for i in picks}
-    notes += ("channels have different units, so none is told",) if len(units) > 1 else ()
-    unit = units.pop() if len(units) == 1 else None
+    found = _edf(path, kind, wanted) if kind in ("EDF", "BDF") else _of_one_rate(path, kind, wanted)
+    raw, names = found.raw, tuple(found.raw.ch_names)
+    n_samples = sum(stop - first for first, stop in found.stretches)
+    _check_size(n_samples, len(found.picks), repr(str(path)))
+    no_unit = not (found.unit or wanted.unit or wanted.factor)
     facts = Facts(
         kind,
         why,
         "",
         wanted.rate or float(raw.info["sfreq"]),
-        wanted.unit or (None if wanted.factor else unit),
+        wanted.unit or (None if wanted.factor else found.unit),
         names,
-        types,
+        tuple(raw.get_channel_types()),
         tuple(raw.info["bads"]),
-        _breaks(raw),
-        notes,
+        found.breaks,
+        found.notes + (("channels have several units or none, so none is told",) if no_unit else ()),
     )
     gain = None if wanted.factor is None else np.full(len(names), float(wanted.factor))
     return MneRecording(
-        path, raw, facts=facts, n_samples=raw.n_times, dtype=np.dtype("f8"), picks=picks, gain=gain
+        path,
+        raw,
+        found.stretches,
+        facts=facts,
+        n_samples=n_samples,
+        dtype=np.dtype("f8"),
+        picks=found.picks,
+        gain=gain,
     )
 
 
-def _opened(path: Path, kind: str, wanted: Wanted) -> tuple[Any, tuple[str, ...]]:
-    """Open a file, and return what MNE warned of."""
-    if kind in ("EDF", "BDF"):
-        _check_edf(path, kind)
+@dataclass(frozen=True)
+class _Found:
+    """What MNE has open, and what of it is read."""
+
+    raw: Any
+    picks: tuple[int, ...]
+    unit: str | None
+    stretches: list[tuple[int, int]]  # in samples of MNE, from a first one up to another one
+    breaks: tuple[Break, ...]
+    notes: tuple[str, ...]
+
+
+def _of_one_rate(path: Path, kind: str, wanted: Wanted) -> _Found:
+    raw, notes = _opened(path, kind, None)
+    picks, left = _picked(raw, wanted, repr(str(path)))
+    units = {_UNITS.get(int(raw.info["chs"][i]["unit"])) for i in picks}
+    unit = units.pop() if len(units) == 1 else None
+    return _Found(raw, picks, unit, *_stretches(raw), notes + left)
+
+
+def _edf(path: Path, kind: str, wanted: Wanted) -> _Found:
+    """Open EDF or BDF: channels may have several rates, and records need not follow each other."""
+    head, what = edf_head(path, kind), repr(str(path))
+    kept = tuple(range(len(head.names)))
+    if len(head.counts_of(kept)) > 1:  # MNE would bring all to the highest rate
+        chosen = _chosen_of_one_rate(head, wanted, what)
+        labels = {head.names[i] for i in chosen}
+        kept = tuple(i for i in kept if head.names[i] in labels)
+        raw, notes = _opened(path, kind, sorted(labels))
+        picks, left = tuple(kept.index(i) for i in chosen), tuple[str, ...]()
+    else:
+        raw, notes = _opened(path, kind, None)
+        picks, left = _picked(raw, wanted, what)
+    read = tuple(kept[i] for i in picks)
+    stretches, breaks = _stretches(raw)
+    if head.interrupted:  # the times of annotations are then not those of rows
+        breaks = head.breaks(head.counts_of(read).pop())
+    return _Found(raw, picks, head.unit(read), stretches, breaks, notes + left)
+
+
+def _chosen_of_one_rate(head: EdfHead, wanted: Wanted, what: str) -> tuple[int, ...]:
+    """Return the channels to read of a file in which they have several rates."""
+    reason = f"{what} has channels of different rates ({head.rates()})"
+    if wanted.channels is None:
+        raise RecordingError(f"{reason}; pass --channels with those of one rate")
+    chosen = picked(wanted.channels, head.names, what)
+    same_name = tuple(i for i, name in enumerate(head.names) if name in {head.names[i] for i in chosen})
+    if len(head.counts_of(same_name)) > 1:
+        raise RecordingError(f"{reason}; those that --channels names must have one rate")
+    return chosen
+
+
+def _picked(raw: Any, wanted: Wanted, what: str) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Return the channels to read, and what is left out unasked."""
+    names = tuple(raw.ch_names)
+    if wanted.channels is not None:
+        return picked(wanted.channels, names, what), ()
+    types = raw.get_channel_types()
+    picks = tuple(i for i, type_ in enumerate(types) if type_ not in _NOT_MEASURED)
+    left = [name for name, type_ in zip(names, types, strict=True) if type_ in _NOT_MEASURED]
+    return picks, (f"channels that measure nothing are left out: {', '.join(left)}",) if left else ()
+
+
+def _check_size(n_samples: int, n_channels: int, what: str) -> None:
+    check_counts(n_samples, n_channels, what)
+    if n_channels > n_samples:
+        raise InputError(
+            f"{what} has {n_channels} channels and {n_samples} samples, fewer than channels; pass "
+            f"--channels with at most {n_samples} of them"
+        )
+
+
+def _opened(path: Path, kind: str, include: list[str] | None) -> tuple[Any, tuple[str, ...]]:
+    """Open a file, or only some channels of it, and return what MNE warned of."""
+    if not path.name.lower().endswith(_ENDINGS[kind]):
+        raise RecordingError(
+            f"{str(path)!r} is {kind}, which MNE reads only where the name ends in {_ENDINGS[kind][0]}; "
+            "rename it"
+        )
+    options = {} if include is None else {"include": include}
     try:
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             mne = importlib.import_module("mne")
-            raw = mne.io.read_raw(path, preload=False, verbose="ERROR")
+            raw = mne.io.read_raw(path, preload=False, verbose="ERROR", **options)
     except ImportError as error:
         raise RecordingError(
             f"{str(path)!r} is {kind}, which MNE reads, and that cannot be imported ({error}); install it "
@@ -150,47 +240,43 @@ def _opened(path: Path, kind: str, wanted: Wanted) -> tuple[Any, tuple[str, ...]
     return raw, tuple(f"MNE warns: {text}" for text in said)
 
 
-def _breaks(raw: Any) -> tuple[Break, ...]:
-    """Return where annotations say that what follows does not continue what came before."""
-    found = []
+def _stretches(raw: Any) -> tuple[list[tuple[int, int]], tuple[Break, ...]]:
+    """Return the samples that were taken, and where annotations say that something is missing between rows.
+
+    Where acquisition was skipped MNE hands zeros over; they take no rows here, and are a break of their
+    number. Other breaks are of unknown length.
+    """
+    skips, edges = list[tuple[int, int]](), set[int]()
     for annotation in raw.annotations:
         text = str(annotation["description"]).lower()
-        if any(text.startswith(start) for start in _BREAKS):
-            row = round((annotation["onset"] - raw.first_time) * raw.info["sfreq"])
-            if 0 < row < raw.n_times:
-                found.append(Break(row, 0, "boundary"))
-    return tuple(sorted(set(found), key=lambda b: b.row))
+        first = round((annotation["onset"] - raw.first_time) * raw.info["sfreq"])
+        if text.startswith(_SKIP):
+            skips.append((first, first + round(annotation["duration"] * raw.info["sfreq"])))
+        elif text.startswith(_BREAKS):
+            edges.add(first)
+    stretches = _between(skips, raw.n_times)
+    rows = _rows(stretches)
+    breaks = {Break(_row(stretches, edge), 0, "boundary") for edge in edges}
+    for row, (before, after) in zip(rows[1:], itertools.pairwise(stretches), strict=True):
+        breaks.add(Break(row, after[0] - before[1], "skip"))
+    n_samples = sum(stop - first for first, stop in stretches)
+    return stretches, tuple(sorted((b for b in breaks if 0 < b.row < n_samples), key=_place))
 
 
-def _check_edf(path: Path, kind: str) -> None:
-    """Refuse what MNE would join or resample without a word."""
-    head = _edf_head(path, kind)
-    if head.interrupted:
-        raise RecordingError(
-            f"{str(path)!r} is {kind}+D: interrupted, which is not read yet; convert it to {kind}+C, one "
-            "file for each stretch, with EDFbrowser"
-        )
-    if len(set(head.rates.values())) > 1:
-        listed = ", ".join(f"{name} {n}" for name, n in list(head.rates.items())[:8])
-        raise RecordingError(
-            f"{str(path)!r} has channels of different rates (samples a record: {listed}); write those of "
-            "one rate to a file of their own, with EDFbrowser"
-        )
+def _between(skips: list[tuple[int, int]], n_samples: int) -> list[tuple[int, int]]:
+    """Return what lies between skips, which may overlap."""
+    stretches, at = [], 0
+    for first, stop in [*sorted(skips), (n_samples, n_samples)]:
+        if first > at:
+            stretches.append((at, min(first, n_samples)))
+        at = max(at, stop)
+    return stretches
 
 
-def _edf_head(path: Path, kind: str) -> _EdfHead:
-    try:
-        with open(path, "rb") as file:
-            head = file.read(_EDF_HEAD)
-            n = int(head[252:256])
-            if not 0 < n <= 4096:
-                raise ValueError(f"{n} channels")
-            table = file.read(n * _EDF_HEAD)
-        names = [table[16 * i : 16 * i + 16].decode("latin-1").strip() for i in range(n)]
-        counts = [int(table[216 * n + 8 * i : 216 * n + 8 * i + 8]) for i in range(n)]
-    except (OSError, ValueError) as error:
-        raise RecordingError(
-            f"{str(path)!r} has a damaged head of {kind} ({one_line(error)}); copy or record it again"
-        ) from error
-    rates = {name: c for name, c in zip(names, counts, strict=True) if not name.endswith("Annotations")}
-    return _EdfHead(head[192:197] in (b"EDF+D", b"BDF+D"), rates)
+def _place(gap: Break) -> tuple[int, int]:
+    return gap.row, -gap.n_samples
+
+
+def _row(stretches: list[tuple[int, int]], sample: int) -> int:
+    """Return how many rows lie before a sample of MNE."""
+    return sum(max(0, min(stop, sample) - first) for first, stop in stretches)
