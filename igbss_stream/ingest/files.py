@@ -16,7 +16,7 @@ _ENDINGS_OF_HDF5 = (".h5", ".hdf5", ".hdf", ".nwb", ".snirf")
 
 # What is no recording that can be read, by its first bytes, and what to do instead.
 _OTHERS = (
-    (b"XDF:", "is XDF, which is not read; load it with pyxdf and store each stream as /data in HDF5"),
+    (b"\x1f\x8b", "is compressed; unpack it first (gunzip)"),
     (b"II*\0", "is an image, not a recording; store its channels as /data in HDF5"),
     (b"MM\0*", "is an image, not a recording; store its channels as /data in HDF5"),
     (b"Brain Vision Data Exchange Marker", "holds the marks of a recording; give the .vhdr beside it"),
@@ -61,6 +61,10 @@ def open_file_of_any_kind(path: str | os.PathLike[str], wanted: Wanted) -> Recor
         from igbss_stream.ingest.mne_file import open_with_mne
 
         return open_with_mne(path, wanted, *kind)
+    if head.startswith(b"XDF:"):
+        from igbss_stream.ingest.xdf_file import open_xdf
+
+        return open_xdf(path, wanted)
     for start, reason in _OTHERS:
         if head.startswith(start):
             raise RecordingError(f"{str(path)!r} {reason}")

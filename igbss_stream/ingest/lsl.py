@@ -16,13 +16,12 @@ from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.closing import Closing
 from igbss_stream.dtypes import working_dtype
 from igbss_stream.errors import FeedError, IgbssError, ParameterError
+from igbss_stream.ingest.lsl_units import short_unit
 from igbss_stream.ingest.timestamps import TimestampAccount
 from igbss_stream.liblsl import ERRORS, pylsl, unix_offset
 
 _ANSWER = 1.0  # seconds in which all streams answer: LSL asks twice in this time
 _DRAIN = 8192  # samples taken at once
-_MICROVOLTS = ("microvolts", "microvolt", "µv", "μv", "uv")
-_UNITS = dict.fromkeys(_MICROVOLTS, "uV") | {"volts": "V", "volt": "V", "millivolts": "mV"}
 
 
 class LslSource(Closing):
@@ -232,6 +231,6 @@ def _description(info: Any) -> Stream:
         info.name(),
         info.nominal_srate(),
         tuple(label or f"channel-{i}" for i, label in enumerate(labels)),
-        _UNITS.get(unit.lower(), unit) if unit else None,
+        short_unit(unit),
         working_dtype(pylsl.inlet.fmt2npdtype[info.channel_format()], f"LSL stream {info.name()!r}"),
     )

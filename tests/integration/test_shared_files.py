@@ -29,13 +29,15 @@ READ: dict[str, tuple[int, int, float, str | None, str, str]] = {
     "hdf5/test_raw_h5.set": (30504, 32, 128.0, "uV", "channel-0", "channel-31"),
     "eeg/test.edf": (15360, 16, 256.0, "V", "EEG Fp1", "EEG O2"),
     "eeg/test.bdf": (15360, 16, 256.0, "V", "A1", "A16"),
+    "eeg/test.xdf": (9520, 8, 1000.0, None, "channel-0", "channel-7"),
     "eeg/testbva.vhdr": (2112, 32, 200.0, None, "Fp1", "Ekg2"),
     "eeg/eeglab_data.set": (30504, 32, 128.0, "V", "FPz", "O2"),
     "eeg/OpenBCI_GUI-v6-blinks-jawClench-alpha.txt": (
         22490, 8, 250.0, "uV", "EXG Channel 0", "EXG Channel 7",
     ),
 }  # fmt: skip
-NEED_MNE = ("eeg/test.edf", "eeg/test.bdf", "eeg/testbva.vhdr", "eeg/eeglab_data.set")
+NEED = dict.fromkeys(("eeg/test.edf", "eeg/test.bdf", "eeg/testbva.vhdr", "eeg/eeglab_data.set"), "mne")
+NEED["eeg/test.xdf"] = "pyxdf"
 
 # Name: what the message says.
 REFUSED: dict[str, tuple[str, ...]] = {
@@ -47,7 +49,6 @@ REFUSED: dict[str, tuple[str, ...]] = {
     "hdf5/test_raw.fdt": ("EEGLAB", ".set beside it"),
     "eeg/eeglab_data.fdt": ("EEGLAB", ".set beside it"),
     "eeg/eeglab_chan32.locs": ("electrodes", "give the recording"),
-    "eeg/test.xdf": ("XDF", "pyxdf"),
     "eeg/testbva.dat": ("no format that is read", ".vhdr"),
     "eeg/testbva.vmrk": ("marks", ".vhdr beside it"),
     "ecg/100.dat": ("no format that is read",),
@@ -69,8 +70,8 @@ REFUSED: dict[str, tuple[str, ...]] = {
 @needs_data
 @pytest.mark.parametrize("name", READ)
 def test_read_by_its_name_alone(separated: Command, tmp_path: Path, name: str) -> None:
-    if name in NEED_MNE:
-        pytest.importorskip("mne")
+    if name in NEED:
+        pytest.importorskip(NEED[name])
     n_samples, n_channels, rate, unit, first, last = READ[name]
     said = separated(DATA / name, "--drop-flat").output
     assert f"{n_channels} channels x {n_samples} samples" in said

@@ -30,6 +30,7 @@ ALLOWED = {
     "h5py": ("ingest/", "publish/"),
     "zmq": ("ingest/", "publish/", "sockets.py", "subscriber.py"),
     "pylsl": ("liblsl.py",),
+    "pyxdf": ("ingest/xdf_file.py",),
     "sklearn": ("sklearn.py",),
     "click": ("cli.py", "console.py", "batch/command.py", "live/commands.py", "live/feed_commands.py"),
     "yaml": ("live/yaml_file.py",),

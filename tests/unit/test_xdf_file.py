@@ -1,0 +1,197 @@
+"""XDF files, written here byte by byte, and what is refused of them."""
+
+import struct
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from igbss_stream.errors import IgbssError
+from igbss_stream.ingest import memory
+from igbss_stream.ingest.files import open_recording
+from igbss_stream.ingest.offered import Offered, SeveralSignalsError
+from igbss_stream.ingest.recording import Break
+from tests.realdata import DATA, needs_data
+from tests.recordings import noise
+
+pyxdf = pytest.importorskip("pyxdf")
+
+CHANNELS = "".join(
+    f"<channel><label>{name}</label><unit>microvolts</unit><type>EEG</type></channel>" for name in "abcd"
+)
+X = noise(1000).astype(np.float32)
+RATE = 250.0
+
+
+def chunk(tag: int, content: bytes) -> bytes:
+    return b"\x04" + struct.pack("<IH", len(content) + 2, tag) + content
+
+
+def header(
+    number: int, name: str, rate: float = RATE, kind: str = "float32", desc: str = CHANNELS
+) -> bytes:
+    xml = (
+        f"<info><name>{name}</name><type>EEG</type><channel_count>{desc.count('<channel>')}</channel_count>"
+        f"<nominal_srate>{rate}</nominal_srate><channel_format>{kind}</channel_format>"
+        f"<desc><channels>{desc}</channels></desc></info>"
+    )
+    return chunk(2, struct.pack("<I", number) + xml.encode())
+
+
+def samples(number: int, x: NDArray[Any], times: NDArray[np.float64]) -> bytes:
+    """Write samples in chunks of 100, each sample with its time."""
+    out = b""
+    for at in range(0, len(x), 100):
+        rows = b"".join(
+            b"\x08" + struct.pack("<d", t) + row.tobytes()
+            for t, row in zip(times[at : at + 100], x[at : at + 100], strict=True)
+        )
+        count = b"\x04" + struct.pack("<I", len(x[at : at + 100]))
+        out += chunk(3, struct.pack("<I", number) + count + rows)
+    return out
+
+
+def write(path: Path, *chunks: bytes) -> Path:
+    path.write_bytes(b"XDF:" + chunk(1, b"<info><version>1.0</version></info>") + b"".join(chunks))
+    return path
+
+
+def even(n: int = 1000) -> NDArray[np.float64]:
+    return 5000.0 + np.arange(n) / RATE
+
+
+def read(path: Path, **options: Any) -> NDArray[Any]:
+    with open_recording(path, **options) as recording:
+        return np.concatenate([block.copy() for _, block in recording.blocks(333)])
+
+
+def test_a_stream_by_its_description(tmp_path: Path) -> None:
+    path = write(tmp_path / "in", header(3, "eeg"), samples(3, X, even()))
+    with open_recording(path) as recording:
+        assert (recording.layout, recording.dataset, recording.rate) == ("XDF", "eeg", RATE)
+        assert (recording.unit, recording.channels) == ("uV", tuple("abcd"))
+        assert (recording.types, recording.breaks, recording.notes) == (("EEG",) * 4, (), ())
+    np.testing.assert_array_equal(read(path), X)
+    np.testing.assert_array_equal(read(path, channels="d,0-1", factor=2.0), X[:, [3, 0, 1]] * 2)
+    with open_recording(path, rate=99.0, unit="mV", factor=1e3) as recording:
+        assert (recording.rate, recording.unit) == (99.0, "mV")
+
+
+@pytest.mark.parametrize(("kind", "dtype"), [("int16", "f4"), ("int32", "f8"), ("double64", "f8")])
+def test_numbers_of_every_kind(tmp_path: Path, kind: str, dtype: str) -> None:
+    x = (X * 1000).astype({"int16": "i2", "int32": "i4", "double64": "f8"}[kind])
+    path = write(tmp_path / "in", header(1, "eeg", kind=kind), samples(1, x, even()))
+    assert read(path).dtype == dtype
+    np.testing.assert_array_equal(read(path), x)
+
+
+def test_what_is_lost_by_times_that_follow_from_the_index(tmp_path: Path) -> None:
+    times = even() + (np.arange(1000) >= 300) / RATE + (np.arange(1000) >= 700) * 2.0
+    path = write(tmp_path / "in", header(1, "eeg"), samples(1, X, times))
+    with open_recording(path) as recording:
+        assert recording.breaks == (Break(300, 1, "missing"), Break(700, 500, "missing"))
+        assert recording.rate == RATE
+
+
+def test_what_is_lost_by_times_in_bursts(tmp_path: Path) -> None:
+    arrived = even(5000) + (np.arange(5000) >= 2600) * 40.0
+    burst = arrived.reshape(-1, 8)[:, -1:].repeat(8, axis=1).ravel()  # eight samples come at once
+    x = noise(5000).astype(np.float32)
+    path = write(tmp_path / "in", header(1, "eeg", rate=RATE / 1.004), samples(1, x, burst))
+    with open_recording(path) as recording:
+        assert [gap.row for gap in recording.breaks] == [2600]
+        assert recording.breaks[0].n_samples == pytest.approx(40 * RATE, rel=0.01)
+        assert recording.rate == RATE / 1.004
+        assert recording.notes[0].startswith("times tell 250")
+    np.testing.assert_array_equal(read(path), x)
+
+
+def two_streams(path: Path, second: str = "more") -> Path:
+    return write(
+        path,
+        header(1, "eeg"),
+        header(2, second, rate=RATE / 2, desc=CHANNELS.replace("microvolts", "mmHg")),
+        header(3, "marks", rate=0, kind="string", desc="<channel></channel>"),
+        samples(1, X, even()),
+        samples(2, X[:500], even()[::2]),
+    )
+
+
+def test_streams_to_choose_from(tmp_path: Path) -> None:
+    path = two_streams(tmp_path / "in")
+    message = (
+        r"2 streams .*--dataset with one of: 'eeg' \(1000 samples of 4 channels, 250 Hz\), 'more' \(500"
+    )
+    with pytest.raises(SeveralSignalsError, match=message) as caught:
+        open_recording(path)
+    assert caught.value.signals == (
+        Offered("--dataset 'eeg'", 1000, 4, RATE, "uV", tuple("abcd"), ("EEG",) * 4),
+        Offered("--dataset 'more'", 500, 4, RATE / 2, "mmHg", tuple("abcd"), ("EEG",) * 4),
+    )
+    np.testing.assert_array_equal(read(path, dataset="more"), X[:500])
+    np.testing.assert_array_equal(read(path, dataset="1"), X)
+    for dataset, words in (
+        ("marks", "holds text"),
+        ("nothing", "has no streams 'nothing'; pass --dataset"),
+    ):
+        with pytest.raises(IgbssError, match=words):
+            open_recording(path, dataset=dataset)
+    path = two_streams(tmp_path / "same", "eeg")
+    with pytest.raises(IgbssError, match=r"--dataset with one of: 1 \(1000 .*, 2 \(500"):
+        open_recording(path, dataset="eeg")
+    assert len(read(path, dataset="2")) == 500
+
+
+def test_samples_without_an_even_rate_are_refused_unless_one_is_given(tmp_path: Path) -> None:
+    times = 5000 + np.cumsum(np.random.default_rng(0).exponential(1, 1000))
+    path = write(tmp_path / "in", header(1, "eeg", rate=0), samples(1, X, times))
+    with pytest.raises(IgbssError, match=r"stream 'eeg' .* is unevenly sampled.*--rate"):
+        open_recording(path)
+    with open_recording(path, rate=10.0) as recording:
+        assert (recording.rate, recording.breaks) == (10.0, ())
+    path = write(tmp_path / "even", header(1, "eeg", rate=0), samples(1, X, even()))
+    with open_recording(path) as recording:
+        assert recording.rate == pytest.approx(RATE)
+
+
+def test_a_file_that_is_cut_off_or_damaged(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    whole = write(tmp_path / "in", header(1, "eeg"), samples(1, X, even())).read_bytes()
+    (tmp_path / "cut").write_bytes(whole[:-1000])
+    with open_recording(tmp_path / "cut") as recording:
+        assert recording.n_samples == 900
+        assert "corruption" in recording.notes[0]
+    for content, words in (
+        (whole.replace(b"<info><name>", b"<!DOCTYPE x><name>"), "declares entities"),
+        (whole.replace(b"float32", b"float31"), "numbers of the format 'float31'"),
+        (whole.replace(b"<channel_count>4", b"<channel_count>x"), "damaged XDF"),
+        (whole[:4], "holds no streams"),
+    ):
+        (tmp_path / "in").write_bytes(content)
+        with pytest.raises(IgbssError, match=words):
+            open_recording(tmp_path / "in")
+
+
+def test_more_than_memory_is_refused_before_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "in", header(1, "eeg"), samples(1, X, even()))
+    (tmp_path / "meminfo").write_text("MemTotal: 99 kB\nMemAvailable:   50 kB\n")
+    monkeypatch.setattr(memory, "_MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setitem(sys.modules, "pyxdf", None)
+    with pytest.raises(IgbssError, match=r"takes 9.6e-05 GB of memory where 5.1e-05 GB are free"):
+        open_recording(path)
+    monkeypatch.setattr(memory, "_MEMINFO", tmp_path / "none")
+    with pytest.raises(IgbssError, match=r"pip install 'igbss-stream\[xdf\]'"):
+        open_recording(path)
+    with pytest.raises(IgbssError, match="leave --axis out"):
+        open_recording(path, axis=0)
+
+
+@needs_data
+def test_a_recording_of_openbci() -> None:
+    path = DATA / "eeg" / "test.xdf"
+    streams, _ = pyxdf.load_xdf(path)
+    np.testing.assert_array_equal(read(path), streams[0]["time_series"])
