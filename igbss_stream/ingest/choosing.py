@@ -9,8 +9,9 @@ import h5py
 
 from igbss_stream.errors import RecordingError
 from igbss_stream.ingest.hdf5_contents import DatasetDescription, descriptions
-from igbss_stream.ingest.hdf5_file import LIBRARY_ERRORS
+from igbss_stream.ingest.hdf5_file import LIBRARY_ERRORS, numbered
 from igbss_stream.ingest.layouts import plain
+from igbss_stream.ingest.offered import Offered, SeveralSignalsError
 from igbss_stream.ingest.signal import Contents, Signal
 from igbss_stream.ingest.wanted import Wanted
 
@@ -66,16 +67,34 @@ def _only_one(file: Any, found: Contents, path: Path) -> Signal:
     if len(several) == 1 or len(found.signals) == 1:
         return several[0] if several else found.signals[0]
     if found.layout == plain.LAYOUT:
-        raise RecordingError(f"{found.nothing}; {_choices(file, path)}")
+        raise SeveralSignalsError(f"{found.nothing}; {_choices(file, path)}", _plain_ones(file, path))
     if not found.signals:
         raise RecordingError(found.nothing)
     listed = [f"{s.dataset!r} {_size(s)}" for s in (several or found.signals)[:_LISTED]]
     more = len(several or found.signals) - _LISTED
     listed += [f"and {more} more"] if more > 0 else []
-    raise RecordingError(
+    raise SeveralSignalsError(
         f"{str(path)!r} ({found.layout}) has {len(several or found.signals)} signals and does not tell "
-        f"which one is meant; pass --dataset with one of: {', '.join(listed)}"
+        f"which one is meant; pass --dataset with one of: {', '.join(listed)}",
+        [_offered(signal) for signal in several or found.signals],
     )
+
+
+def _offered(signal: Signal) -> Offered:
+    n_samples, n_channels = signal.shape if len(signal.shape) == 2 else (signal.shape[0], 1)
+    channels = numbered(signal.channels, n_channels)
+    option = f"--dataset {signal.dataset!r}"
+    return Offered(option, n_samples, n_channels, signal.rate, signal.unit, channels, signal.types)
+
+
+def _plain_ones(file: Any, path: Path) -> list[Offered]:
+    """Return the datasets that can be read as plain numbers, given nothing but their name."""
+    found = [(d, d.shape) for d in descriptions(file, path) if d.usable]
+    return [
+        Offered(f"--dataset {d.name!r}", shape[0], shape[1], d.rate, d.unit, numbered(d.channels, shape[1]))
+        for d, shape in found
+        if shape is not None and len(shape) == 2
+    ]
 
 
 def _size(signal: Signal) -> str:

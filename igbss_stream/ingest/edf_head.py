@@ -13,6 +13,8 @@ import numpy as np
 
 from igbss_stream.errors import RecordingError
 from igbss_stream.ingest.hdf5_file import one_line
+from igbss_stream.ingest.offered import Offered
+from igbss_stream.ingest.picking import ranges
 from igbss_stream.ingest.recording import Break
 
 _HEAD = 256  # bytes of the head, and of the head of each channel
@@ -76,14 +78,33 @@ class EdfHead:
         units = {"V" if dimension in _VOLTS else dimension for dimension in stated}
         return units.pop() or None if len(units) == 1 else None
 
-    def rates(self) -> str:
-        """List which channels have which rate."""
+    def by_rate(self) -> dict[int, tuple[int, ...]]:
+        """Return which channels have how many samples in a record."""
         groups: dict[int, list[int]] = {}
         for position, i in enumerate(self.measured):
             groups.setdefault(self.counts[i], []).append(position)
+        return {count: tuple(positions) for count, positions in groups.items()}
+
+    def rates(self) -> str:
+        """List which channels have which rate."""
         return "; ".join(
-            f"{count / self.duration:g} Hz: {_ranges(positions)}" for count, positions in groups.items()
+            f"{count / self.duration:g} Hz: {ranges(positions)}"
+            for count, positions in self.by_rate().items()
         )
+
+    def offered(self) -> list[Offered]:
+        """Return what there is to choose from, where channels have several rates."""
+        return [
+            Offered(
+                f"--channels {ranges(positions)}",
+                count * self.n_records if self.n_records >= 0 else None,
+                len(positions),
+                count / self.duration,
+                self.unit(positions),
+                tuple(self.names[i] for i in positions),
+            )
+            for count, positions in self.by_rate().items()
+        ]
 
     def breaks(self, count: int) -> tuple[Break, ...]:
         """Return where records do not follow each other.
@@ -187,10 +208,3 @@ def _column(table: bytes, n: int, before: int, width: int) -> tuple[str, ...]:
     start = before * n
     cells = (table[start + width * i : start + width * (i + 1)] for i in range(n))
     return tuple(cell.decode("latin-1").strip() for cell in cells)
-
-
-def _ranges(positions: list[int]) -> str:
-    """Write positions as ``--channels`` takes them."""
-    cuts = [0, *(i for i in range(1, len(positions)) if positions[i] != positions[i - 1] + 1)]
-    spans = [positions[a:b] for a, b in zip(cuts, [*cuts[1:], len(positions)], strict=True)]
-    return ",".join(str(s[0]) if len(s) == 1 else f"{s[0]}-{s[-1]}" for s in spans)

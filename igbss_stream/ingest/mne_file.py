@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from igbss_stream.errors import InputError, ParameterError, RecordingError
 from igbss_stream.ingest.edf_head import EdfHead, edf_head
 from igbss_stream.ingest.hdf5_file import check_counts, one_line
+from igbss_stream.ingest.offered import SeveralSignalsError
 from igbss_stream.ingest.picking import picked
 from igbss_stream.ingest.recording import Break, Facts, Fill, Recording
 from igbss_stream.ingest.wanted import Wanted
@@ -186,7 +187,7 @@ def _chosen_of_one_rate(head: EdfHead, wanted: Wanted, what: str) -> tuple[int, 
     """Return the channels to read of a file in which they have several rates."""
     reason = f"{what} has channels of different rates ({head.rates()})"
     if wanted.channels is None:
-        raise RecordingError(f"{reason}; pass --channels with those of one rate")
+        raise SeveralSignalsError(f"{reason}; pass --channels with those of one rate", head.offered())
     chosen = picked(wanted.channels, head.names, what)
     same_name = tuple(i for i, name in enumerate(head.names) if name in {head.names[i] for i in chosen})
     if len(head.counts_of(same_name)) > 1:

@@ -39,6 +39,17 @@ def picked(wanted: Sequence[str] | str, names: Sequence[str], what: str) -> tupl
     return tuple(found)
 
 
+def ranges(positions: Sequence[int]) -> str:
+    """Write rising positions as one text that `picked` takes, such as ``0-3,8``."""
+    spans: list[list[int]] = []
+    for position in positions:
+        if spans and position == spans[-1][1] + 1:
+            spans[-1][1] = position
+        else:
+            spans.append([position, position])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
+
+
 def _positions(part: str, names: Sequence[str], what: str) -> list[int]:
     same = [i for i, name in enumerate(names) if name == part]
     if len(same) > 1:

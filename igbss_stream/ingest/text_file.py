@@ -14,15 +14,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream.errors import InputError, ParameterError, RecordingError
+from igbss_stream.errors import InputError, ParameterError, RecordingError, printable
 from igbss_stream.ingest.hdf5_file import check_counts, numbered, one_line
-from igbss_stream.ingest.picking import picked
+from igbss_stream.ingest.picking import picked, ranges
 from igbss_stream.ingest.recording import Facts, Fill, Recording
 from igbss_stream.ingest.wanted import Wanted
 
 _COMMENTS = ("#", "%")
 _SNIFFED = 200  # lines
 _LONGEST_LINE = 1 << 20
+_SHOWN = 40  # characters of a cell that a message shows
+_RISING = 0.97  # share of steps upwards that makes a column a time or a counter, which may wrap
+_ENOUGH = 20  # steps, to go by that share
 _TIMES = {"time", "timestamp", "timestamps", "t", "samples", "sample", "sample index", "index"}
 _OPENBCI_RATE = re.compile(r"%\s*Sample Rate\s*=\s*([0-9.]+)")
 
@@ -49,6 +52,11 @@ class Columns:
     first: tuple[tuple[str, ...], ...]
     openbci_rate: float | None
 
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return len(self.names)
+
 
 class TextRecording(Recording):
     """A recording in an open text; `open_text` makes it.
@@ -72,27 +80,54 @@ class TextRecording(Recording):
         self._closed = True
 
     def _filler(self, n: int) -> Fill:
-        lines = _rows(self.path, self._columns)
+        lines = _rows(self.path, self._columns.n_before)
 
         def fill(start: int, out: NDArray[Any]) -> None:
             if self._closed:
                 raise RecordingError(f"{str(self.path)!r} is closed; open it again to read from it")
             block = list(itertools.islice(lines, len(out)))
+            if len(block) < len(out):
+                raise RecordingError(
+                    f"{str(self.path)!r} has become shorter while it was read; read it again when it is "
+                    "whole"
+                )
             try:
+                if any(_width(line, self._columns.delimiter) != self._columns.width for _, line in block):
+                    raise ValueError("rows of different length")
                 out[:] = np.loadtxt(
-                    block,
+                    [line for _, line in block],
                     delimiter=self._columns.delimiter,
                     usecols=self._wanted,
                     ndmin=2,
                     comments=None,
+                    quotechar='"',
                 )
             except (ValueError, IndexError) as error:
-                raise RecordingError(
-                    f"rows {start} to {start + len(out)} of {str(self.path)!r} are not all numbers: "
-                    f"{one_line(error)}; repair them, or pass --channels with columns of numbers"
-                ) from error
+                raise self._wrong(block, error) from error
 
         return fill
+
+    def _wrong(self, block: list[tuple[int, str]], error: Exception) -> RecordingError:
+        """Say which line cannot be read, and why."""
+        columns, what = self._columns, repr(str(self.path))
+        for number, line in block:
+            cells = _cells(line, columns.delimiter)
+            if len(cells) != columns.width:
+                return RecordingError(
+                    f"line {number} of {what} has {len(cells)} columns where the first rows have "
+                    f"{columns.width}; repair it"
+                )
+            wrong = next((i for i in self._wanted if not _is_number(cells[i])), None)
+            if wrong is not None:
+                return RecordingError(
+                    f"line {number} of {what} has {printable(cells[wrong][:_SHOWN])!r} in column {wrong} "
+                    f"({printable(columns.names[wrong])}), which is no number; repair it (nan stands for a "
+                    "missing one), or pass --channels with other columns"
+                )
+        return RecordingError(
+            f"lines {block[0][0]} to {block[-1][0]} of {what} cannot be read: {one_line(error)}; repair "
+            "them"
+        )
 
 
 def open_text(path: Path, wanted: Wanted) -> TextRecording:
@@ -120,7 +155,7 @@ def open_text(path: Path, wanted: Wanted) -> TextRecording:
     if rate is None:
         raise RecordingError(f"{what} is a text, which does not tell its rate; pass --rate")
     picks, notes = _columns(columns, wanted, what)
-    n_samples = sum(1 for _ in _rows(path, columns))
+    n_samples = sum(1 for _ in _rows(path, columns.n_before))
     check_counts(n_samples, len(picks), what)
     if len(picks) > n_samples:
         raise InputError(f"{what} has {len(picks)} channels and {n_samples} samples, fewer than channels")
@@ -155,19 +190,35 @@ def _columns(columns: Columns, wanted: Wanted, what: str) -> tuple[tuple[int, ..
             f"{what} has columns that are not numbers ({', '.join(texts[:4])}); pass --channels with "
             f"those to take, of {len(names)} columns counted from 0"
         )
-    times = tuple(i for i, name in enumerate(names) if name.lower() in _TIMES)
-    if not times and _counts(columns):
+    times = tuple(i for i, name in enumerate(names) if name.lower() in _TIMES and _goes_on(columns, i))
+    counting = tuple(i for i in range(len(names)) if i not in times and _counts(columns, i))
+    if counting and not times:
+        rest = ranges([i for i in range(len(names)) if i not in counting])
         raise RecordingError(
-            f"{what} has a first column that rises evenly, as a time does; pass --channels "
-            f"1-{len(names) - 1} to leave it out, or 0-{len(names) - 1} to take it as a channel"
+            f"{what} has a column that rises evenly, as a time or a counter does "
+            f"({', '.join(names[i] for i in counting[:4])}); pass --channels {rest} to leave it out, or "
+            f"0-{len(names) - 1} to take it as a channel"
         )
     left = (f"columns of time are left out: {', '.join(names[i] for i in times)}",) if times else ()
     return tuple(i for i in range(len(names)) if i not in times), left
 
 
-def _counts(columns: Columns) -> bool:
-    steps = np.diff([float(row[0]) for row in columns.first])
-    return len(steps) > 1 and bool(steps.min() > 0 and np.ptp(steps) <= 1e-3 * steps.max())
+def _steps(columns: Columns, column: int) -> NDArray[np.float64]:
+    return np.diff([float(row[column]) for row in columns.first])
+
+
+def _goes_on(columns: Columns, column: int) -> bool:
+    """Return whether a column that is called a time may be one: T may be a temperature."""
+    return bool(np.mean(_steps(columns, column) >= 0) >= _RISING)
+
+
+def _counts(columns: Columns, column: int) -> bool:
+    """Return whether a column is a time or a counter, by its first rows."""
+    steps = _steps(columns, column)
+    if len(steps) < 2 or not np.isfinite(steps).all():
+        return False
+    even = steps.min() > 0 and np.ptp(steps) <= 1e-3 * steps.max()
+    return bool(even or (len(steps) >= _ENOUGH and np.mean(steps > 0) >= _RISING))
 
 
 def _sniffed(path: Path) -> Columns:
@@ -213,7 +264,18 @@ def _lines(path: Path) -> Iterator[str]:
             yield line
 
 
-def _rows(path: Path, columns: Columns) -> Iterator[str]:
-    """Yield the lines that hold samples."""
-    told = (line for line in _lines(path) if line.strip() and not line.startswith(_COMMENTS))
-    return itertools.islice(told, columns.n_before, None)
+def _rows(path: Path, n_before: int) -> Iterator[tuple[int, str]]:
+    """Yield the lines that hold samples, each with its number."""
+    told = (
+        (number, line)
+        for number, line in enumerate(_lines(path), 1)
+        if line.strip() and not line.startswith(_COMMENTS)
+    )
+    return itertools.islice(told, n_before, None)
+
+
+def _width(line: str, delimiter: str | None) -> int:
+    """Return how many columns a line has."""
+    if delimiter is None or '"' in line:
+        return len(_cells(line, delimiter))
+    return line.count(delimiter) + 1
