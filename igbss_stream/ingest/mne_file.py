@@ -6,6 +6,7 @@ join, fill in or resample silently, the place is told, or the file is refused.
 
 import importlib
 import itertools
+import math
 import warnings
 from bisect import bisect_right
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ _ENDINGS = {
     "FIF": (".fif",),
     "EEGLAB set": (".set",),
 }
+_ROUNDED = 1e-3  # samples by which a time may be off
 _SKIP = "bad_acq_skip"
 _BREAKS = ("boundary", "new segment", "edge boundary", "bad boundary")
 
@@ -160,7 +162,7 @@ def _of_one_rate(path: Path, kind: str, wanted: Wanted) -> _Found:
     picks, left = _picked(raw, wanted, repr(str(path)))
     units = {_UNITS.get(int(raw.info["chs"][i]["unit"])) for i in picks}
     unit = units.pop() if len(units) == 1 else None
-    return _Found(raw, picks, unit, *_stretches(raw), notes + left)
+    return _Found(raw, picks, unit, *_stretches(raw, kind), notes + left)
 
 
 def _edf(path: Path, kind: str, wanted: Wanted) -> _Found:
@@ -177,7 +179,7 @@ def _edf(path: Path, kind: str, wanted: Wanted) -> _Found:
         raw, notes = _opened(path, kind, None)
         picks, left = _picked(raw, wanted, what)
     read = tuple(kept[i] for i in picks)
-    stretches, breaks = _stretches(raw)
+    stretches, breaks = _stretches(raw, kind)
     if head.interrupted:  # the times of annotations are then not those of rows
         breaks = head.breaks(head.counts_of(read).pop())
     return _Found(raw, picks, head.unit(read), stretches, breaks, notes + left)
@@ -241,23 +243,26 @@ def _opened(path: Path, kind: str, include: list[str] | None) -> tuple[Any, tupl
     return raw, tuple(f"MNE warns: {text}" for text in said)
 
 
-def _stretches(raw: Any) -> tuple[list[tuple[int, int]], tuple[Break, ...]]:
+def _stretches(raw: Any, kind: str) -> tuple[list[tuple[int, int]], tuple[Break, ...]]:
     """Return the samples that were taken, and where annotations say that something is missing between rows.
 
     Where acquisition was skipped MNE hands zeros over; they take no rows here, and are a break of their
-    number. Other breaks are of unknown length.
+    number. Other breaks are of unknown length, but for those of EEGLAB.
     """
-    skips, edges = list[tuple[int, int]](), set[int]()
+    skips, edges = list[tuple[int, int]](), dict[int, int]()
     for annotation in raw.annotations:
         text = str(annotation["description"]).lower()
-        first = round((annotation["onset"] - raw.first_time) * raw.info["sfreq"])
+        first = (annotation["onset"] - raw.first_time) * raw.info["sfreq"]
+        length = annotation["duration"] * raw.info["sfreq"]
+        length = round(length) if math.isfinite(length) else 0  # EEGLAB has NaN where it does not know
         if text.startswith(_SKIP):
-            skips.append((first, first + round(annotation["duration"] * raw.info["sfreq"])))
+            skips.append((round(first), round(first) + length))
         elif text.startswith(_BREAKS):
-            edges.add(first)
+            # EEGLAB has a boundary lie between two samples, and last as long as what was cut out.
+            edges[math.ceil(first - _ROUNDED)] = length if kind == "EEGLAB set" else 0
     stretches = _between(skips, raw.n_times)
     rows = _rows(stretches)
-    breaks = {Break(_row(stretches, edge), 0, "boundary") for edge in edges}
+    breaks = {Break(_row(stretches, edge), missing, "boundary") for edge, missing in edges.items()}
     for row, (before, after) in zip(rows[1:], itertools.pairwise(stretches), strict=True):
         breaks.add(Break(row, after[0] - before[1], "skip"))
     n_samples = sum(stop - first for first, stop in stretches)

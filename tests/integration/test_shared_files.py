@@ -39,6 +39,9 @@ READ: dict[str, tuple[int, int, float, str | None, str, str]] = {
 NEED = dict.fromkeys(("eeg/test.edf", "eeg/test.bdf", "eeg/testbva.vhdr", "eeg/eeglab_data.set"), "mne")
 NEED["eeg/test.xdf"] = "pyxdf"
 
+IMAGES = ("1.07", "2.01", "2.03", "2.05", "2.06", "2.07")
+NO_RECORDINGS = {"README.md", "make_h5.py"}  # of the folder itself
+
 # Name: what the message says.
 REFUSED: dict[str, tuple[str, ...]] = {
     f"hdf5/{MCS}": ("2 signals", "--dataset", STREAM.format(0), STREAM.format(1), "8 channels"),
@@ -62,9 +65,15 @@ REFUSED: dict[str, tuple[str, ...]] = {
     "sensors/mobgap_HA001_TimeMeasure1_Test11_Trial1.csv": ("does not tell its rate", "--rate"),
     "sensors/skdh_ambulation_test1.csv": ("does not tell its rate", "--rate"),
     "seismic/obspy_2005-07-23-1452-04S.CER___030.mseed": ("miniSEED", "obspy"),
-    "images/sipi_4.1.07.tiff": ("image", "HDF5"),
+    **{f"images/sipi_4.{i}.tiff": ("image", "HDF5") for i in IMAGES},
     "hdf5/test_raw_hdf5.set": ("271 channels", "256 samples", "--channels"),
 }
+
+
+@needs_data
+def test_it_is_known_of_every_file_what_becomes_of_it() -> None:
+    there = {path.relative_to(DATA).as_posix() for path in DATA.rglob("*") if path.is_file()}
+    assert there == READ.keys() | REFUSED.keys() | NO_RECORDINGS
 
 
 @needs_data

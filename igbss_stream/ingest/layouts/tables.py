@@ -18,8 +18,13 @@ from igbss_stream.ingest.timing import Timing, timing
 
 LAYOUT = "pandas table"
 _INDEX = "index"
-_NANOSECONDS = 1e9
-_PER_SECOND = {"datetime64": _NANOSECONDS, "datetime64[ns]": _NANOSECONDS, "datetime64[us]": 1e6}
+_PER_SECOND = {
+    "datetime64": 1e9,
+    "datetime64[ns]": 1e9,
+    "datetime64[us]": 1e6,
+    "datetime64[ms]": 1e3,
+    "datetime64[s]": 1.0,
+}
 
 
 def find(file: Any, path: Path) -> Contents | None:
