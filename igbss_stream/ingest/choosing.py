@@ -9,7 +9,7 @@ import h5py
 
 from igbss_stream.errors import RecordingError
 from igbss_stream.ingest.hdf5_contents import DatasetDescription, descriptions
-from igbss_stream.ingest.hdf5_file import LIBRARY_ERRORS, numbered
+from igbss_stream.ingest.hdf5_file import LIBRARY_ERRORS, naming, numbered
 from igbss_stream.ingest.layouts import plain
 from igbss_stream.ingest.offered import Offered, SeveralSignalsError
 from igbss_stream.ingest.signal import Contents, Signal
@@ -50,6 +50,7 @@ def chosen(file: Any, found: Contents, path: Path, wanted: Wanted) -> tuple[Cont
             why = found.why if found.layout == plain.LAYOUT else f"{name} was asked for, as plain numbers"
             found = replace(found, layout=plain.LAYOUT, why=why)
             signal = plain.described(handle, name, path, file)
+    signal = signal.timed(naming(signal.dataset, path))
     if signal.trouble and not _resolved(signal, wanted):
         raise RecordingError(signal.trouble)
     return found, signal
@@ -76,11 +77,12 @@ def _only_one(file: Any, found: Contents, path: Path) -> Signal:
     raise SeveralSignalsError(
         f"{str(path)!r} ({found.layout}) has {len(several or found.signals)} signals and does not tell "
         f"which one is meant; pass --dataset with one of: {', '.join(listed)}",
-        [_offered(signal) for signal in several or found.signals],
+        [_offered(signal, path) for signal in several or found.signals],
     )
 
 
-def _offered(signal: Signal) -> Offered:
+def _offered(signal: Signal, path: Path) -> Offered:
+    signal = signal.timed(naming(signal.dataset, path), glance=True)
     n_samples, n_channels = signal.shape if len(signal.shape) == 2 else (signal.shape[0], 1)
     channels = numbered(signal.channels, n_channels)
     option = f"--dataset {signal.dataset!r}"

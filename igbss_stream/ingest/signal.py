@@ -1,13 +1,15 @@
 """What a layout says of the samples in an HDF5 file, before any is read."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from igbss_stream.errors import RecordingError
 from igbss_stream.ingest.recording import Break
+from igbss_stream.ingest.timing import Times
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,8 @@ class Signal:
         Names may be missing; types too.
     gain, offset : array of shape (channels,) or None
     breaks : tuple of Break
+    times : Times or None
+        What tells rate and breaks; read only when it is known that this signal is meant, by `timed`.
     notes : tuple of str
     trouble : str
         Why it cannot be read with these facts alone, and what to pass; empty if it can.
@@ -72,6 +76,7 @@ class Signal:
     gain: NDArray[np.float64] | None = None
     offset: NDArray[np.float64] | None = None
     breaks: tuple[Break, ...] = ()
+    times: Times | None = None
     notes: tuple[str, ...] = ()
     trouble: str = ""
     advice: str = ""
@@ -81,6 +86,25 @@ class Signal:
     def several(self) -> bool:
         """Whether it has several channels and samples, so that it could be meant."""
         return len(self.shape) == 2 and min(self.shape) > 1
+
+    def timed(self, what: str, *, glance: bool = False) -> "Signal":
+        """Return the signal with what its times tell, all of them or the first ones.
+
+        Parameters
+        ----------
+        what : str
+            What it is called in a message.
+        glance : bool
+        """
+        if self.times is None:
+            return self
+        try:
+            found = self.times.timing(what, glance=glance)
+        except RecordingError as error:
+            return replace(self, times=None, trouble=self.trouble or str(error), untimed=not self.trouble)
+        if found is None:
+            return replace(self, times=None)
+        return replace(self, times=None, rate=found.rate, breaks=found.breaks)
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,29 @@ class Timing:
     breaks: tuple[Break, ...]
 
 
+@dataclass(frozen=True)
+class Times:
+    """Times of samples that are not read yet; see `timing`.
+
+    Parameters
+    ----------
+    read : callable
+        Returns the times from a first row up to another one.
+    n_samples : int
+    per_second : float
+        Units of time in a second.
+    """
+
+    read: Callable[[int, int], NDArray[Any]]
+    n_samples: int
+    per_second: float = 1.0
+
+    def timing(self, what: str, *, glance: bool = False) -> Timing | None:
+        """Return rate and gaps; at a glance, those of the first quarter of a million samples."""
+        n_samples = min(self.n_samples, _BLOCK) if glance else self.n_samples
+        return timing(self.read, n_samples, what, per_second=self.per_second)
+
+
 def timing(
     read: Callable[[int, int], NDArray[Any]], n_samples: int, what: str, *, per_second: float = 1.0
 ) -> Timing | None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from igbss_stream.errors import IgbssError, InputError, ParameterError, RecordingError
 from igbss_stream.ingest.hdf5 import Hdf5Recording, open_recording
 from igbss_stream.ingest.layouts.pickled_names import pickled_names
+from igbss_stream.ingest.offered import SeveralSignalsError
 from igbss_stream.ingest.recording import Break
 
 X = np.random.default_rng(3).integers(-2000, 2000, (60, 4)).astype("i2")
@@ -172,6 +173,33 @@ def test_nwb_with_two_series_lists_both(path: Path) -> None:
         assert f"{name} (60 samples of 4 channels)" in said
     with open_recording(path, "/acquisition/other/data") as recording:
         assert recording.rate == 250.0
+
+
+def test_only_the_times_of_the_series_that_is_meant_are_read(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def edit(file: Any, series: Any) -> None:
+        with_times(np.arange(60) / 250)(file, series)
+        file.copy(series, "acquisition/other")
+        del file["acquisition/other/timestamps"]
+        file["acquisition/other/timestamps"] = np.arange(60) / 500
+
+    write_nwb(path, edit)
+    came: list[str] = []
+    getitem = h5py.Dataset.__getitem__
+
+    def watched(handle: Any, *args: Any, **options: Any) -> Any:
+        came.append(handle.name)
+        return getitem(handle, *args, **options)
+
+    monkeypatch.setattr(h5py.Dataset, "__getitem__", watched)
+    with open_recording(path, "/acquisition/other/data") as recording:
+        assert recording.rate == pytest.approx(500.0)
+    assert "/acquisition/other/timestamps" in came
+    assert "/acquisition/ephys/timestamps" not in came
+    with pytest.raises(SeveralSignalsError) as caught:
+        open_recording(path)
+    assert [signal.rate for signal in caught.value.signals] == pytest.approx([250.0, 500.0])
 
 
 def test_nwb_without_series(path: Path) -> None:

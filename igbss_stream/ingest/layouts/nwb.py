@@ -23,9 +23,8 @@ from igbss_stream.ingest.layouts.values import (
     word,
     words,
 )
-from igbss_stream.ingest.recording import Break
 from igbss_stream.ingest.signal import Contents, Signal
-from igbss_stream.ingest.timing import timing
+from igbss_stream.ingest.timing import Times
 
 LAYOUT = "NWB"
 _VOLTS = ("volt", "volts", "v")
@@ -52,7 +51,7 @@ def find(file: Any, path: Path) -> Contents | None:
 def _signal(group: Any, path: Path) -> Signal:
     data, name = group["data"], f"{group.name.rstrip('/')}/data"
     shape = data.shape if data.ndim >= 2 else (data.shape[0], 1)
-    rate, breaks, trouble = _timing(group, shape[0], naming(name, path))
+    rate, times, trouble = _timing(group, shape[0], naming(name, path))
     names, note = _names(group, shape[1])
     gain, offset = _scale(group, data, shape[1])
     unit = text(attribute(data, "unit"))
@@ -67,7 +66,7 @@ def _signal(group: Any, path: Path) -> Signal:
         types=("electrode",) * shape[1],
         gain=gain,
         offset=offset,
-        breaks=breaks,
+        times=times,
         notes=(note,) if note else (),
         trouble=trouble,
         untimed=bool(trouble),
@@ -98,22 +97,18 @@ def _stated(data: Any, name: str, neutral: float) -> float:
     return float(value)
 
 
-def _timing(group: Any, n_samples: int, what: str) -> tuple[float | None, tuple[Break, ...], str]:
-    """Return rate and gaps, and what is wrong with them."""
+def _timing(group: Any, n_samples: int, what: str) -> tuple[float | None, Times | None, str]:
+    """Return rate or times, or what is wrong with them."""
     start = dataset(group, "starting_time")
     if start is not None:
         rate = positive(attribute(start, "rate"))
-        return rate, (), "" if rate else f"{what} states no rate in starting_time; pass --rate"
+        return rate, None, "" if rate else f"{what} states no rate in starting_time; pass --rate"
     times = dataset(group, "timestamps")
     if times is None or times.ndim != 1 or not numeric(times):
-        return None, (), f"{what} has neither starting_time nor timestamps; pass --rate"
+        return None, None, f"{what} has neither starting_time nor timestamps; pass --rate"
     if len(times) != n_samples:
-        return None, (), f"{what} has {len(times)} timestamps for {n_samples} samples; pass --rate"
-    try:
-        found = timing(lambda a, b: times[a:b], n_samples, what)
-    except RecordingError as error:
-        return None, (), str(error)
-    return (None, (), "") if found is None else (found.rate, found.breaks, "")
+        return None, None, f"{what} has {len(times)} timestamps for {n_samples} samples; pass --rate"
+    return None, Times(lambda a, b: times[a:b], n_samples), ""
 
 
 def _names(group: Any, n_channels: int) -> tuple[tuple[str, ...], str]:

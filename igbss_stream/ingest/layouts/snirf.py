@@ -7,12 +7,10 @@ from typing import Any
 import h5py
 import numpy as np
 
-from igbss_stream.errors import RecordingError
 from igbss_stream.ingest.hdf5_file import naming, positive
 from igbss_stream.ingest.layouts.values import dataset, number, numbers, word, words
-from igbss_stream.ingest.recording import Break
 from igbss_stream.ingest.signal import Contents, Signal
-from igbss_stream.ingest.timing import timing
+from igbss_stream.ingest.timing import Times
 
 LAYOUT = "SNIRF"
 _SECONDS = {"s": 1.0, "ms": 1e3, "us": 1e6}
@@ -42,7 +40,7 @@ def find(file: Any, path: Path) -> Contents | None:
 def _signal(run: Any, block: Any, path: Path) -> Signal:
     data, name = block["dataTimeSeries"], f"{block.name}/dataTimeSeries"
     per_second = _SECONDS.get(word(run, "metaDataTags/TimeUnit") or "s", 1.0)
-    rate, breaks, trouble = _timing(
+    rate, times, trouble = _timing(
         block, data.shape[0] if data.shape else 0, per_second, naming(name, path)
     )
     shape = data.shape if data.ndim == 2 else (*data.shape, 1)
@@ -55,7 +53,7 @@ def _signal(run: Any, block: Any, path: Path) -> Signal:
         unit=(units[0] or None) if len(set(units)) == 1 else None,
         channels=names,
         types=types,
-        breaks=breaks,
+        times=times,
         notes=_left_out(run),
         trouble=trouble,
         untimed=bool(trouble),
@@ -64,21 +62,17 @@ def _signal(run: Any, block: Any, path: Path) -> Signal:
 
 def _timing(
     block: Any, n_samples: int, per_second: float, what: str
-) -> tuple[float | None, tuple[Break, ...], str]:
-    """Return rate and gaps, and what is wrong with them."""
+) -> tuple[float | None, Times | None, str]:
+    """Return rate or times, or what is wrong with them."""
     time = dataset(block, "time")
     if time is None or time.ndim != 1:
-        return None, (), f"{what} has no times beside it; pass --rate"
+        return None, None, f"{what} has no times beside it; pass --rate"
     if time.size == 2 != n_samples:  # start and spacing
         rate = positive(per_second / float(time[1]) if time[1] else 0)
-        return rate, (), "" if rate else f"{what} has times that stand still; pass --rate"
+        return rate, None, "" if rate else f"{what} has times that stand still; pass --rate"
     if time.size != n_samples:
-        return None, (), f"{what} has {time.size} times for {n_samples} samples; pass --rate"
-    try:
-        found = timing(lambda a, b: time[a:b], n_samples, what, per_second=per_second)
-    except RecordingError as error:
-        return None, (), str(error)
-    return (None, (), "") if found is None else (found.rate, found.breaks, "")
+        return None, None, f"{what} has {time.size} times for {n_samples} samples; pass --rate"
+    return None, Times(lambda a, b: time[a:b], n_samples, per_second), ""
 
 
 def _measurement(block: Any, i: int) -> dict[str, Any]:

@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from igbss_stream.errors import RecordingError
 from igbss_stream.ingest.hdf5_file import LIBRARY_ERRORS, naming
 from igbss_stream.ingest.layouts.pickled_names import pickled_names
 from igbss_stream.ingest.layouts.values import dataset, groups, kind_of
 from igbss_stream.ingest.signal import Contents, Signal
-from igbss_stream.ingest.timing import Timing, timing
+from igbss_stream.ingest.timing import Times
 
 LAYOUT = "pandas table"
 _INDEX = "index"
@@ -64,14 +63,13 @@ def _signal(table: Any, path: Path) -> Signal:
                 f"the names of {field} could not be read without unpickling; its columns are numbered",
             )
         channels += names
-    found, trouble = _timing(table, what)
+    times, trouble = _times(table, what)
     return Signal(
         dataset=name,
         shape=(len(table), len(channels)),
         fields=fields,
-        rate=found.rate if found else None,
         channels=channels,
-        breaks=found.breaks if found else (),
+        times=times,
         notes=notes,
         trouble=trouble,
         untimed=bool(trouble),
@@ -85,14 +83,10 @@ def _names(table: Any, field: str) -> tuple[str, ...]:
         return ()
 
 
-def _timing(table: Any, what: str) -> tuple[Timing | None, str]:
-    """Return rate and gaps by the column of times, or what is wrong with it."""
+def _times(table: Any, what: str) -> tuple[Times | None, str]:
+    """Return the column of times, or what is wrong with it."""
     per_second = _PER_SECOND.get(kind_of(table, "index_kind") or "")
     if per_second is None or table.dtype[_INDEX].kind != "i":
         return None, f"{what} has an index that is not a time; pass --rate"
     index = table.fields(_INDEX)
-    try:
-        found = timing(lambda a, b: np.asarray(index[a:b]), len(table), what, per_second=per_second)
-    except RecordingError as error:
-        return None, str(error)
-    return found, ""
+    return Times(lambda a, b: np.asarray(index[a:b]), len(table), per_second), ""
