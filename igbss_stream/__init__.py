@@ -3,6 +3,7 @@
 The way of a sample through the package::
 
     ingest/       a recording or a feed becomes blocks of (samples, channels)
+    preparation/  re-referenced, filtered, resampled, if that is asked for
     survey        what is in them that cannot be separated, and where their scale lies
     transform     samples become log-probabilities, and back
     separator     a window becomes its sources, through model/ and, if learned, `learned`

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from igbss_stream.batch.preparing import preparation_from, preparation_options
 from igbss_stream.console import progress_bar, reading_options, reports_mistakes
 from igbss_stream.errors import ParameterError, printable
 
@@ -73,6 +74,7 @@ _BATCH_EXAMPLES = """\b
 Examples:
   igbss-stream batch eeg.h5 --output sources.h5
   igbss-stream batch probe.h5 --dataset /raw/adc --axis 1 --rate 1000 -o sources.h5
+  igbss-stream batch eeg.edf --bandpass 1:40 --notch 50 --reference average -o sources.h5
   igbss-stream batch night.nwb --channels 0-31 -o sources.h5
   igbss-stream batch eeg.h5 --n-sources 8 --scaling back-projected -o sources.h5 --overwrite"""
 
@@ -81,6 +83,7 @@ Examples:
 @click.argument("recording", metavar="INPUT", type=click.Path(path_type=Path))
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="HDF5 file to write.")
 @reading_options
+@preparation_options
 @model_options
 @click.option("--window", type=float, help="Seconds that are fitted together, where a fit is needed.")
 @click.option("--drop-flat", is_flag=True, help="Leave out channels that are constant.")
@@ -107,7 +110,10 @@ def batch(
     from igbss_stream.batch.settings import BatchSettings
     from igbss_stream.ingest.files import open_recording
 
-    settings = BatchSettings(model=_settings(**options), window=window, drop_flat=drop_flat)
+    preparation = preparation_from(options)
+    settings = BatchSettings(
+        model=_settings(**options), preparation=preparation, window=window, drop_flat=drop_flat
+    )
     began = time.perf_counter()
     with (
         open_recording(

@@ -25,6 +25,7 @@ from igbss_stream.errors import InputError, ParameterError
 from igbss_stream.ingest.recording import Recording
 from igbss_stream.learning import Model
 from igbss_stream.paths import SamplePath
+from igbss_stream.preparation.recording import PreparedRecording
 from igbss_stream.publish.hdf5 import Hdf5Sink
 from igbss_stream.publish.recording import GAP
 from igbss_stream.separator import Separator
@@ -94,10 +95,16 @@ def separate_recording(
     IgbssError
         If the recording cannot be read or separated, or the output cannot be written.
     """
-    window = _window(settings.window, recording.rate)
     tell = progress or (lambda *_: None)
     with Hdf5Sink(output, overwrite=overwrite, source=recording.path) as sink:
         left_out = _flat_channels(recording, tell) if settings.drop_flat else []
+        names_left_out = tuple(recording.channels[i] for i in left_out)
+        if not settings.preparation.does_nothing:  # a flat channel must not get into a reference
+            recording = PreparedRecording(
+                recording, settings.preparation, left_out, remedy=" with --drop-flat"
+            )
+            left_out = []
+        window = _window(settings.window, recording.rate)
         keep = np.setdiff1d(np.arange(recording.n_channels), left_out)
         source = _Channels(recording, keep)
         separator = Separator(settings.model, len(keep))
@@ -114,13 +121,14 @@ def separate_recording(
         else:
             fits = _separate_by_window(source, separator, window, sink, tell)
         _write_model(sink, recording, source.names, separator, fits)
+        sink.set_attrs(preparation=settings.preparation.to_json())
     return Outcome(
         recording.n_samples,
         len(keep),
         separator.stage.n_sources,
         recording.rate,
         separator.solver,
-        tuple(recording.channels[i] for i in left_out),
+        names_left_out,
         0 if fits is None else len(fits),
         0 if fits is None else int(np.sum(~fits["converged"])),
     )

@@ -1,10 +1,11 @@
 """How `batch` separates a recording: all that its output depends on, but for the recording itself."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from igbss_stream.config import ModelSettings
 from igbss_stream.errors import ParameterError
+from igbss_stream.preparation.settings import Preparation
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -14,6 +15,8 @@ class BatchSettings:
     Parameters
     ----------
     model : ModelSettings
+    preparation : Preparation
+        What is done to the samples first; nothing by default.
     window : float, optional
         Seconds that are fitted together, about, where samples do not stand alone.
     drop_flat : bool
@@ -26,6 +29,7 @@ class BatchSettings:
     """
 
     model: ModelSettings
+    preparation: Preparation = field(default_factory=Preparation)
     window: float | None = None
     drop_flat: bool = False
 

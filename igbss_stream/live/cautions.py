@@ -9,6 +9,7 @@ from igbss_stream.addresses import endpoint
 from igbss_stream.live.config import Config, Learning, Stream
 from igbss_stream.live.feeds import Feed, Hdf5Replay, LslFeed, ZmqFeed
 from igbss_stream.live.keys import CurveServer
+from igbss_stream.live.prepare import Prepare
 from igbss_stream.live.sinks import Hdf5Output, LslOutput, Sink, ZmqOutput
 
 _OPEN = "is open to the network without encryption: add a section curve, or use 127.0.0.1"
@@ -90,7 +91,10 @@ def summary(config: Config, path: str | os.PathLike[str]) -> str:
     n_streams = len(config.streams)
     lines = [f"{Path(path)}: {n_streams} {'stream' if n_streams == 1 else 'streams'}"]
     for stream in config.streams:
-        lines += [f"  {stream.name}", f"    from  {_from(stream.source)}", f"    by    {_by(stream)}"]
+        lines += [f"  {stream.name}", f"    from  {_from(stream.source)}"]
+        if stream.prepare != Prepare():
+            lines.append(f"    with  {_prepared(stream.prepare)}")
+        lines.append(f"    by    {_by(stream)}")
         lines += [f"    to    {_to(sink)}" for sink in stream.sinks]
     if config.state is not None:
         lines.append(f"  state in {config.state.path}, every {config.state.every:g} s")
@@ -118,6 +122,25 @@ def _from(source: Feed) -> str:
 def _socket(end: ZmqFeed | ZmqOutput, bind: bool) -> str:
     place = f"{'bound to' if bind else 'connected to'} {endpoint(end.address)}"
     return f"{place}, encrypted" if end.curve else place
+
+
+def _prepared(prepare: Prepare) -> str:
+    reference = prepare.reference
+    of = reference if reference is None or isinstance(reference, str) else f"mean of {', '.join(reference)}"
+    parts = {
+        "reference": of,
+        "highpass": _hz(prepare.highpass),
+        "lowpass": _hz(prepare.lowpass),
+        "notch": ", ".join(f"{frequency:g}" for frequency in prepare.notch) + " Hz"
+        if prepare.notch
+        else None,
+        "resample": _hz(prepare.resample),
+    }
+    return "; ".join(f"{name} {part}" for name, part in parts.items() if part is not None)
+
+
+def _hz(frequency: float | None) -> str | None:
+    return None if frequency is None else f"{frequency:g} Hz"
 
 
 def _by(stream: Stream) -> str:

@@ -14,6 +14,7 @@ from igbss_stream.addresses import Endpoint, endpoint
 from igbss_stream.errors import ParameterError
 from igbss_stream.live.feeds import Feed, Hdf5Replay, ZmqFeed
 from igbss_stream.live.model import Model
+from igbss_stream.live.prepare import Prepare
 from igbss_stream.live.section import Name, PositiveSeconds, Seconds, Section, at_most
 from igbss_stream.live.sinks import Hdf5Output, LslOutput, Sink, ZmqOutput
 
@@ -125,6 +126,8 @@ class Stream(Section, frozen=True, kw_only=True):
         Where the samples come from.
     repair : Repair
         What is done about samples that are missing or cannot be right.
+    prepare : Prepare
+        What is done to the samples before they are separated.
     model : Model
         How to separate.
     learning : Learning
@@ -138,6 +141,7 @@ class Stream(Section, frozen=True, kw_only=True):
     name: Annotated[Name, Meta(examples=["eeg"])]
     source: Feed
     repair: Repair = Repair()
+    prepare: Prepare = Prepare()
     model: Model = Model()
     learning: Learning = Learning()
     window: Window = Window()

@@ -1,4 +1,4 @@
-"""One stream on its way through the daemon: feed, repair, pipeline, sinks, and what is counted on it."""
+"""One stream on its way through the daemon: feed, repair, preparation, pipeline, sinks, and its counts."""
 
 import logging
 import time
@@ -16,6 +16,7 @@ from igbss_stream.live import config as settings
 from igbss_stream.live.feed import Feed
 from igbss_stream.live.feeds import Hdf5Replay
 from igbss_stream.pipeline import Learning, Pipeline
+from igbss_stream.preparation.live import LivePreparation
 from igbss_stream.repair import Repair
 
 log = logging.getLogger(__name__)
@@ -91,6 +92,7 @@ class Lane:
         self.feed = feed
         self.pipeline: Pipeline | None = None
         self.repair: Repair | None = None
+        self.preparation: LivePreparation | None = None
         self.samples_in = self.samples_out = self.samples_gap = 0
         self.delays = [0] * (len(DELAYS) + 1)
         self.delay_sum = 0.0
@@ -163,8 +165,11 @@ class Lane:
     def finish(self) -> None:
         """Take what is still inside to the sinks, and close both ends."""
         self.feed.close()
-        if self.pipeline is not None and self.repair is not None:
-            for item in self.repair.flush():
+        if self.pipeline is not None and self.repair is not None and self.preparation is not None:
+            for repaired in self.repair.flush():
+                for item in self.preparation.push(repaired):
+                    self._publish(self.pipeline.push(item))
+            for item in self.preparation.flush():
                 self._publish(self.pipeline.push(item))
             self._publish(self.pipeline.flush())
         for sink in self._sinks:
@@ -181,7 +186,7 @@ class Lane:
         if self.is_refused:
             return False
         try:
-            self.repair, self.pipeline = self._stages(stream)
+            self.repair, self.preparation, self.pipeline = self._stages(stream)
         except ParameterError as error:
             if isinstance(self._settings.source, Hdf5Replay):
                 raise  # a file stays as it is
@@ -198,12 +203,15 @@ class Lane:
         self._describe()
         return True
 
-    def _stages(self, stream: Stream) -> tuple[Repair, Pipeline]:
+    def _stages(self, fed: Stream) -> tuple[Repair, LivePreparation, Pipeline]:
         own = self._settings
+        repair = Repair(fed, own.repair.settings())
+        preparation = LivePreparation(fed, own.prepare.settings())
+        stream = preparation.out
         model = self._model
         if model is not None and model.separator.n_channels != stream.n_channels:
             log.warning(
-                "stream %s: the saved model is for %d channels, the feed has %d; it is not taken up",
+                "stream %s: the saved model is for %d channels, there are %d; it is not taken up",
                 self.name, model.separator.n_channels, stream.n_channels,
             )  # fmt: skip
             model = None
@@ -214,14 +222,15 @@ class Lane:
             model=model,
             learning=Learning(own.learning.schedule(stream.rate), self._executor, self._wait, self._stop),
         )
-        return Repair(stream, own.repair.settings()), pipeline
+        return repair, preparation, pipeline
 
     def _separate(self, item: Chunk | Gap) -> None:
-        if self.repair is None or self.pipeline is None:
+        if self.repair is None or self.preparation is None or self.pipeline is None:
             return
         before = self.pipeline.model
         for repaired in self.repair.push(item):
-            self._publish(self.pipeline.push(repaired))
+            for prepared in self.preparation.push(repaired):
+                self._publish(self.pipeline.push(prepared))
         model = self.pipeline.model
         if model is not None and model is not before:
             self._describe()
@@ -249,10 +258,10 @@ class Lane:
 
     def _describe(self) -> None:
         """Tell the sinks what comes, if that changed."""
-        if self.pipeline is None or self.repair is None:
+        if self.pipeline is None or self.preparation is None or self.repair is None:
             return
         out = self.pipeline.out
-        out = replace(out, delay=out.delay + self.repair.delay)
+        out = replace(out, delay=out.delay + self.preparation.delay_of(self.repair.delay))
         if out == self._out:
             return
         self._out = out

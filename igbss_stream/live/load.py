@@ -83,9 +83,14 @@ def _unusable_rates(config: Config) -> Iterator[Mistake]:
             Repair(Stream(stream.name, rate, ("any",)), stream.repair.settings())
         except ParameterError as error:
             yield _placed(error, (*keys, "repair"), stream.repair.__struct_fields__)
+        try:
+            stream.prepare.settings().check(rate)
+        except ParameterError as error:
+            yield _placed(error, (*keys, "prepare"), stream.prepare.__struct_fields__)
+            continue
         if stream.model.structure == "learned":
             try:
-                stream.learning.schedule(rate)
+                stream.learning.schedule(stream.prepare.settings().rate_of(rate))
             except ParameterError as error:
                 yield _placed(error, (*keys, "learning"), stream.learning.__struct_fields__)
 

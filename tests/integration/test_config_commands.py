@@ -16,7 +16,7 @@ SECRET = "JTKVSB%%)wK0E.X)V>+}o?pNmC{O&4W4b!Ni{Lh6"
 
 def test_there_is_a_configuration_for_each_use() -> None:
     names = {path.stem for path in CONFIGS}
-    assert names == {"eeg-zmq", "sensors-pull", "lsl", "openephys", "secure", "record"}
+    assert names == {"eeg-zmq", "eeg-prepared", "sensors-pull", "lsl", "openephys", "secure", "record"}
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
@@ -43,6 +43,7 @@ def test_check_tells_what_would_run(igbss: Command, tmp_path: Path) -> None:
             sinks: [{kind: zmq, address: "5560"}, {kind: lsl, name: two}]
           - name: two
             source: {kind: hdf5, path: in.h5, loop: true}
+            prepare: {reference: average, highpass: 1, lowpass: 40, notch: [50, 100], resample: 250}
             model: {structure: systematic, n_sources: 3}
             sinks: [{kind: hdf5, path: out.h5}]
           - name: three
@@ -66,6 +67,7 @@ def test_check_tells_what_would_run(igbss: Command, tmp_path: Path) -> None:
         "    to    lsl outlet two",
         "  two",
         "    from  file /in.h5, 1 times real time, in a loop",
+        "    with  reference average; highpass 1 Hz; lowpass 40 Hz; notch 50, 100 Hz; resample 250 Hz",
         "    by    structure systematic; 3 sources",
         "    to    hdf5 /out.h5",
         "  three",

@@ -16,12 +16,14 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+import scipy.signal
 import zmq
 from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.demo import mixing_matrix
 from igbss_stream.metrics import sir
+from igbss_stream.preparation.resampling import polyphase
 from igbss_stream.publish.zmq import ZmqSink
 from igbss_stream.sockets import CurveClient, CurveServer, public_key
 from igbss_stream.subscriber import Subscriber
@@ -146,6 +148,44 @@ def test_eeg_zmq(run_file: RunFile, ends: ExitStack, tmp_path: Path) -> None:
     assert daemon.count("repair_samples_filled", "eeg") > 0
     daemon.end(signal.SIGTERM)
     assert (tmp_path / "state" / "eeg.npz").exists()
+
+
+def test_eeg_prepared(run_file: RunFile, ends: ExitStack) -> None:
+    """Offsets, drift, mains and a noisy reference, all larger than the sources, are gone before learning."""
+    n_samples, t = 20_000, np.arange(20_000) / 500  # in which mains and drift repeat
+    truth, x = known(n_samples, 8, 4)
+    x += 4000 * np.arange(8) + 200 * np.sin(2 * np.pi * 0.025 * t)[:, None]
+    x += np.outer(10 * np.sin(2 * np.pi * 50 * t), np.arange(1, 9))
+    x += 50 * np.random.default_rng(1).normal(size=(n_samples, 1))
+    out = free_port()
+    sender = ends.enter_context(ZmqSink("tcp://127.0.0.1:*"))
+    sender.start(Stream("eeg", 500.0, tuple("abcdefgh"), "uV"))
+    daemon = run_file("eeg-prepared", {local(5555): sender.address, local(5560): local(out)})
+    until(lambda: sender.subscriptions == 1, sender.serve)
+    subscriber = ends.enter_context(Subscriber(local(out), "eeg"))
+    came, items = first_chunks(subscriber, 5000)
+
+    def send(start: int) -> None:
+        data = x[np.arange(start, start + BLOCK) % n_samples].astype(np.float32)
+        sender.publish(Chunk(data, start))
+
+    send_until(send, 17_500, came)
+    assert (subscriber.stream.rate, subscriber.stream.delay, subscriber.stream.n_channels) == (250.0, 26, 4)
+    chunks = [item for item in items if isinstance(item, Chunk)]
+    index = np.concatenate([np.arange(chunk.start, chunk.stop) for chunk in chunks])
+    sources = np.concatenate([chunk.data for chunk in chunks])
+    twice = signal_of(np.concatenate([truth, truth]))[n_samples // 2 :]  # the second time nothing begins
+    # weights about an average have both signs, and so have the sources
+    assert sir(np.hstack([sources, -sources]), twice[index % len(twice)]).min() > GOOD
+    daemon.end(signal.SIGTERM)
+
+
+def signal_of(truth: Array) -> Array:
+    """Return what eeg-prepared.yaml leaves of sources at 500 Hz, by SciPy."""
+    x = scipy.signal.sosfilt(scipy.signal.butter(4, 0.5, "highpass", output="sos", fs=500), truth, axis=0)
+    for frequency in (50, 100):
+        x = scipy.signal.lfilter(*scipy.signal.iirnotch(frequency, frequency / 2, fs=500), x, axis=0)
+    return np.asarray(scipy.signal.resample_poly(x, 1, 2, axis=0, window=polyphase(1, 2).taps))
 
 
 def test_sensors_pull(run_file: RunFile, ends: ExitStack, tmp_path: Path) -> None:

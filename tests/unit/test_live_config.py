@@ -176,6 +176,30 @@ MISTAKES: dict[str, tuple[Any, str]] = {
         stream(source={"kind": "lsl"}),
         "streams[0].source.name must be given, or type, or source_id: else no stream can be chosen.",
     ),
+    "a band the wrong way round": (
+        stream(prepare={"highpass": 40, "lowpass": 1}),
+        "streams[0].prepare.highpass must be below lowpass, 1 Hz. Got 40 Hz instead.",
+    ),
+    "a frequency that is none": (
+        stream(prepare={"notch": [50, 0]}),
+        "streams[0].prepare.notch[1] must be a number above 0 up to 1000000000. Got 0 instead.",
+    ),
+    "a reference misspelt": (
+        stream(prepare={"reference": "avarage"}),
+        "streams[0].prepare.reference must be one of `average` or a list of names (one a channel) or null. Got 'avarage' instead; did you mean average?",
+    ),
+    "an edge beyond the rate": (
+        stream(source={"kind": "openephys", "rate": 250}, prepare={"notch": [50, 150]}),
+        "streams[0].prepare.notch[1] with half the notch_width must be below 125 Hz, half the rate. Got 151 Hz instead.",
+    ),
+    "learning at the new rate": (
+        stream(
+            source={"kind": "openephys", "rate": 250},
+            prepare={"resample": 1},
+            learning={"first": 1, "ahead": 0},
+        ),
+        "streams[0].learning.first must be at least 2 samples. Got 1 instead.",
+    ),
     "half of min-max": (
         stream(model={"transform": {"kind": "min-max", "low": 1}}),
         "streams[0].model.transform.low and span go together: give both or neither.",

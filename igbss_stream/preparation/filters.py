@@ -1,0 +1,100 @@
+"""The filters as sections of second order, and how long they ring."""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import signal
+
+from igbss_stream.errors import ParameterError
+from igbss_stream.preparation.settings import Preparation
+
+FORGOTTEN = 1e-12  # of the largest sample: what is left of the state of a filter after `ringing`
+
+Sections = NDArray[np.float64]
+
+
+def sections(preparation: Preparation, rate: float) -> Sections:
+    """Return all filters as one cascade of second-order sections.
+
+    Parameters
+    ----------
+    preparation : Preparation
+    rate : float
+        In Hz.
+
+    Returns
+    -------
+    array of shape (sections, 6)
+        No section if there is nothing to filter.
+    """
+    parts = [np.empty((0, 6))]
+    for kind in ("highpass", "lowpass"):
+        edge = getattr(preparation, kind)
+        if edge is not None:
+            parts.append(signal.butter(preparation.filter_order, edge, kind, output="sos", fs=rate))
+    for frequency in preparation.notch:
+        b, a = signal.iirnotch(frequency, frequency / preparation.notch_width, fs=rate)
+        parts.append(signal.tf2sos(b, a))
+    return np.concatenate(parts)
+
+
+def padding(sos: Sections) -> int:
+    """Return by how many samples `scipy.signal.sosfiltfilt` extends both ends.
+
+    Parameters
+    ----------
+    sos : array of shape (sections, 6)
+    """
+    taps = 2 * len(sos) + 1 - min(int(np.sum(sos[:, 2] == 0)), int(np.sum(sos[:, 5] == 0)))
+    return 3 * taps
+
+
+def ringing(sos: Sections, most: int) -> int:
+    """Return after how many samples a filter has forgotten in which state it began.
+
+    Parameters
+    ----------
+    sos : array of shape (sections, 6)
+    most : int
+
+    Returns
+    -------
+    int
+        The output then differs by at most `FORGOTTEN` times the largest sample, whatever came before.
+
+    Raises
+    ------
+    ParameterError
+        If there are more than `most`.
+
+    Notes
+    -----
+    What came before shows in the output through the impulse response from there on, so the sum of its
+    magnitudes bounds it; begun in the steady state, twice that.
+    """
+    poles = np.abs(np.concatenate([np.roots(row[3:]) for row in sos]))
+    slowest = float(poles.max())
+    shortest = np.log(FORGOTTEN) / np.log(slowest) if 0 < slowest < 1 else 1.0
+    if slowest >= 1 or shortest > most:
+        raise _too_slow(shortest, most)
+    impulse = np.zeros(2 * int(shortest) + 64)  # poles that lie together ring longer than one alone
+    while True:
+        impulse[0] = 1.0
+        response = np.abs(signal.sosfilt(sos, impulse))
+        rest = 2 * np.cumsum(response[::-1])[::-1]
+        n_samples = int(np.argmax(rest <= FORGOTTEN))
+        if 0 < n_samples < len(rest) // 2 + 64:  # so that what lies beyond the end does not count
+            break
+        if len(impulse) > 4 * most:
+            break
+        impulse = np.zeros(2 * len(impulse))
+    if not 0 < n_samples <= most:
+        raise _too_slow(max(n_samples, shortest), most)
+    return n_samples
+
+
+def _too_slow(n_samples: float, most: int) -> ParameterError:
+    return ParameterError(
+        f"the filters take {n_samples:.3g} samples to settle, and {most} fit into memory: raise the edge "
+        f"of highpass by a factor of {np.ceil(2 * n_samples / most) / 2:g}, widen the notches, or take "
+        "fewer channels."
+    )
