@@ -180,7 +180,7 @@ class Daemon:
         if self._config.state is None:
             return None
         file = state.state_file(self._config.state.path, stream.name)
-        model = state.load(file, stream.model.settings())
+        model = state.load(file, stream.model.settings(), stream.prepare.settings())
         if model is not None:
             log.info("stream %s: model %d of the run before is taken up", stream.name, model.version)
         return model
@@ -188,10 +188,11 @@ class Daemon:
     def _save(self) -> None:
         if self._config.state is None:
             return
-        for lane in self.lanes:
+        for stream, lane in zip(self._config.streams, self.lanes, strict=True):
             if lane.model is not None:
+                file = state.state_file(self._config.state.path, lane.name)
                 try:
-                    state.save(state.state_file(self._config.state.path, lane.name), lane.model)
+                    state.save(file, lane.model, stream.prepare.settings())
                 except IgbssError as error:
                     log.error("stream %s: %s", lane.name, error)
 

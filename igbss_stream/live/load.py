@@ -14,6 +14,7 @@ import msgspec.inspect as mi
 
 from igbss_stream.errors import ConfigError, ParameterError
 from igbss_stream.live.config import Config
+from igbss_stream.live.feeds import Hdf5Replay
 from igbss_stream.live.keys import Secret, names_variable
 from igbss_stream.live.kinds import is_list, item_hint, options, shown, structs, wanted
 from igbss_stream.live.yaml_file import KeyPath, read_yaml
@@ -49,7 +50,7 @@ def load(path: str | os.PathLike[str], environ: Mapping[str, str] | None = None)
     mistakes = list(reader.mistakes(document.tree, Config, ()))
     if not mistakes:
         config: Config = reader.convert(document.tree, Config)
-        mistakes = [*_unusable_models(config), *_unusable_rates(config)]
+        mistakes = [*_unusable_models(config), *_unusable_references(config), *_unusable_rates(config)]
         if not mistakes:
             return config
     lines = [f"{document.place(keys)}: {key_path(keys)} {text}" for keys, text in mistakes]
@@ -68,6 +69,20 @@ def _unusable_models(config: Config) -> Iterator[Mistake]:
             stream.model.settings()
         except ParameterError as error:
             yield _placed(error, ("streams", i, "model"), stream.model.__struct_fields__)
+
+
+def _unusable_references(config: Config) -> Iterator[Mistake]:
+    """Yield references that are none of the channels, where these are named."""
+    for i, stream in enumerate(config.streams):
+        source, reference = stream.source, stream.prepare.reference
+        if isinstance(source, Hdf5Replay) or source.channels is None or reference is None:
+            continue  # of a file they are known once it is open
+        from igbss_stream.preparation.referencing import Reference
+
+        try:
+            Reference(reference, source.channels)
+        except ParameterError as error:
+            yield _placed(error, ("streams", i, "prepare"), stream.prepare.__struct_fields__)
 
 
 def _unusable_rates(config: Config) -> Iterator[Mistake]:

@@ -12,6 +12,7 @@ from igbss_stream.errors import InputError, ParameterError, StateError
 from igbss_stream.learning import Model
 from igbss_stream.linear import LinearStage
 from igbss_stream.model.poset import Poset
+from igbss_stream.preparation.settings import Preparation
 from igbss_stream.separator import Separator
 from igbss_stream.transform import transform_of
 from igbss_stream.whole_file import write_whole
@@ -25,13 +26,15 @@ def state_file(folder: Path, name: str) -> Path:
     return folder / f"{name}.npz"
 
 
-def save(path: Path, model: Model) -> None:
+def save(path: Path, model: Model, preparation: Preparation) -> None:
     """Write a model, beside and then under its name.
 
     Parameters
     ----------
     path : Path
     model : Model
+    preparation : Preparation
+        Of the samples that it was learned from.
 
     Raises
     ------
@@ -45,6 +48,7 @@ def save(path: Path, model: Model) -> None:
         "version": model.version,
         "settings": json.loads(separator.settings.to_json()) | {"transform": None},
         "transform": plain(separator.transform),
+        "preparation": json.loads(preparation.to_json()),
     }
     arrays = {
         "about": np.frombuffer(json.dumps(about).encode(), np.uint8),
@@ -62,7 +66,7 @@ def save(path: Path, model: Model) -> None:
         raise StateError(f"the state '{path}' cannot be written: {error.strerror}") from None
 
 
-def load(path: Path, settings: ModelSettings) -> Model | None:
+def load(path: Path, settings: ModelSettings, preparation: Preparation) -> Model | None:
     """Read a model, if there is one.
 
     Parameters
@@ -70,6 +74,8 @@ def load(path: Path, settings: ModelSettings) -> Model | None:
     path : Path
     settings : ModelSettings
         How the stream is separated now.
+    preparation : Preparation
+        How it is prepared now.
 
     Returns
     -------
@@ -90,6 +96,7 @@ def load(path: Path, settings: ModelSettings) -> Model | None:
         if about["format"] != _FORMAT:
             raise StateError(f"the state '{path}' is of format {about['format']}; remove it to start anew.")
         _check_settings(about["settings"], settings)
+        _check_preparation(about.get("preparation", {}), preparation)
         return Model(about["version"], _separator(arrays, about, settings), 0)
     except (
         OSError,
@@ -108,6 +115,14 @@ def _check_settings(saved: dict[str, Any], now: ModelSettings) -> None:
     for name in ("structure", "order", "closure", "scaling"):
         if saved[name] != current[name]:
             raise ParameterError(f"{name} was {saved[name]!r} and is {current[name]!r} now")
+
+
+def _check_preparation(saved: dict[str, Any], now: Preparation) -> None:
+    """Refuse a model of other samples: its means and weights would be wrong for these."""
+    before = json.loads(Preparation().to_json()) | saved  # older states do not tell
+    for name, value in json.loads(now.to_json()).items():
+        if before[name] != value:
+            raise ParameterError(f"prepare.{name} was {before[name]!r} and is {value!r} now")
 
 
 def _separator(arrays: dict[str, Any], about: dict[str, Any], settings: ModelSettings) -> Separator:

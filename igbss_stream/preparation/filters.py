@@ -73,8 +73,8 @@ def ringing(sos: Sections, most: int) -> int:
     """
     poles = np.abs(np.concatenate([np.roots(row[3:]) for row in sos]))
     slowest = float(poles.max())
-    shortest = np.log(FORGOTTEN) / np.log(slowest) if 0 < slowest < 1 else 1.0
-    if slowest >= 1 or shortest > most:
+    shortest = np.log(FORGOTTEN) / np.log(slowest) if slowest > 0 else 1.0
+    if shortest > most:
         raise _too_slow(shortest, most)
     impulse = np.zeros(2 * int(shortest) + 64)  # poles that lie together ring longer than one alone
     while True:

@@ -11,6 +11,7 @@ from igbss_stream.errors import ParameterError
 AVERAGE = "average"
 HIGHEST_ORDER = 16
 LARGEST_FACTOR = 1000  # of the ratio of two rates
+LEAST_SHARE = 1e-5  # of the rate: poles of lower edges lie too near 1 for float64
 _SAME = 1e-9  # rates that differ by less are the same
 
 
@@ -93,8 +94,10 @@ class Preparation:
         Raises
         ------
         ParameterError
-            If a frequency is not below half the rate, or the new rate cannot be had from it.
+            If a frequency is not below half the rate, or too small a part of it, or the new rate cannot be
+            had from it.
         """
+        self._check_low(rate)
         edges = {"highpass": self.highpass, "lowpass": self.lowpass}
         edges |= {f"notch[{i}]": f + self.notch_width / 2 for i, f in enumerate(self.notch)}
         for name, edge in edges.items():
@@ -104,6 +107,16 @@ class Preparation:
                     f"{name}{of} must be below {rate / 2:g} Hz, half the rate. Got {edge:g} Hz instead."
                 )
         self.ratio(rate)
+
+    def _check_low(self, rate: float) -> None:
+        widths = {"highpass": self.highpass, "lowpass": self.lowpass}
+        widths |= {"notch_width": self.notch_width} if self.notch else {}
+        for name, width in widths.items():
+            if width is not None and width < LEAST_SHARE * rate:
+                raise ParameterError(
+                    f"{name} must be at least {LEAST_SHARE * rate:g} Hz at a rate of {rate:g} Hz, else "
+                    f"rounding shows. Got {width:g} Hz instead."
+                )
 
     def ratio(self, rate: float) -> tuple[int, int]:
         """Return the new rate over the old one as two whole numbers without a common factor.

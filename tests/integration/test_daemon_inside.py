@@ -20,6 +20,7 @@ from igbss_stream.live import logs, state
 from igbss_stream.live.daemon import Daemon
 from igbss_stream.live.health import HealthServer, status
 from igbss_stream.live.load import load
+from igbss_stream.preparation.settings import Preparation
 from igbss_stream.publish.zmq import ZmqSink
 from tests import published
 from tests.recordings import write_recording
@@ -94,7 +95,7 @@ def test_recordings_to_their_end(written: Written, recording: Path, tmp_path: Pa
     assert [lane.status for lane in daemon.lanes] == ["ended", "ended"]
     assert daemon.lanes[0].samples_out == 600
     settings = load(path).streams[0].model.settings()
-    model = state.load(state.state_file(tmp_path / "state", "one"), settings)
+    model = state.load(state.state_file(tmp_path / "state", "one"), settings, Preparation())
     assert model is not None
     np.testing.assert_array_equal(model.separator.sources(SAMPLES), recorded(out[0]))
 
@@ -222,7 +223,7 @@ def test_what_cannot_be_opened_is_told(written: Written, recording: Path, tmp_pa
     damaged = tmp_path / "s.npz"
     damaged.write_bytes(b"no state")
     with pytest.raises(StateError, match="cannot be read"):
-        state.load(damaged, load(path).streams[0].model.settings())
+        state.load(damaged, load(path).streams[0].model.settings(), Preparation())
     assert issubclass(StateError, IgbssError)
 
 

@@ -13,6 +13,7 @@ from scipy import signal
 
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.cli import main
+from igbss_stream.errors import StateError
 from igbss_stream.live.daemon import Daemon
 from igbss_stream.live.load import load
 from igbss_stream.preparation.live import LivePreparation
@@ -116,7 +117,7 @@ def test_the_length_of_a_window_is_at_the_new_rate(separated: Command, long: Pat
         ("--lowpass 125", ["lowpass", "below 125 Hz", "125 Hz"]),
         ("--resample 99.987", ["resample", "ratio of whole numbers", "nearest", "Hz"]),
         ("--reference A1", ["reference", "A1", "no channel", "Fz, Cz, Pz, Oz"]),
-        ("--highpass 1e-5", ["samples to settle", "raise the edge of highpass"]),
+        ("--highpass 1e-5", ["highpass", "at least 0.0025 Hz", "1e-05 Hz"]),
     ],
 )
 def test_mistakes_are_refused(batch_refused: Refusal, long: Path, options: str, words: list[str]) -> None:
@@ -142,7 +143,8 @@ def test_the_daemon_separates_what_is_prepared(tmp_path: Path) -> None:
             repair: {{gap: interpolate, max_fill: 0.02}}
             prepare: {{reference: average, highpass: 1, notch: [50], resample: 100}}
             model: {{structure: systematic}}
-            sinks: [{{kind: hdf5, path: {tmp_path / "out.h5"}}}]
+            sinks: [{{kind: hdf5, path: {tmp_path / "out.h5"}, existing: overwrite}}]
+        state: {{path: state}}
         """
     )
     daemon = Daemon(load(path), path)
@@ -163,6 +165,10 @@ def test_the_daemon_separates_what_is_prepared(tmp_path: Path) -> None:
     (lane,) = daemon.lanes
     assert (lane.samples_in, lane.samples_out, lane.samples_gap) == (3013, len(want), 6)
     assert len(want) + 6 == -(-3013 * 2 // 5)
+    Daemon(load(path), path)._close()  # the model is taken up where samples are prepared as they were
+    path.write_text(path.read_text().replace("highpass: 1", "highpass: 2"))
+    with pytest.raises(StateError, match=r"prepare\.highpass was 1\.0 and is 2\.0 now\. Remove it"):
+        Daemon(load(path), path)
 
 
 def test_the_code_of_the_documentation_runs(

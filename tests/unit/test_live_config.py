@@ -188,6 +188,10 @@ MISTAKES: dict[str, tuple[Any, str]] = {
         stream(prepare={"reference": "avarage"}),
         "streams[0].prepare.reference must be one of `average` or a list of names (one a channel) or null. Got 'avarage' instead; did you mean average?",
     ),
+    "a reference that is no channel": (
+        stream(source={"kind": "openephys", "channels": ["a", "b"]}, prepare={"reference": ["A1"]}),
+        "streams[0].prepare.reference names A1, which is no channel of these: a, b.",
+    ),
     "an edge beyond the rate": (
         stream(source={"kind": "openephys", "rate": 250}, prepare={"notch": [50, 150]}),
         "streams[0].prepare.notch[1] with half the notch_width must be below 125 Hz, half the rate. Got 151 Hz instead.",
