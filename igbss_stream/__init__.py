@@ -14,8 +14,8 @@ The way of a sample through the package::
 Between the stages of a stream move the chunks and gaps of `chunk`; `wire` turns them into messages and
 back, `sockets` opens what they go through, and `subscriber` reads a published stream.
 
-`model/` holds the mathematics and knows nothing of streams; `sklearn` is the estimator; `cli` the
-command `igbss-stream`.
+`model/` holds the mathematics and knows nothing of streams; `sklearn` is the estimator, `mne` the ICA of
+MNE; `cli` the command `igbss-stream`.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -32,6 +32,7 @@ ALLOWED = {
     "pylsl": ("liblsl.py",),
     "pyxdf": ("ingest/xdf_file.py",),
     "sklearn": ("sklearn.py",),
+    "mne": ("mne.py", "ingest/mne_file.py"),
     "click": (
         "cli.py",
         "console.py",

@@ -54,13 +54,14 @@ def described(handle: Any, name: str, path: Path, file: Any) -> Signal:
         rate=rate,
         unit=stated_unit(handle),
         channels=stated_channels(handle),
-        breaks=_breaks(file, shape[0]) if name == _DATA and shape else (),
+        breaks=gaps_beside(file, shape[0]) if name == _DATA and shape else (),
         trouble=trouble,
         untimed=bool(trouble),
     )
 
 
-def _breaks(file: Any, n_samples: int) -> tuple[Break, ...]:
+def gaps_beside(file: Any, n_samples: int) -> tuple[Break, ...]:
+    """Return the gaps that the table /gaps of an open file tells of, for samples that it goes with."""
     table = dataset(file, "/gaps")
     if table is None or table.dtype.names != _GAP_FIELDS or table.size > _MOST_GAPS:
         return ()

@@ -1,0 +1,290 @@
+"""Separations as MNE's ICA, against the formulas on the samples and against MNE's own reading of them."""
+
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from igbss_stream import separate
+from igbss_stream.errors import IgbssWarning, InputError, ParameterError, RecordingError
+from igbss_stream.pca_form import pca_form
+from tests.realdata import DATA, needs_data
+
+mne = pytest.importorskip("mne")
+matplotlib = pytest.importorskip("matplotlib")
+
+from igbss_stream.mne import fit_ica, ica_of_output, sources_of  # noqa: E402
+
+RATE = 200.0
+NAMES = ["Fp1", "Fp2", "Cz", "O1", "O2", "EOG"]
+pytestmark = pytest.mark.filterwarnings("ignore:FigureCanvasAgg is non-interactive")
+
+
+@pytest.fixture(scope="module")
+def raw() -> Any:
+    """Five EEG channels and an EOG channel in V, with blinks and offsets."""
+    return made_up(NAMES, ["eeg"] * 5 + ["eog"], np.full(6, 2e-5))
+
+
+def made_up(names: list[str], types: list[str], scale: np.ndarray, n_samples: int = 1200) -> Any:
+    """Return a Raw whose channels mix sources of different shapes; the first blinks and is in all of them."""
+    rng, n = np.random.default_rng(3), len(names)
+    sources = rng.laplace(size=(n, n_samples)) + np.sin(np.outer(np.arange(n), np.arange(n_samples) / 30))
+    sources[0] += 12 * (np.arange(n_samples) % 300 < 30)
+    weights = rng.standard_normal((n, n))
+    weights[:, 0] = np.linspace(1.0, 2.0, n)
+    x = (weights @ sources + rng.standard_normal((n, 1))) * scale[:, None]
+    raw = mne.io.RawArray(x, mne.create_info(names, RATE, types), first_samp=1000, verbose="ERROR")
+    if set(NAMES[:5]) <= set(names):
+        raw.set_montage("standard_1020", on_missing="ignore", verbose="ERROR")
+    return raw
+
+
+def relative(actual: Any, wanted: Any) -> float:
+    """Return the largest error of a channel, as a share of its deviation; arrays are (channels, samples)."""
+    return float(np.max(np.abs(actual - wanted).max(axis=1) / wanted.std(axis=1)))
+
+
+def assert_is_ours(ica: Any, raw: Any, separation: Any, tolerance: float = 1e-10) -> None:
+    """Assert that MNE finds our sources, and takes them out as the formula does."""
+    x, sources = raw.get_data(ica.ch_names), separation.sources.T
+    assert relative(ica.get_sources(raw).get_data(), sources) < tolerance
+    out = [0, ica.n_components_ - 1]
+    cleaned = ica.apply(raw.copy().load_data(), exclude=out, verbose="ERROR").get_data(ica.ch_names)
+    assert relative(cleaned, x - separation.mixing[:, out] @ sources[out]) < tolerance
+
+
+@pytest.fixture(scope="module")
+def ours(raw: Any) -> Any:
+    """Three sources of the EEG channels."""
+    return separate(raw.get_data("eeg").T, n_sources=3)
+
+
+@pytest.fixture(scope="module")
+def ica(raw: Any) -> Any:
+    """Return the same as an ICA."""
+    return fit_ica(raw, n_sources=3)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize(("n_sources", "scaling"), [(None, "unit-variance"), (3, "back-projected")])
+def test_sources_and_cleaning_are_ours(raw: Any, n_sources: int | None, scaling: str) -> None:
+    ica = fit_ica(raw, picks=["eeg", "eog"], n_sources=n_sources, scaling=scaling)
+    separation = separate(raw.get_data().T, n_sources=n_sources, scaling=scaling)
+    assert ica.ch_names == NAMES
+    assert_is_ours(ica, raw, separation)
+    for column, map_ in zip(separation.mixing[:5].T, ica.get_components()[:5].T, strict=True):
+        assert np.corrcoef(column, map_)[0, 1] > 1 - 1e-12  # what plots show is the mixing, type by type
+
+
+@pytest.mark.jit
+def test_saved_and_read_again_it_is_the_same(raw: Any, ica: Any, ours: Any, tmp_path: Path) -> None:
+    assert_is_ours(ica, raw, ours)
+    marked = ica.copy()
+    marked.exclude = [1]
+    marked.save(tmp_path / "made-up-ica.fif", verbose="ERROR")
+    again = mne.preprocessing.read_ica(tmp_path / "made-up-ica.fif", verbose="ERROR")
+    assert (again.method, again.exclude, again.n_samples_) == ("igbss", [1], 1200)
+    assert again.fit_params["structure"] == "learned"
+    again.exclude = []
+    assert_is_ours(again, raw, ours)
+
+
+@pytest.mark.jit
+def test_average_reference(raw: Any) -> None:
+    """The rank is one less than the channels; EEGs have a projector beside it, which MNE applies again."""
+    referenced = raw.copy().set_eeg_reference("average", projection=True, verbose="ERROR")
+    referenced.apply_proj(verbose="ERROR")
+    with pytest.warns(IgbssWarning, match="rank 4"):
+        ica = fit_ica(referenced)
+    with pytest.warns(IgbssWarning, match="rank 4"):
+        assert_is_ours(ica, referenced, separate(referenced.get_data("eeg").T))
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize(("n_sources", "tolerance"), [(None, 1e-10), (4, 1e-7)])
+def test_channels_of_different_units(n_sources: int | None, tolerance: float) -> None:
+    """MEG beside EEG: seven orders of size; MNE inverts a matrix of that condition where sources are fewer."""
+    types = ["eeg", "eeg", "mag", "mag", "grad", "grad"]
+    size = {"eeg": 1e-5, "mag": 1e-13, "grad": 1e-12}
+    mixed = made_up(list("abcdef"), types, np.array([size[kind] for kind in types]))
+    ica = fit_ica(mixed, n_sources=n_sources)
+    assert_is_ours(ica, mixed, separate(mixed.get_data().T, n_sources=n_sources), tolerance)
+
+
+@pytest.mark.jit
+def test_bad_channels_and_bad_stretches_are_left_out_of_learning(raw: Any) -> None:
+    marked = raw.copy()
+    marked._data[:, 400:500] += 1.0  # volts
+    marked.info["bads"] = ["Cz"]
+    marked.set_annotations(mne.Annotations([400 / RATE], [100 / RATE], ["BAD_step"]))
+    ica = fit_ica(marked)
+    assert ica.ch_names == ["Fp1", "Fp2", "O1", "O2"]
+    x = np.delete(raw.get_data(ica.ch_names), np.s_[400:500], axis=1)
+    separation = separate(x.T)
+    np.testing.assert_array_equal(ica.n_samples_, 1100)
+    want = (marked.get_data(ica.ch_names).T - separation.mean) @ separation.unmixing.T
+    assert relative(ica.get_sources(marked).get_data(), want.T) < 1e-10
+    assert fit_ica(marked, picks=["Fp1", "Cz", "O1"]).ch_names == ["Fp1", "Cz", "O1"]
+
+
+@pytest.mark.jit
+def test_sources_as_a_raw_keep_times_and_annotations(raw: Any, ica: Any, ours: Any) -> None:
+    marked = raw.copy().set_meas_date(1e9)
+    marked.set_annotations(mne.Annotations([5.0], [0.5], ["blink"], orig_time=marked.info["meas_date"]))
+    sources = sources_of(marked, ica)
+    assert isinstance(sources, mne.io.RawArray)
+    assert (sources.ch_names, sources.get_channel_types()) == (
+        [f"source-{n}" for n in range(3)],
+        ["misc"] * 3,
+    )
+    assert (sources.first_samp, sources.info["meas_date"]) == (1000, marked.info["meas_date"])
+    assert sources.annotations.onset.tolist() == marked.annotations.onset.tolist()
+    assert relative(sources.get_data(), ours.sources.T) < 1e-10
+
+
+def find_blinks(ica: Any, raw: Any) -> Any:
+    """Let MNE find them; by z-scores, its default, it could not where SCIPY_ARRAY_API is set, as in these tests."""
+    return ica.find_bads_eog(raw, measure="correlation", threshold=0.5, verbose="ERROR")
+
+
+@pytest.mark.jit
+def test_what_mne_does_with_an_ica_works(raw: Any, tmp_path: Path) -> None:
+    matplotlib.use("Agg")
+    ica = fit_ica(raw)
+    found, scores = find_blinks(ica, raw)
+    blinks = (np.arange(1200) % 300 < 30).astype(float)
+    likest = np.argmax([abs(np.corrcoef(s, blinks)[0, 1]) for s in ica.get_sources(raw).get_data()])
+    assert np.argmax(np.abs(scores)) == likest
+    ratio = ica.get_explained_variance_ratio(raw, ch_type="eeg")["eeg"]
+    assert ratio == pytest.approx(1.0)
+    figures = [
+        ica.plot_components(show=False),
+        ica.plot_sources(raw, show=False, block=False),
+        *ica.plot_properties(raw, picks=[0], show=False, verbose="ERROR"),
+        ica.plot_scores(scores, exclude=found, show=False),
+        ica.plot_overlay(raw, exclude=[0], show=False, verbose="ERROR"),
+    ]
+    for n, figure in enumerate(figures):
+        figure = figure[0] if isinstance(figure, list) else figure
+        figure.savefig(tmp_path / f"{n}.png")
+        assert (tmp_path / f"{n}.png").stat().st_size > 5000
+    matplotlib.pyplot.close("all")
+
+
+def test_the_form_reproduces_any_left_inverse() -> None:
+    """Also one that is a pseudo-inverse in no unit of the channels."""
+    rng = np.random.default_rng(0)
+    mixing, metric = (
+        rng.standard_normal((7, 3)),
+        np.asarray(np.cov(rng.standard_normal((7, 30))), np.float64),
+    )
+    unmixing = np.asarray(np.linalg.solve(mixing.T @ metric @ mixing, mixing.T @ metric), np.float64)
+    mean, unit = rng.standard_normal(7), np.repeat([2.0, 30.0], [4, 3])
+    form = pca_form(mixing, unmixing, mean, unit)
+    np.testing.assert_allclose(form.components @ form.components.T, np.eye(7), atol=1e-14)
+    back = form.unmixing @ form.components[:3] @ form.pre_whitener
+    np.testing.assert_allclose(back, unmixing, atol=1e-13)
+    maps = form.components[:3].T @ np.linalg.inv(form.unmixing)
+    np.testing.assert_allclose(maps * unit[:, None], mixing, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(np.linalg.solve(form.pre_whitener, maps), mixing, rtol=1e-10, atol=1e-12)
+    assert (np.diff(form.variance[:3]) <= 0).all()
+    np.testing.assert_allclose(form.variance[3:], 0.0, atol=1e-12)
+
+
+def write_output(path: Path, separation: Any, unit: str | None = "uV", **attrs: Any) -> Path:
+    """Write the parts of an output of `batch` that hold the model, in µV."""
+    with h5py.File(path, "w") as file:
+        for name, value in (
+            ("mixing", separation.mixing * 1e6),
+            ("unmixing", separation.unmixing / 1e6),
+            ("mean", separation.mean * 1e6),
+            ("sources", separation.sources),
+        ):
+            file[name] = value
+        for name in ("mixing", "unmixing", "mean"):
+            file[name].attrs["channels"] = NAMES[:5]
+        if unit is not None:
+            file["mean"].attrs["unit"] = unit
+        file.attrs.update({"transform": '{"name": "exp"}', "settings": '{"order": 1}'} | attrs)
+    return path
+
+
+@pytest.mark.jit
+def test_output_of_batch_as_an_ica(raw: Any, ours: Any, tmp_path: Path) -> None:
+    path = write_output(tmp_path / "out.h5", ours)
+    turned = raw.copy().reorder_channels(NAMES[::-1])
+    ica = ica_of_output(path, turned.info)
+    assert ica.ch_names == NAMES[:5]
+    assert_is_ours(ica, raw, ours)
+    assert relative(ica.get_sources(turned).get_data(), ours.sources.T) < 1e-10
+    with pytest.raises(ParameterError, match=r"1 channels of .* are not in info: O1"):
+        ica_of_output(path, raw.copy().drop_channels("O1").info)
+    write_output(path, ours, unit=None)
+    with pytest.raises(ParameterError, match=r"is None, which cannot .* Pass factor"):
+        ica_of_output(path, raw.info)
+    assert_is_ours(ica_of_output(path, raw.info, factor=1e-6), raw, ours)
+    with pytest.warns(IgbssWarning, match="prepare the Raw the same way"):
+        ica_of_output(write_output(path, ours, preparation="{}"), raw.info)
+    write_output(path, ours, transform='{"name": "sum"}')
+    with pytest.raises(ParameterError, match="holds no linear separation"):
+        ica_of_output(path, raw.info)
+
+
+def test_what_is_no_output_is_refused(tmp_path: Path, raw: Any) -> None:
+    with h5py.File(tmp_path / "in.h5", "w") as file:
+        file["data"] = np.zeros((5, 2))
+    with pytest.raises(RecordingError, match="is no output of igbss-stream batch"):
+        ica_of_output(tmp_path / "in.h5", raw.info)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"order": 2}, "needs order = 1. Got 2"),
+        ({"transform": "min-max"}, "needs transform = exp. Got 'min-max'"),
+        ({"latent_mass": 0.1}, "needs latent_mass = 0"),
+        ({"orders": 2}, "unexpected keyword argument 'orders'"),
+        ({"structure": "systematic", "n_sources": 4}, "one matrix for all samples"),
+        ({"picks": "stim"}, "picks no channels"),
+        ({"picks": "all"}, r"data and EOG channels only. Got trigger \(stim\)"),
+    ],
+)
+def test_mistakes_are_told(raw: Any, options: Any, says: str) -> None:
+    trigger = mne.io.RawArray(
+        np.zeros((1, 1200)), mne.create_info(["trigger"], RATE, "stim"), first_samp=1000, verbose="ERROR"
+    )
+    both = (
+        raw.copy()
+        if options.get("picks") == "stim"
+        else raw.copy().add_channels([trigger], force_update_info=True)
+    )
+    with pytest.raises(ParameterError, match=says):
+        fit_ica(both, **options)
+
+
+def test_samples_that_are_all_bad_are_refused(raw: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    marked = raw.copy().set_annotations(mne.Annotations([0.0], [6.0], ["bad"]))
+    with pytest.raises(InputError, match="mark all samples as bad"):
+        fit_ica(marked)
+    monkeypatch.setattr("igbss_stream.memory.available_memory", lambda: 1000)
+    with pytest.raises(InputError, match=r"MiB of memory at once.* Crop or resample"):
+        fit_ica(raw)
+
+
+@needs_data
+@pytest.mark.jit
+def test_a_real_eeg(tmp_path: Path) -> None:
+    """The source that blinks is found by its electrodes, and taking it out calms them."""
+    raw = mne.io.read_raw_eeglab(DATA / "eeg" / "eeglab_data.set", eog=("EOG1", "EOG2"), verbose="ERROR")
+    raw = raw.crop(0, 60).load_data(verbose="ERROR").filter(1.0, 40.0, verbose="ERROR")
+    ica = fit_ica(raw, n_sources=8)
+    assert_is_ours(ica, raw, separate(raw.get_data("eeg").T, n_sources=8))
+    scores = np.abs(find_blinks(ica, raw)[1]).max(axis=0)
+    blink = int(np.argmax(scores))
+    assert scores[blink] > 0.4
+    assert ica.ch_names[np.argmax(np.abs(ica.get_components()[:, blink]))] == "FPz"
+    before = raw.get_data("FPz").std()
+    assert ica.apply(raw.copy(), exclude=[blink], verbose="ERROR").get_data("FPz").std() < 0.5 * before
