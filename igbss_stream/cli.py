@@ -13,6 +13,7 @@ from igbss_stream import __version__
 from igbss_stream.batch.command import batch
 from igbss_stream.console import reading_options, reports_mistakes
 from igbss_stream.errors import ParameterError
+from igbss_stream.export.command import export
 from igbss_stream.live.commands import check, init, run, schema
 from igbss_stream.live.feed_commands import listen, replay, simulate
 
@@ -28,7 +29,7 @@ def main() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
-for _command in (batch, run, replay, simulate, listen, check, init, schema):
+for _command in (batch, export, run, replay, simulate, listen, check, init, schema):
     main.add_command(_command)
 
 

@@ -7,6 +7,7 @@ join, fill in or resample silently, the place is told, or the file is refused.
 import importlib
 import itertools
 import math
+import re
 import warnings
 from bisect import bisect_right
 from dataclasses import dataclass
@@ -36,6 +37,8 @@ _ENDINGS = {
 _ROUNDED = 1e-3  # samples by which a time may be off
 _SKIP = "bad_acq_skip"
 _BREAKS = ("boundary", "new segment", "edge boundary", "bad boundary")
+# As `igbss-stream export` writes it; MNE puts the type of a marker of BrainVision before it.
+_GAP = re.compile(r"(?:comment/)?gap: (\d+|unknown number of) samples missing")
 
 
 class MneRecording(Recording):
@@ -247,7 +250,7 @@ def _stretches(raw: Any, kind: str) -> tuple[list[tuple[int, int]], tuple[Break,
     """Return the samples that were taken, and where annotations say that something is missing between rows.
 
     Where acquisition was skipped MNE hands zeros over; they take no rows here, and are a break of their
-    number. Other breaks are of unknown length, but for those of EEGLAB.
+    number. Other breaks are of unknown length, but for those of EEGLAB and of our own exports.
     """
     skips, edges = list[tuple[int, int]](), dict[int, int]()
     for annotation in raw.annotations:
@@ -260,6 +263,8 @@ def _stretches(raw: Any, kind: str) -> tuple[list[tuple[int, int]], tuple[Break,
         elif text.startswith(_BREAKS):
             # EEGLAB has a boundary lie between two samples, and last as long as what was cut out.
             edges[math.ceil(first - _ROUNDED)] = length if kind == "EEGLAB set" else 0
+        elif gap := _GAP.match(text):
+            edges[round(first)] = int(gap[1]) if gap[1].isdigit() else 0
     stretches = _between(skips, raw.n_times)
     rows = _rows(stretches)
     breaks = {Break(_row(stretches, edge), missing, "boundary") for edge, missing in edges.items()}
