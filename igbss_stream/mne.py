@@ -278,10 +278,10 @@ def _in_si(unit: str | None, path: str | os.PathLike[str]) -> float:
 def _check_output(model: OutputModel, path: str | os.PathLike[str]) -> None:
     n_channels, n_sources = model.mixing.shape
     fits = model.unmixing.shape == (n_sources, n_channels) and model.mean.shape == (n_channels,)
-    if model.transform != "exp" or not fits:
+    if model.transform != "exp" or model.solver != "closed-form" or not fits:
         raise ParameterError(
-            f"{str(Path(path))!r} holds no linear separation (transform {model.transform!r}, mixing "
-            f"{model.mixing.shape}, unmixing {model.unmixing.shape}); an ICA is one."
+            f"{str(Path(path))!r} holds no linear separation (transform {model.transform!r}, solver "
+            f"{model.solver!r}, mixing {model.mixing.shape}, unmixing {model.unmixing.shape}), as it must."
         )
 
 

@@ -51,6 +51,8 @@ class OutputModel:
         Of the model.
     transform : str
         Its name.
+    solver : str
+        How sources were found.
     n_samples : int
         Number of samples that were separated.
     """
@@ -62,6 +64,7 @@ class OutputModel:
     unit: str | None
     settings: dict[str, Any]
     transform: str
+    solver: str
     n_samples: int
 
 
@@ -112,6 +115,7 @@ class OutputFile(Closing):
                 stated_unit(held),
                 json.loads(text(attribute(self._file, "settings")) or "{}"),
                 json.loads(text(attribute(self._file, "transform")) or "{}").get("name", ""),
+                text(attribute(self._file, "solver")) or "",
                 len(self._file["sources"]),
             )
 

@@ -208,7 +208,9 @@ def write_output(path: Path, separation: Any, unit: str | None = "uV", **attrs: 
             file[name].attrs["channels"] = NAMES[:5]
         if unit is not None:
             file["mean"].attrs["unit"] = unit
-        file.attrs.update({"transform": '{"name": "exp"}', "settings": '{"order": 1}'} | attrs)
+        file.attrs.update(
+            {"transform": '{"name": "exp"}', "settings": "{}", "solver": "closed-form"} | attrs
+        )
     return path
 
 
@@ -228,9 +230,9 @@ def test_output_of_batch_as_an_ica(raw: Any, ours: Any, tmp_path: Path) -> None:
     assert_is_ours(ica_of_output(path, raw.info, factor=1e-6), raw, ours)
     with pytest.warns(IgbssWarning, match="prepare the Raw the same way"):
         ica_of_output(write_output(path, ours, preparation="{}"), raw.info)
-    write_output(path, ours, transform='{"name": "sum"}')
-    with pytest.raises(ParameterError, match="holds no linear separation"):
-        ica_of_output(path, raw.info)
+    for attrs in ({"transform": '{"name": "sum"}'}, {"solver": "joint"}):
+        with pytest.raises(ParameterError, match="holds no linear separation"):
+            ica_of_output(write_output(path, ours, **attrs), raw.info)
 
 
 def test_what_is_no_output_is_refused(tmp_path: Path, raw: Any) -> None:
