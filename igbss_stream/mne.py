@@ -281,7 +281,8 @@ def _check_output(model: OutputModel, path: str | os.PathLike[str]) -> None:
     if model.transform != "exp" or model.solver != "closed-form" or not fits:
         raise ParameterError(
             f"{str(Path(path))!r} holds no linear separation (transform {model.transform!r}, solver "
-            f"{model.solver!r}, mixing {model.mixing.shape}, unmixing {model.unmixing.shape}), as it must."
+            f"{model.solver!r}, mixing {model.mixing.shape}, unmixing {model.unmixing.shape}); give one of "
+            "structure 'learned' and order 1."
         )
 
 

@@ -195,6 +195,24 @@ def test_a_brainvision_that_fails_leaves_the_older_one(
     assert contents(tmp_path) == before
 
 
+def test_a_header_never_names_what_is_not_there(
+    igbss: Command, tmp_path: Path, sources: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = output_of_batch(tmp_path / "out.h5", sources)
+    exported(igbss, source, tmp_path / "x.vhdr")
+    replace = Path.replace
+
+    def full(path: Path, target: Path) -> Path:
+        if target.suffix == ".vmrk":
+            raise OSError(28, "No space left on device")
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", full)
+    result = igbss("export", source, "-o", tmp_path / "x.vhdr", "--overwrite")
+    assert (result.exit_code, "disk is full" in result.output) == (2, True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.h5", "x.eeg", "x.vmrk"]
+
+
 @pytest.mark.parametrize(
     ("change", "options", "says"),
     [

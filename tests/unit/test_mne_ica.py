@@ -160,6 +160,9 @@ def test_what_mne_does_with_an_ica_works(raw: Any, tmp_path: Path) -> None:
     assert np.argmax(np.abs(scores)) == likest
     ratio = ica.get_explained_variance_ratio(raw, ch_type="eeg")["eeg"]
     assert ratio == pytest.approx(1.0)
+    epochs = mne.make_fixed_length_epochs(raw, 1.0, preload=True, verbose="ERROR")
+    in_epochs = ica.get_sources(epochs).get_data().transpose(1, 0, 2).reshape(ica.n_components_, -1)
+    assert relative(in_epochs, ica.get_sources(raw).get_data()) < 1e-10
     figures = [
         ica.plot_components(show=False),
         ica.plot_sources(raw, show=False, block=False),
