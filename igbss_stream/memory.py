@@ -1,44 +1,47 @@
-"""How much memory there is, for work that has to hold everything at once."""
+"""Whether there is memory for what has to be held as a whole."""
 
 import os
+from pathlib import Path
 
-from igbss_stream.errors import InputError
+from igbss_stream.errors import RecordingError
+
+_MEMINFO = Path("/proc/meminfo")
 
 
 def available_memory() -> int | None:
-    """Return the bytes that can be had without swapping, or None where the system does not tell."""
+    """Return the bytes of memory that can be taken, if the system tells."""
     try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            told = dict(line.split(":", 1) for line in file if ":" in line)
-        return int(told["MemAvailable"].split()[0]) * 1024
-    except (OSError, KeyError, ValueError):
+        lines = _MEMINFO.read_text().splitlines()
+        told = next(line for line in lines if line.startswith("MemAvailable:"))
+        return int(told.split()[1]) * 1024
+    except (OSError, StopIteration, ValueError, IndexError):
         pass
     try:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, AttributeError):
+    except (AttributeError, OSError, ValueError):
         return None
 
 
-def check_memory(needed: int, what: str, remedy: str) -> None:
-    """Refuse work that memory does not suffice for, before any is taken.
+def check_memory(n_bytes: int, what: str, instead: str) -> None:
+    """Refuse to take more memory than there is.
 
     Parameters
     ----------
-    needed : int
-        Bytes that will be held at once.
+    n_bytes : int
+        How much is needed at most.
     what : str
-        The work, for the message.
-    remedy : str
+        What takes it, for the message.
+    instead : str
         What to do instead.
 
     Raises
     ------
-    InputError
-        If less is available.
+    RecordingError
+        If the system says that there is less.
     """
-    available = available_memory()
-    if available is not None and needed > available:
-        raise InputError(
-            f"{what} takes {needed / 2**20:.0f} MiB of memory at once, and {available / 2**20:.0f} MiB are "
-            f"available. {remedy}"
+    free = available_memory()
+    if free is not None and n_bytes > free:
+        raise RecordingError(
+            f"{what} takes {n_bytes / 1e9:.2g} GB of memory at once where {free / 1e9:.2g} GB are free; "
+            f"{instead}"
         )

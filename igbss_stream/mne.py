@@ -81,7 +81,9 @@ def fit_ica(
         If a setting does not exist, cannot be used, or does not give one matrix for all samples; if a
         channel is of a type that MNE's ICA does not take.
     InputError
-        If the samples cannot be separated, or memory does not suffice.
+        If the samples cannot be separated.
+    RecordingError
+        If memory does not suffice.
 
     Examples
     --------
@@ -243,7 +245,7 @@ def _learned_from(raw: "mne.io.BaseRaw", names: list[str], reject_by_annotation:
     check_memory(
         _COPIES * len(names) * raw.n_times * 8,
         "separating this Raw",
-        "Crop or resample it, or use igbss-stream batch, which reads in blocks, and ica_of_output.",
+        "crop or resample it, or use igbss-stream batch, which reads in blocks, and ica_of_output",
     )
     data = raw.get_data(
         names, reject_by_annotation="omit" if reject_by_annotation else None, verbose="ERROR"

@@ -63,7 +63,7 @@ def write_brainvision(content: Content, output: Path) -> Written:
     check_memory(
         series.n_samples * series.n_channels * _BYTES,
         "writing BrainVision, which pybv does as a whole,",
-        "Export to .edf, which takes a sixth, or fewer samples or sources.",
+        "export to .edf, which takes a sixth, or fewer samples or sources",
     )
     unit, factor, notes = _unit(series.unit)
     data = np.empty((series.n_channels, series.n_samples))

@@ -62,7 +62,7 @@ def write_edf(content: Content, output: Path, *, bits: int) -> Written:
     check_memory(
         series.n_samples * (row_bytes + series.n_channels * np.dtype(held).itemsize),
         f"writing {output.suffix}, which edfio holds as a whole,",
-        "Export fewer samples or sources, or close other programs.",
+        "export fewer samples or sources, or close other programs",
     )
     ranges = _ranges(signal_kind, content, factor)
 

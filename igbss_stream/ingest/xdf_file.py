@@ -19,7 +19,6 @@ from igbss_stream.chunk import Gap
 from igbss_stream.dtypes import working_dtype
 from igbss_stream.errors import InputError, ParameterError, RecordingError
 from igbss_stream.ingest.hdf5_file import check_counts, numbered, one_line
-from igbss_stream.ingest.memory import check_memory
 from igbss_stream.ingest.offered import Offered, SeveralSignalsError
 from igbss_stream.ingest.picking import picked
 from igbss_stream.ingest.recording import Break, Facts, Fill, Recording
@@ -27,6 +26,7 @@ from igbss_stream.ingest.timestamps import TimestampAccount
 from igbss_stream.ingest.timing import timing
 from igbss_stream.ingest.wanted import Wanted
 from igbss_stream.ingest.xdf_streams import XdfStream, streams
+from igbss_stream.memory import check_memory
 
 _COPIES = 2  # of the samples that there are at once while pyxdf joins its pieces
 _BYTES_OF_TIMES = 64  # a sample, for its time and what is reckoned from it
@@ -99,7 +99,8 @@ def open_xdf(path: Path, wanted: Wanted) -> XdfRecording:
             f"--channels with at most {stream.n_samples} of them"
         )
     needed = stream.n_samples * (_COPIES * stream.n_channels * stream.dtype.itemsize + _BYTES_OF_TIMES)
-    check_memory(needed, what, "store it as /data in HDF5 on a larger machine, which is read in blocks")
+    remedy = "store it as /data in HDF5 on a larger machine, which is read in blocks"
+    check_memory(needed, f"{what} has to be read as a whole, which", remedy)
     samples, times, notes = _loaded(path, stream)
     rate, breaks, told = _timed(stream, times, wanted, what)
     facts = Facts(

@@ -267,7 +267,9 @@ def test_memory_and_missing_libraries_are_told(
     with monkeypatch.context() as patch:
         patch.setattr("igbss_stream.memory.available_memory", lambda: 10000)
         for name, library in (("x.edf", "edfio"), ("x.bdf", "edfio"), ("x.vhdr", "pybv")):
-            assert_says(refused("export", source, "-o", tmp_path / name), library, "MiB of memory at once")
+            assert_says(
+                refused("export", source, "-o", tmp_path / name), library, "GB of memory at once where"
+            )
     for name, library in (("x.edf", "edfio"), ("x.vhdr", "pybv")):
         monkeypatch.setitem(sys.modules, library, None)
         said = refused("export", source, "-o", tmp_path / name)

@@ -275,7 +275,7 @@ def test_samples_that_are_all_bad_are_refused(raw: Any, monkeypatch: pytest.Monk
     with pytest.raises(InputError, match="mark all samples as bad"):
         fit_ica(marked)
     monkeypatch.setattr("igbss_stream.memory.available_memory", lambda: 1000)
-    with pytest.raises(InputError, match=r"MiB of memory at once.* Crop or resample"):
+    with pytest.raises(RecordingError, match=r"GB of memory at once .* crop or resample"):
         fit_ica(raw)
 
 

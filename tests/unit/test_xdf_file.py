@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from igbss_stream import memory
 from igbss_stream.errors import IgbssError
-from igbss_stream.ingest import memory
 from igbss_stream.ingest.files import open_recording
 from igbss_stream.ingest.offered import Offered, SeveralSignalsError
 from igbss_stream.ingest.recording import Break
@@ -181,7 +181,7 @@ def test_more_than_memory_is_refused_before_it_is_read(
     (tmp_path / "meminfo").write_text("MemTotal: 99 kB\nMemAvailable:   50 kB\n")
     monkeypatch.setattr(memory, "_MEMINFO", tmp_path / "meminfo")
     monkeypatch.setitem(sys.modules, "pyxdf", None)
-    with pytest.raises(IgbssError, match=r"takes 9.6e-05 GB of memory where 5.1e-05 GB are free"):
+    with pytest.raises(IgbssError, match=r"takes 9.6e-05 GB of memory at once where 5.1e-05 GB are free"):
         open_recording(path)
     monkeypatch.setattr(memory, "_MEMINFO", tmp_path / "none")
     with pytest.raises(IgbssError, match=r"pip install 'igbss-stream\[xdf\]'"):
