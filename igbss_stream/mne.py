@@ -137,11 +137,11 @@ def ica_of_output(
         If the output is of samples that were prepared (filtered, referenced) before: they must be here too.
     """
     with OutputFile(path) as output:
-        found, prepared = output.model(), "preparation" in output.attributes
-    if prepared:
+        found = output.model()
+    if found.is_prepared:
         warnings.warn(
-            f"{str(Path(path))!r} was learned from samples that were prepared first; prepare the Raw the "
-            "same way before the ICA is applied to it.",
+            f"{str(Path(path))!r} was learned from samples that were prepared first (see its "
+            "attribute preparation); prepare the Raw the same way before the ICA is applied to it.",
             IgbssWarning,
             stacklevel=2,
         )

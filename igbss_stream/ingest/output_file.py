@@ -33,6 +33,8 @@ from igbss_stream.ingest.recording import Break
 
 Array = NDArray[np.float64]
 
+_DETAILS = ("filter_order", "notch_width")  # of a preparation, that do nothing on their own
+
 
 @dataclass(frozen=True)
 class OutputModel:
@@ -53,6 +55,8 @@ class OutputModel:
         Its name.
     solver : str
         How sources were found.
+    is_prepared : bool
+        Whether samples were referenced, filtered or resampled before.
     n_samples : int
         Number of samples that were separated.
     """
@@ -65,6 +69,7 @@ class OutputModel:
     settings: dict[str, Any]
     transform: str
     solver: str
+    is_prepared: bool
     n_samples: int
 
 
@@ -89,11 +94,6 @@ class OutputFile(Closing):
         """Close the file."""
         self._file.close()
 
-    @property
-    def attributes(self) -> frozenset[str]:
-        """Names of the attributes of the file."""
-        return frozenset(self._file.attrs)
-
     def model(self) -> OutputModel:
         """Return the model.
 
@@ -116,6 +116,7 @@ class OutputFile(Closing):
                 json.loads(text(attribute(self._file, "settings")) or "{}"),
                 json.loads(text(attribute(self._file, "transform")) or "{}").get("name", ""),
                 text(attribute(self._file, "solver")) or "",
+                self._is_prepared(),
                 len(self._file["sources"]),
             )
 
@@ -142,6 +143,10 @@ class OutputFile(Closing):
                 f"{', '.join(found) or 'none'}"
             )
         return Series(self.path, name, handle, gaps_beside(self._file, handle.shape[0]))
+
+    def _is_prepared(self) -> bool:
+        told = json.loads(text(attribute(self._file, "preparation")) or "{}")
+        return any(value for name, value in told.items() if name not in _DETAILS)
 
     def _matrix(self, name: str, ndim: int) -> Array:
         handle = dataset(self._file, name)

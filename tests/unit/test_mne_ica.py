@@ -10,6 +10,7 @@ import pytest
 from igbss_stream import separate
 from igbss_stream.errors import IgbssWarning, InputError, ParameterError, RecordingError
 from igbss_stream.pca_form import pca_form
+from igbss_stream.preparation.settings import Preparation
 from tests.realdata import DATA, needs_data
 
 mne = pytest.importorskip("mne")
@@ -232,7 +233,8 @@ def test_output_of_batch_as_an_ica(raw: Any, ours: Any, tmp_path: Path) -> None:
         ica_of_output(path, raw.info)
     assert_is_ours(ica_of_output(path, raw.info, factor=1e-6), raw, ours)
     with pytest.warns(IgbssWarning, match="prepare the Raw the same way"):
-        ica_of_output(write_output(path, ours, preparation="{}"), raw.info)
+        ica_of_output(write_output(path, ours, preparation='{"highpass": 1.0}'), raw.info)
+    ica_of_output(write_output(path, ours, preparation=Preparation().to_json()), raw.info)
     for attrs in ({"transform": '{"name": "sum"}'}, {"solver": "joint"}):
         with pytest.raises(ParameterError, match="holds no linear separation"):
             ica_of_output(write_output(path, ours, **attrs), raw.info)
