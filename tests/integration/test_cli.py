@@ -203,7 +203,7 @@ def test_interrupt_leaves_nothing_behind(
 def test_older_output_stays_when_the_run_is_interrupted(
     monkeypatch: pytest.MonkeyPatch, igbss: Command, recording: Path, tmp_path: Path
 ) -> None:
-    def interrupted(*_: object) -> None:
+    def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     (tmp_path / "out.h5").write_text("older")
