@@ -1,4 +1,5 @@
 """Recordings in, their sources out: what `igbss-stream batch` does.
 
-`settings` says how a recording is separated, `separate` does it block by block, `command` is the command.
+`settings` says how a recording is separated, `separate` does it block by block, `job` is one
+recording to do as plain data, `command` is the command.
 """

@@ -106,31 +106,19 @@ def batch(
     **options: Any,
 ) -> None:
     """Separate a recording and write its sources."""
-    from igbss_stream.batch.separate import separate_recording
+    from igbss_stream.batch.job import Job, run_job
     from igbss_stream.batch.settings import BatchSettings
-    from igbss_stream.ingest.files import open_recording
+    from igbss_stream.ingest.wanted import Wanted
 
     preparation = preparation_from(options)
     settings = BatchSettings(
         model=_settings(**options), preparation=preparation, window=window, drop_flat=drop_flat
     )
+    wanted = Wanted(dataset, axis, rate, channels, factor, unit)
+    job = Job(input=recording, output=output, settings=settings, wanted=wanted, overwrite=overwrite)
     began = time.perf_counter()
-    with (
-        open_recording(
-            recording, dataset, axis, rate, channels=channels, factor=factor, unit=unit
-        ) as source,
-        progress_bar(quiet) as progress,
-    ):
-        if not quiet:
-            for note in source.notes:
-                click.echo(f"Note: {printable(note)}.", err=True)
-        outcome = separate_recording(
-            source,
-            output,
-            settings,
-            overwrite=overwrite,
-            progress=progress,
-        )
+    with progress_bar(quiet) as progress:
+        outcome = run_job(job, progress, None if quiet else _tell)
     if not quiet:
         click.echo(_summary(outcome, output, time.perf_counter() - began))
     if outcome.n_failed:
@@ -139,6 +127,10 @@ def batch(
             "output says which. Raise --max-iter or --latent-mass.",
             err=True,
         )
+
+
+def _tell(note: str) -> None:
+    click.echo(f"Note: {printable(note)}.", err=True)
 
 
 def _settings(
