@@ -5,7 +5,7 @@ import logging
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -94,3 +94,108 @@ def progress_bar(quiet: bool) -> Iterator[Progress | None]:
             bar.update(tasks[doing], completed=done)
 
         yield progress
+
+
+class FilesProgress:
+    """Tells how far a run over many files is: a line a file; nothing if quiet.
+
+    Parameters
+    ----------
+    total : int
+        How many files there are.
+    quiet : bool
+    """
+
+    def __init__(self, total: int, *, quiet: bool = False) -> None:
+        self.total, self.done, self._quiet = total, 0, quiet
+
+    def begin(self, name: str) -> Progress | None:
+        """Note that a file begins; return what is told how far it is."""
+        return None
+
+    def end(self, text: str) -> None:
+        """Note that a file is done, and what came of it."""
+        self.done += 1
+        if not self._quiet:
+            click.echo(f"{self.done} of {self.total}: {text}", err=True)
+
+
+class _FileBars(FilesProgress):
+    """Tells it by two bars: how many files are done, and how far the current one is."""
+
+    def __init__(self, total: int, bar: Any) -> None:
+        super().__init__(total)
+        self._bar = bar
+        self._files = bar.add_task("recordings", total=total)
+        self._current = bar.add_task("", total=None, visible=False)
+
+    def begin(self, name: str) -> Progress | None:
+        from rich.markup import escape
+
+        def progress(doing: str, done: int, total: int | None) -> None:
+            self._bar.update(
+                self._current,
+                description=escape(f"{name}: {doing}"),
+                completed=done,
+                total=total,
+                visible=True,
+            )
+
+        return progress
+
+    def end(self, text: str) -> None:
+        self.done += 1
+        self._bar.update(self._files, completed=self.done)
+
+
+@contextmanager
+def files_progress(quiet: bool, total: int) -> Iterator[FilesProgress]:
+    """Show how far a run over many files is: bars on a terminal, a line a file elsewhere."""
+    if quiet or not sys.stderr.isatty():
+        yield FilesProgress(total, quiet=quiet)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        yield _FileBars(total, bar)
+
+
+def show_table(header: Sequence[str], rows: Sequence[Sequence[str]], text: Sequence[str]) -> None:
+    """Print a table that fits the terminal, or plain text in columns elsewhere.
+
+    Parameters
+    ----------
+    header : sequence of str
+    rows : sequence of sequence of str
+    text : sequence of str
+        Columns that hold text: the others are numbers, to the right.
+    """
+    if not sys.stdout.isatty():
+        table = [header, *rows]
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        for row in table:
+            click.echo("  ".join(map(str.ljust, row, widths)).rstrip())
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table(box=None, pad_edge=False)
+    for name in header:
+        shown.add_column(name, justify="left" if name in text else "right", overflow="fold")
+    for row in rows:
+        shown.add_row(*map(Text, row))  # names of files are text, never markup
+    Console().print(shown)
+
+
+def say(text: str) -> None:
+    """Print a line for the user."""
+    click.echo(text)
+
+
+def warn(text: str) -> None:
+    """Print a line on what went wrong."""
+    click.echo(text, err=True)

@@ -1,18 +1,23 @@
 """The command `batch`: recordings in, their sources out."""
 
 import functools
+import json
+import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from igbss_stream.batch.many_options import many_options
 from igbss_stream.batch.preparing import preparation_from, preparation_options
 from igbss_stream.console import progress_bar, reading_options, reports_mistakes
 from igbss_stream.errors import ParameterError, printable
 
 if TYPE_CHECKING:
+    from igbss_stream.batch.job import Job
     from igbss_stream.batch.separate import Outcome
     from igbss_stream.config import ModelSettings
 
@@ -76,12 +81,20 @@ Examples:
   igbss-stream batch probe.h5 --dataset /raw/adc --axis 1 --rate 1000 -o sources.h5
   igbss-stream batch eeg.edf --bandpass 1:40 --notch 50 --reference average -o sources.h5
   igbss-stream batch night.nwb --channels 0-31 -o sources.h5
-  igbss-stream batch eeg.h5 --n-sources 8 --scaling back-projected -o sources.h5 --overwrite"""
+  igbss-stream batch eeg.h5 --n-sources 8 --scaling back-projected -o sources.h5 --overwrite
+  igbss-stream batch night/ 'day/**/*.edf' -o 'out/{path}.h5' --summary out.csv --resume
+  igbss-stream batch later.h5 --model sources.h5 -o later-sources.h5"""
 
 
 @click.command(epilog=_BATCH_EXAMPLES)
-@click.argument("recording", metavar="INPUT", type=click.Path(path_type=Path))
-@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="HDF5 file to write.")
+@click.argument("inputs", metavar="INPUT...", nargs=-1)
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    help="HDF5 file to write; a folder, with / at its end; or a template, 'out/{stem}.h5'.",
+)
+@many_options
 @reading_options
 @preparation_options
 @model_options
@@ -91,8 +104,13 @@ Examples:
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors and warnings.")
 @reports_mistakes
 def batch(
-    recording: Path,
-    output: Path,
+    inputs: tuple[str, ...],
+    output: str,
+    listed: str | None,
+    resume: bool,
+    summary: Path | None,
+    model: Path | None,
+    model_per: str,
     dataset: str | None,
     axis: int | None,
     rate: float | None,
@@ -105,22 +123,52 @@ def batch(
     quiet: bool,
     **options: Any,
 ) -> None:
-    """Separate a recording and write its sources."""
-    from igbss_stream.batch.job import Job, run_job
+    """Separate recordings and write their sources.
+
+    INPUT is a file, a folder, which is searched with all below it, or a glob in quotes. Of many recordings
+    every one is tried; a table at the end tells what came of each, and the exit code is 2 if any failed.
+    """
+    from igbss_stream.batch.inputs import find, is_one_file
+    from igbss_stream.batch.job import Job
+    from igbss_stream.batch.outputs import is_template, place_all
     from igbss_stream.batch.settings import BatchSettings
     from igbss_stream.ingest.wanted import Wanted
 
-    preparation = preparation_from(options)
-    settings = BatchSettings(
-        model=_settings(**options), preparation=preparation, window=window, drop_flat=drop_flat
-    )
+    if not inputs and listed is None:
+        raise click.UsageError("Missing argument 'INPUT...'.")
+    method = _method(model, model_per, **options)
+    settings = BatchSettings(window=window, drop_flat=drop_flat, **method)
     wanted = Wanted(dataset, axis, rate, channels, factor, unit)
-    job = Job(input=recording, output=output, settings=settings, wanted=wanted, overwrite=overwrite)
+    job = partial(Job, settings=settings, wanted=wanted, overwrite=overwrite, resume=resume, model=model)
+    one = is_one_file(inputs, listed)
+    if one and not is_template(output) and summary is None and model_per == "file":
+        _separate_one(job(input=Path(inputs[0]), output=Path(output)), quiet)
+        return
+    found = find(inputs, listed)
+    places = place_all(output, found)
+    jobs = [
+        job(input=item.path, output=place, make_folders=True)
+        for item, place in zip(found, places, strict=True)
+    ]
+    if one and summary is None and model_per == "file":
+        _separate_one(jobs[0], quiet)
+        return
+    _separate_many(jobs, output, summary, model_per, quiet)
+
+
+def _separate_one(job: "Job", quiet: bool) -> None:
+    """Separate one recording; what is wrong with it ends the run."""
+    from igbss_stream.batch.job import earlier_outcome, run_job
+
     began = time.perf_counter()
+    if earlier_outcome(job) is not None:
+        if not quiet:
+            click.echo(f"skipped: {job.output} is complete")
+        return
     with progress_bar(quiet) as progress:
         outcome = run_job(job, progress, None if quiet else _tell)
     if not quiet:
-        click.echo(_summary(outcome, output, time.perf_counter() - began))
+        click.echo(_summary(outcome, job.output, time.perf_counter() - began))
     if outcome.n_failed:
         click.echo(
             f"Warning: {outcome.n_failed} of {outcome.n_windows} windows did not converge; /fits in the "
@@ -129,8 +177,62 @@ def batch(
         )
 
 
+def _separate_many(
+    jobs: list["Job"], output: str, summary: Path | None, model_per: str, quiet: bool
+) -> None:
+    """Separate every recording that can be, tell of all, and end with the exit code that says so."""
+    from igbss_stream.batch.many import Many, separate_many
+    from igbss_stream.batch.outputs import folder_of
+    from igbss_stream.batch.summary import check_place
+
+    if summary is not None:
+        check_place(summary, replace=jobs[0].overwrite or jobs[0].resume)
+    many = Many(jobs=jobs, model_per=model_per, folder=folder_of(output), summary=summary, quiet=quiet)
+    code = separate_many(many)
+    if code:
+        sys.exit(code)
+
+
 def _tell(note: str) -> None:
     click.echo(f"Note: {printable(note)}.", err=True)
+
+
+_FIELDS = {  # of settings that options go into, where they are called otherwise
+    "scale": ("transform",),
+    "margin": ("transform",),
+    "bandpass": ("highpass", "lowpass"),
+}
+
+
+def _method(model: Path | None, model_per: str, **options: Any) -> dict[str, Any]:
+    """Return model and preparation, of the options, or of a model that exists, which they may not contradict."""
+    from igbss_stream.batch.models import known_model, refuse_products
+
+    given = [option for option in options if _is_given(option)]
+    preparation = preparation_from(options)
+    settings = _settings(**options)
+    if model_per != "file":
+        if model is not None:
+            raise ParameterError(f"--model-per {model_per} learns a model; leave it out or --model")
+        refuse_products(settings, f"--model-per {model_per} with structure 'learned'")
+    if model is None:
+        return {"model": settings, "preparation": preparation}
+    known = known_model(model)
+    asked = json.loads(settings.to_json()) | json.loads(preparation.to_json())
+    there = json.loads(known.settings.to_json()) | json.loads(known.preparation.to_json())
+    for option in given:
+        for field in _FIELDS.get(option, (option,)):
+            if asked[field] != there[field]:
+                raise ParameterError(
+                    f"--{option.replace('_', '-')} does not go with the model in '{model}', which has {field} "
+                    f"{there[field]!r}; leave the option out"
+                )
+    return {"model": known.settings, "preparation": known.preparation}
+
+
+def _is_given(option: str) -> bool:
+    source = click.get_current_context().get_parameter_source(option)
+    return source is not click.core.ParameterSource.DEFAULT
 
 
 def _settings(

@@ -5,17 +5,22 @@ A `Job` holds paths and settings, no open file: it may be pickled and run anywhe
 file stops no other; `in_turn` does many.
 """
 
+import json
 import os
 import time
+import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from igbss_stream.batch.fingerprint import Fingerprint, fingerprint, of_file
+from igbss_stream.batch.kept import kept, make_folder
+from igbss_stream.batch.models import KnownModel, known_model
 from igbss_stream.batch.separate import Outcome, Progress, separate_recording
 from igbss_stream.batch.settings import BatchSettings
-from igbss_stream.errors import IgbssError, IgbssWarning, RecordingError, printable
+from igbss_stream.errors import IgbssError, IgbssWarning, printable
 from igbss_stream.ingest.files import open_file_of_any_kind
 from igbss_stream.ingest.wanted import Wanted
 
@@ -23,6 +28,8 @@ DONE, SKIPPED, FAILED = "done", "skipped", "failed"
 
 Tell = Callable[[str], object]
 """Called with a note of the reader, a sentence without its point."""
+Watch = Callable[["Job"], Progress | None]
+"""Called with a job that begins; returns what is told how far it is."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -37,8 +44,12 @@ class Job:
         What is read of the input.
     overwrite : bool
         Whether an output that exists is replaced.
+    resume : bool
+        Whether an output that an earlier run made of the same recording, in the same way, is kept.
     make_folders : bool
         Whether folders of the output that are missing are made.
+    model : Path or None
+        A file with the model that separates, in place of the settings' model.
     """
 
     input: Path
@@ -46,7 +57,9 @@ class Job:
     settings: BatchSettings
     wanted: Wanted = field(default_factory=Wanted)
     overwrite: bool = False
+    resume: bool = False
     make_folders: bool = False
+    model: Path | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -60,11 +73,11 @@ class Result:
     seconds : float
         That it took.
     outcome : Outcome or None
-        None if it failed.
+        None if it failed; of an earlier run if it was skipped.
     error : str or None
         Why it failed.
-    unexpected : bool
-        Whether it failed by a fault of the program, rather than of the file or the options.
+    trace : str or None
+        Where a fault of the program came from, if it failed by one rather than by the file or the options.
     notes, warnings : tuple of str
         What the reader decided, and what may not be as one expects.
     """
@@ -74,7 +87,7 @@ class Result:
     seconds: float
     outcome: Outcome | None = None
     error: str | None = None
-    unexpected: bool = False
+    trace: str | None = None
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -87,8 +100,13 @@ class Result:
 
     @property
     def message(self) -> str:
-        """The error, or else the warnings, in one line."""
-        return printable(self.error if self.error is not None else "; ".join(self.warnings))
+        """The error, or else what may not be as one expects, in one line."""
+        if self.error is not None:
+            return printable(self.error)
+        fits = []
+        if self.outcome is not None and self.outcome.n_failed:
+            fits = [f"{self.outcome.n_failed} of {self.outcome.n_windows} windows did not converge"]
+        return printable("; ".join([*self.warnings, *fits]))
 
     def row(self) -> dict[str, Any]:
         """Return the result as JSON and CSV know it: text, numbers and None, under the same keys always."""
@@ -102,8 +120,9 @@ class Result:
             "left_out": None if outcome is None else ", ".join(outcome.left_out),
             "seconds": round(self.seconds, 6),
             "speed": None if self.speed is None else round(self.speed, 3),
-            "unexpected": self.unexpected,
+            "fault": self.trace is not None,
             "message": self.message,
+            "notes": printable("; ".join(self.notes)),
         }
 
 
@@ -127,15 +146,53 @@ def run_job(job: Job, progress: Progress | None = None, tell: Tell | None = None
     IgbssError
         If the recording cannot be read or separated, or the output cannot be written.
     """
+    model = None if job.model is None else known_model(job.model)
     with open_file_of_any_kind(job.input, job.wanted) as source:
         if tell is not None:
             for note in source.notes:
                 tell(note)
+        made_from = _fingerprint(job, model)
         if job.make_folders:
-            _make_folder(job.output)
+            make_folder(job.output)
         return separate_recording(
-            source, job.output, job.settings, overwrite=job.overwrite, progress=progress
+            source,
+            job.output,
+            job.settings,
+            model=model,
+            attrs={"job": json.dumps(made_from)},
+            overwrite=job.overwrite,
+            progress=progress,
         )
+
+
+def earlier_outcome(job: Job) -> Outcome | None:
+    """Return what an earlier run made of the same recording in the same way, if the job resumes and it did.
+
+    Parameters
+    ----------
+    job : Job
+
+    Returns
+    -------
+    Outcome or None
+
+    Raises
+    ------
+    RecordingError
+        If the output is there, is another, and may not be replaced.
+    """
+    if not job.resume or not os.path.lexists(job.output):
+        return None
+    now = _fingerprint(job, None if job.model is None else known_model(job.model))
+    earlier = kept(job.output, now, overwrite=job.overwrite)
+    if earlier is None:
+        return None
+    facts = ("n_samples", "n_channels", "n_sources", "rate", "solver")
+    return Outcome(
+        **{name: getattr(earlier, name) for name in facts},
+        n_windows=earlier.n_windows,
+        n_failed=earlier.n_failed,
+    )
 
 
 def result_of(job: Job, progress: Progress | None = None) -> Result:
@@ -156,52 +213,53 @@ def result_of(job: Job, progress: Progress | None = None) -> Result:
     Warnings are gathered for the whole process: do one job at a time in each.
     """
     began, notes = time.perf_counter(), list[str]()
-    outcome, error, unexpected = None, None, False
+    outcome, status, error, trace = None, SKIPPED, None, None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", IgbssWarning)
         try:
-            outcome = run_job(job, progress, notes.append)
+            outcome = earlier_outcome(job)
+            if outcome is None:
+                outcome, status = run_job(job, progress, notes.append), DONE
         except IgbssError as mistake:
             error = str(mistake)
         except Exception as fault:  # of one file: the others are still to be had
-            error, unexpected = f"{type(fault).__name__}: {fault}", True
+            error, trace = f"{type(fault).__name__}: {fault}", traceback.format_exc()
     return Result(
         job=job,
-        status=FAILED if error is not None else DONE,
+        status=FAILED if error is not None else status,
         seconds=time.perf_counter() - began,
         outcome=outcome,
         error=error,
-        unexpected=unexpected,
+        trace=trace,
         notes=tuple(notes),
         warnings=_texts(caught),
     )
 
 
-def in_turn(jobs: Iterable[Job], progress: Progress | None = None) -> Iterator[Result]:
+def in_turn(jobs: Iterable[Job], watch: Watch | None = None) -> Iterator[Result]:
     """Do one job after the other, and yield what came of each.
 
     Parameters
     ----------
     jobs : iterable of Job
-    progress : callable, optional
-        Told how far each is.
+    watch : callable, optional
+        Called with each job as it begins; returns what is told how far it is.
 
     Yields
     ------
     Result
     """
     for job in jobs:
-        yield result_of(job, progress)
+        yield result_of(job, None if watch is None else watch(job))
 
 
-def _make_folder(output: Path) -> None:
-    try:
-        output.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RecordingError(
-            f"'{output}' cannot be written: its folder cannot be made ({error.strerror}); choose another "
-            "output"
-        ) from error
+def _fingerprint(job: Job, model: KnownModel | None) -> Fingerprint:
+    return fingerprint(
+        input=of_file(job.input),
+        wanted=job.wanted,
+        settings=job.settings,
+        model=None if model is None else model.digest,
+    )
 
 
 def _texts(caught: Iterable[warnings.WarningMessage]) -> tuple[str, ...]:

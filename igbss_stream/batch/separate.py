@@ -8,8 +8,9 @@ given up. Otherwise a first pass surveys the recording.
 import json
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream import __version__
+from igbss_stream.batch.models import KnownModel
 from igbss_stream.batch.settings import BatchSettings
 from igbss_stream.batch.windows import cut, planned
 from igbss_stream.chunk import Chunk
@@ -26,6 +28,7 @@ from igbss_stream.ingest.recording import Recording
 from igbss_stream.learning import Model
 from igbss_stream.paths import SamplePath
 from igbss_stream.preparation.recording import PreparedRecording
+from igbss_stream.preparation.settings import Preparation
 from igbss_stream.publish.hdf5 import Hdf5Sink
 from igbss_stream.publish.recording import GAP
 from igbss_stream.separator import Separator
@@ -71,6 +74,8 @@ def separate_recording(
     output: str | Path,
     settings: BatchSettings,
     *,
+    model: KnownModel | None = None,
+    attrs: Mapping[str, str] | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> Outcome:
@@ -82,6 +87,10 @@ def separate_recording(
     output : path
         File to write; appears when it is complete, and not at all if anything goes wrong.
     settings : BatchSettings
+    model : KnownModel, optional
+        What separates, in place of the settings' model.
+    attrs : mapping, optional
+        More attributes of the output.
     overwrite : bool
         Whether an output that exists is replaced.
     progress : callable, optional
@@ -97,41 +106,59 @@ def separate_recording(
     """
     tell = progress or (lambda *_: None)
     with Hdf5Sink(output, overwrite=overwrite, source=recording.path) as sink:
-        left_out = _flat_channels(recording, tell) if settings.drop_flat else []
-        names_left_out = tuple(recording.channels[i] for i in left_out)
-        if not settings.preparation.does_nothing:  # a flat channel must not get into a reference
-            recording = PreparedRecording(
-                recording, settings.preparation, left_out, remedy=" with --drop-flat"
-            )
-            left_out = []
+        flat = flat_channels(recording, tell) if settings.drop_flat else []
+        left_out = tuple(recording.channels[i] for i in flat)
+        recording, keep = prepared(recording, settings.preparation, flat)
         window = _window(settings.window, recording.rate)
-        keep = np.setdiff1d(np.arange(recording.n_channels), left_out)
-        source = _Channels(recording, keep)
-        separator = Separator(settings.model, len(keep))
-        survey = separator.new_survey(source.names, recording.dtype, recording.n_samples)
-        if separator.needs_survey:
+        if model is not None:
+            keep = keep[model.positions([recording.channels[i] for i in keep], recording.unit)]
+        source = Channels(recording, keep)
+        separator, survey, prepare = _starting(source, settings, model)
+        surveyed = separator.needs_survey if model is None else not separator.by_sample
+        if surveyed:
             for _, block in source.blocks(source.block_length, tell, "surveying"):
                 survey.update(block)
-            separator.prepare(survey, remedy=" with --drop-flat")
+            prepare(survey)
         _create_outputs(sink, recording, separator)
         _write_gaps(sink, recording)
         if separator.by_sample:
             fits = None
-            _separate_by_sample(source, separator, survey, sink, tell)
+            _separate_by_sample(source, separator, survey, sink, tell, None if surveyed else prepare)
         else:
             fits = _separate_by_window(source, separator, window, sink, tell)
-        _write_model(sink, recording, source.names, separator, fits)
-        sink.set_attrs(preparation=settings.preparation.to_json())
+        if fits is not None:
+            sink.write("fits", fits)
+        write_model(sink, source.names, recording.unit, separator, settings.preparation)
+        name = os.fsencode(recording.path.name).decode(errors="replace")
+        sink.set_attrs(input=name, dataset=recording.dataset, **(attrs or {}))
     return Outcome(
         recording.n_samples,
         len(keep),
         separator.stage.n_sources,
         recording.rate,
         separator.solver,
-        names_left_out,
+        left_out,
         0 if fits is None else len(fits),
         0 if fits is None else int(np.sum(~fits["converged"])),
     )
+
+
+def prepared(
+    recording: Recording, preparation: Preparation, flat: Sequence[int]
+) -> tuple[Recording, NDArray[np.int_]]:
+    """Return a recording as it is separated, and the positions of its channels that are.
+
+    Parameters
+    ----------
+    recording : Recording
+    preparation : Preparation
+    flat : sequence of int
+        Channels of it that are left out.
+    """
+    if not preparation.does_nothing:  # a flat channel must not get into a reference
+        recording = PreparedRecording(recording, preparation, flat, remedy=" with --drop-flat")
+        flat = []
+    return recording, np.setdiff1d(np.arange(recording.n_channels), flat)
 
 
 def _window(seconds: float | None, rate: float | None) -> int:
@@ -150,11 +177,31 @@ def _window(seconds: float | None, rate: float | None) -> int:
     return round(length)
 
 
-class _Channels:
-    """The channels of a recording that are separated, block by block."""
+def _starting(
+    source: "Channels", settings: BatchSettings, model: KnownModel | None
+) -> tuple[Separator, Survey, Callable[[Survey], None]]:
+    """Return the separator, an empty survey for it, and what makes it ready once all is surveyed."""
+    if model is not None:
+        return model.separator, Survey(source.names, source.dtype, source.n_samples), model.check
+    separator = Separator(settings.model, len(source.names))
+    survey = separator.new_survey(source.names, source.dtype, source.n_samples)
+    return separator, survey, partial(separator.prepare, remedy=" with --drop-flat")
+
+
+class Channels:
+    """The channels of a recording that are separated, block by block.
+
+    Parameters
+    ----------
+    recording : Recording
+    keep : ndarray of int
+        Their positions, in the order in which they are separated.
+    """
 
     def __init__(self, recording: Recording, keep: NDArray[np.int_]) -> None:
         self._recording, self._keep = recording, keep
+        self._whole = np.array_equal(keep, np.arange(recording.n_channels))
+        self.dtype = recording.dtype
         self.names = [recording.channels[i] for i in keep]
         self.n_samples, self.breaks = recording.n_samples, recording.breaks
         self.block_length = _block_length(recording)
@@ -162,8 +209,7 @@ class _Channels:
     def blocks(self, length: int, tell: Progress, doing: str) -> Iterator[tuple[int, NDArray[Any]]]:
         """Yield (start, samples) and report progress after each block is done with."""
         for start, block in self._recording.blocks(length):
-            whole = len(self._keep) == self._recording.n_channels
-            yield start, block if whole else np.ascontiguousarray(block[:, self._keep])
+            yield start, block if self._whole else np.ascontiguousarray(block[:, self._keep])
             tell(doing, start + len(block), self.n_samples)
 
 
@@ -171,7 +217,24 @@ def _block_length(recording: Recording) -> int:
     return max(1, BLOCK_BYTES // (recording.n_channels * recording.dtype.itemsize))
 
 
-def _flat_channels(recording: Recording, tell: Progress) -> list[int]:
+def flat_channels(recording: Recording, tell: Progress) -> list[int]:
+    """Read a recording, and return the positions of its channels that are constant.
+
+    Parameters
+    ----------
+    recording : Recording
+    tell : callable
+        Told how far it is.
+
+    Returns
+    -------
+    list of int
+
+    Raises
+    ------
+    InputError
+        If fewer than two channels are not, or samples are not finite.
+    """
     survey = Survey(recording.channels, recording.dtype, recording.n_samples)
     for start, block in recording.blocks(_block_length(recording)):
         survey.update(block)
@@ -210,26 +273,31 @@ def _write_gaps(sink: Hdf5Sink, recording: Recording) -> None:
 
 
 def _separate_by_sample(
-    source: _Channels, separator: Separator, survey: Survey, sink: Hdf5Sink, tell: Progress
+    source: Channels,
+    separator: Separator,
+    survey: Survey,
+    sink: Hdf5Sink,
+    tell: Progress,
+    prepare: Callable[[Survey], None] | None,
 ) -> None:
-    surveyed = separator.needs_survey
+    """Separate block by block; `prepare` checks the survey, if that is made on the way."""
     path = SamplePath()
     path.change(Model(1, separator, 0))
     for start, block in source.blocks(source.block_length, tell, "separating"):
-        if not surveyed:
+        if prepare is not None:
             survey.update(block)
         if survey.n_bad == 0:  # else only the count goes on, for the message
             for chunk in path.push(Chunk(block, start)):
                 sink.append("sources", chunk.data)
-    if not surveyed:
-        separator.prepare(survey, remedy=" with --drop-flat")
+    if prepare is not None:
+        prepare(survey)
 
 
 _FIT = np.dtype([("start", "i8"), ("n_samples", "i8"), ("n_iter", "i8"), ("kl", "f8"), ("converged", "?")])
 
 
 def _separate_by_window(
-    source: _Channels, separator: Separator, window: int, sink: Hdf5Sink, tell: Progress
+    source: Channels, separator: Separator, window: int, sink: Hdf5Sink, tell: Progress
 ) -> NDArray[np.void]:
     """Fit windows of about equal length, one after the other, between one gap and the next."""
     windows = planned(source.n_samples, source.breaks, window, separator.poset.periods)
@@ -242,29 +310,40 @@ def _separate_by_window(
     return np.array(fits, dtype=_FIT)
 
 
-def _write_model(
+def write_model(
     sink: Hdf5Sink,
-    recording: Recording,
-    channels: list[str],
+    channels: Sequence[str],
+    unit: str | None,
     separator: Separator,
-    fits: NDArray[np.void] | None,
+    preparation: Preparation,
 ) -> None:
+    """Write what makes sources of samples.
+
+    Parameters
+    ----------
+    sink : Hdf5Sink
+    channels : sequence of str
+    unit : str or None
+        Of the channels.
+    separator : Separator
+        Prepared.
+    preparation : Preparation
+        Of the samples.
+    """
     stage = separator.stage
     mixing, unmixing = (
         weights if len(weights) > 1 else weights[0] for weights in (stage.mixing, stage.unmixing)
     )
-    unit = recording.unit if separator.settings.has_unit_variance else None
-    sink.write("mixing", mixing, channels=channels, unit=unit)
+    mixed = unit if separator.settings.has_unit_variance else None
+    sink.write("mixing", mixing, channels=channels, unit=mixed)
     sink.write("unmixing", unmixing, channels=channels)
     if stage.mean is not None:
-        sink.write("mean", stage.mean, channels=channels, unit=recording.unit)
-    if fits is not None:
-        sink.write("fits", fits)
+        sink.write("mean", stage.mean, channels=channels, unit=unit)
     sink.set_attrs(
         igbss_stream_version=__version__,
-        input=os.fsencode(recording.path.name).decode(errors="replace"),
-        dataset=recording.dataset,
+        input_unit=unit,
         solver=separator.solver,
         settings=separator.settings.to_json(),
+        preparation=preparation.to_json(),
         transform=json.dumps(plain(separator.transform)),
     )

@@ -13,6 +13,8 @@ from igbss_stream.ingest.wanted import Wanted
 
 _HEAD = 4096  # bytes that a format is told by
 _ENDINGS_OF_HDF5 = (".h5", ".hdf5", ".hdf", ".nwb", ".snirf")
+ENDINGS = (*_ENDINGS_OF_HDF5, ".edf", ".bdf", ".vhdr", ".fif", ".set", ".xdf")
+"""Of names that tell a recording: what a folder is searched for."""
 
 # What is no recording that can be read, by its first bytes, and what to do instead.
 _OTHERS = (

@@ -57,6 +57,14 @@ def claim(partial: Path) -> io.BufferedRandom:
     return file
 
 
+def remove_left_over(partial: Path) -> None:
+    """Remove the partial file of a run that was killed, unless another run is writing it."""
+    if not partial.is_file():
+        return
+    with suppress(RecordingError, OSError), claim(partial):
+        partial.unlink()
+
+
 def lock(file: io.IOBase, *, shared: bool = False) -> bool:
     """Lock a file for this run, as HDF5 does; False if another one holds it.
 

@@ -41,6 +41,7 @@ ALLOWED = {
         "batch/command.py",
         "batch/preparing.py",
         "export/command.py",
+        "batch/many_options.py",
         "live/commands.py",
         "live/feed_commands.py",
     ),

@@ -57,7 +57,7 @@ def test_mistake_is_told_and_stops_nothing(recording: Path, tmp_path: Path) -> N
     assert [result.status for result in results] == ["failed", "failed", "done"]
     assert "1 samples are NaN" in results[0].message
     assert "does not exist" in results[1].message
-    assert not any(result.unexpected for result in results)
+    assert not any(result.trace for result in results)
     assert set(results[0].row()) == set(results[2].row())
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["good.h5"]
     assert read_output(outputs[2]).sources.shape == (60, 4)
@@ -66,7 +66,9 @@ def test_mistake_is_told_and_stops_nothing(recording: Path, tmp_path: Path) -> N
 def test_fault_of_the_program_is_told_apart(recording: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "separate_recording", lambda *_, **__: [][0])
     result = result_of(a_job(recording))
-    assert (result.status, result.unexpected) == ("failed", True)
+    assert result.status == "failed"
+    assert result.trace is not None
+    assert "test_job.py" in result.trace
     assert result.message == "IndexError: list index out of range"
 
 

@@ -1,0 +1,137 @@
+"""What came of many recordings: a table for people, a file for programs, and the exit code."""
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from igbss_stream import __version__
+from igbss_stream.batch.job import DONE, FAILED, SKIPPED, Result
+from igbss_stream.console import show_table
+from igbss_stream.errors import ParameterError, RecordingError, printable
+from igbss_stream.whole_file import write_whole
+
+ENDINGS = (".csv", ".json", ".jsonl")
+EXIT_FAULT, EXIT_FAILED = 1, 2
+
+_COLUMNS = ("file", "status", "channels", "samples", "sources", "seconds", "x real time", "message")
+_TEXT = ("file", "status", "message")
+
+
+def check_place(path: Path, *, replace: bool) -> None:
+    """Refuse a summary that cannot be written, before anything is run.
+
+    Parameters
+    ----------
+    path : Path
+    replace : bool
+        Whether a file that exists is replaced.
+
+    Raises
+    ------
+    IgbssError
+        If it cannot be written there.
+    """
+    if path.suffix.lower() not in ENDINGS:
+        raise ParameterError(f"--summary '{path}' must end in {', '.join(ENDINGS)}")
+    if path.exists() and not (replace and path.is_file()):
+        raise RecordingError(
+            f"--summary '{path}' already exists; pass --overwrite or --resume, or choose another name"
+        )
+    if not path.parent.is_dir():
+        raise RecordingError(f"--summary '{path}' cannot be written: there is no directory '{path.parent}'")
+
+
+def write(path: Path, results: Sequence[Result]) -> None:
+    """Write a summary for programs, by the ending of its name: CSV, JSON, or an object of JSON a line.
+
+    Parameters
+    ----------
+    path : Path
+    results : sequence of Result
+
+    Raises
+    ------
+    RecordingError
+        If it cannot be written.
+    """
+    rows = [result.row() for result in results]
+    text = {".csv": _as_csv, ".json": _as_json, ".jsonl": _as_lines}[path.suffix.lower()](rows)
+    try:
+        write_whole(path, lambda file: file.write(text.encode()))
+    except OSError as error:
+        raise RecordingError(f"--summary '{path}' cannot be written: {error.strerror}") from error
+
+
+def show(results: Sequence[Result]) -> None:
+    """Print the table: ruled on a terminal, plain text elsewhere.
+
+    Parameters
+    ----------
+    results : sequence of Result
+    """
+    show_table(_COLUMNS, [_cells(result) for result in results], text=_TEXT)
+
+
+def totals(results: Sequence[Result], n_jobs: int, seconds: float) -> str:
+    """Say in a line how many recordings came to what.
+
+    Parameters
+    ----------
+    results : sequence of Result
+    n_jobs : int
+        How many were asked for; not all are run if the user interrupts.
+    seconds : float
+
+    Returns
+    -------
+    str
+    """
+    counts = {status: sum(r.status == status for r in results) for status in (DONE, SKIPPED, FAILED)}
+    said = ", ".join(f"{count} {status}" for status, count in counts.items())
+    left = f", {n_jobs - len(results)} not begun" if len(results) < n_jobs else ""
+    return f"{n_jobs} recordings: {said}{left} in {seconds:.2f} s"
+
+
+def exit_code(results: Sequence[Result]) -> int:
+    """Return 0 if all is well, 2 if a recording failed, 1 if one failed by a fault of the program.
+
+    Parameters
+    ----------
+    results : sequence of Result
+    """
+    if any(result.trace is not None for result in results):
+        return EXIT_FAULT
+    return EXIT_FAILED if any(result.status == FAILED for result in results) else 0
+
+
+def _cells(result: Result) -> tuple[str, ...]:
+    outcome = result.outcome
+    counts = ("n_channels", "n_samples", "n_sources")
+    return (
+        printable(str(result.job.input)),
+        result.status,
+        *("-" if outcome is None else str(getattr(outcome, name)) for name in counts),
+        f"{result.seconds:.2f}",
+        "-" if result.speed is None else f"{result.speed:.1f}",
+        result.message or "-",
+    )
+
+
+def _as_csv(rows: Sequence[dict[str, Any]]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, rows[0] if rows else ["input"], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _as_json(rows: Sequence[dict[str, Any]]) -> str:
+    whole = {"igbss_stream_version": __version__, "files": rows}
+    return json.dumps(whole, indent=1, allow_nan=False) + "\n"
+
+
+def _as_lines(rows: Sequence[dict[str, Any]]) -> str:
+    return "".join(json.dumps(row, allow_nan=False) + "\n" for row in rows)

@@ -1,0 +1,46 @@
+"""The commands of docs/batch.md run as they stand, and its table of keys is that of the summary."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from igbss_stream.ingest.files import ENDINGS
+from tests.integration.conftest import Command
+from tests.recordings import RATE, noise, write_recording
+
+PAGE = (Path(__file__).parents[2] / "docs" / "batch.md").read_text()
+RECORDINGS = ["eeg", "night/a", "night/b", "day/1/c", "day/2/d", "subjects/s1/rest", "subjects/s2/rest"]
+
+
+@pytest.fixture(autouse=True)
+def recordings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the recordings of the page, in the folder that is then the current one."""
+    for seed, name in enumerate(RECORDINGS):
+        path = tmp_path / f"{name}.h5"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_recording(path, noise(seed=seed), rate=RATE)
+    (tmp_path / "files.txt").write_text("subjects/s1\nsubjects/s2/*.h5\n")
+    monkeypatch.chdir(tmp_path)
+
+
+def test_commands_run(igbss: Command, tmp_path: Path) -> None:
+    for block in re.findall(r"```console\n(.*?)```", PAGE, re.S):
+        for line in block.splitlines():
+            words = shlex.split(line)
+            assert words[:2] == ["$", "igbss-stream"]
+            result = igbss(*words[2:])
+            assert result.exit_code == 0, line + result.output
+    assert len(list((tmp_path / "out").iterdir())) == 5
+    assert (tmp_path / "separated" / "s1-rest.h5").exists()
+    assert (tmp_path / "separated" / "s1" / "rest.h5").exists()
+    assert [path.name[:10] for path in (tmp_path / "grouped").glob("model-*")] == ["model-4ch-"]
+
+
+def test_keys_and_endings_are_told(igbss: Command, tmp_path: Path) -> None:
+    assert igbss("batch", "night", "-o", "out/", "--summary", "s.csv").exit_code == 0
+    keys = (tmp_path / "s.csv").read_text().splitlines()[0].split(",")
+    told = PAGE.split("with keys ")[1].split(".\n")[0]
+    assert re.findall(r"`(\w+)`", told) == keys
+    assert all(f"`{ending}`" in PAGE for ending in ENDINGS)
