@@ -145,7 +145,7 @@ def batch(
         _separate_one(job(input=Path(inputs[0]), output=Path(output)), quiet)
         return
     found = find(inputs, listed)
-    places = place_all(output, found)
+    places = place_all(output, found, model)
     jobs = [
         job(input=item.path, output=place, make_folders=True)
         for item, place in zip(found, places, strict=True)
@@ -186,7 +186,7 @@ def _separate_many(
     from igbss_stream.batch.summary import check_place
 
     if summary is not None:
-        check_place(summary, replace=jobs[0].overwrite or jobs[0].resume)
+        check_place(summary, [job.input for job in jobs], replace=jobs[0].overwrite or jobs[0].resume)
     many = Many(jobs=jobs, model_per=model_per, folder=folder_of(output), summary=summary, quiet=quiet)
     code = separate_many(many)
     if code:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from igbss_stream.batch.fingerprint import Fingerprint, fingerprint, of_file
+from igbss_stream.batch.fingerprint import Fingerprint, described, fingerprint, of_file
 from igbss_stream.batch.kept import kept, make_folder
 from igbss_stream.batch.models import KnownModel, known_model
 from igbss_stream.batch.separate import Outcome, Progress, separate_recording
@@ -116,10 +116,11 @@ class Result:
             "input": _text(self.job.input),
             "output": _text(self.job.output),
             "status": self.status,
-            **{name: None if outcome is None else getattr(outcome, name) for name in facts},
+            # Readers may hand over numbers of NumPy, which JSON does not know.
+            **{name: None if outcome is None else described(getattr(outcome, name)) for name in facts},
             "left_out": None if outcome is None else ", ".join(outcome.left_out),
             "seconds": round(self.seconds, 6),
-            "speed": None if self.speed is None else round(self.speed, 3),
+            "speed": None if self.speed is None else round(float(self.speed), 3),
             "fault": self.trace is not None,
             "message": self.message,
             "notes": printable("; ".join(self.notes)),

@@ -91,8 +91,6 @@ def _said(result: Result) -> str:
 
 
 def _tell(many: Many, results: Sequence[Result], seconds: float) -> None:
-    if many.summary is not None:
-        summary.write(many.summary, results)
     with suppress(BrokenPipeError):
         if not many.quiet:
             summary.show(results)
@@ -102,3 +100,5 @@ def _tell(many: Many, results: Sequence[Result], seconds: float) -> None:
                 warn(f"Fault of the program in '{printable(str(result.job.input))}':\n{result.trace}")
             elif many.quiet and result.status == FAILED:
                 warn(f"Error: {printable(str(result.job.input))}: {result.message}")
+    if many.summary is not None:
+        summary.write(many.summary, results)

@@ -18,7 +18,7 @@ def is_template(output: str) -> bool:
     return "{" in output or "}" in output or (output.endswith("/") and output.strip("/") != "")
 
 
-def place_all(output: str, found: Sequence[Found]) -> list[Path]:
+def place_all(output: str, found: Sequence[Found], model: Path | None = None) -> list[Path]:
     """Return where the sources of each recording go.
 
     Parameters
@@ -26,6 +26,8 @@ def place_all(output: str, found: Sequence[Found]) -> list[Path]:
     output : str
         A folder, which stands for ``FOLDER/{stem}.h5``; a template; or a plain name for a single recording.
     found : sequence of Found
+    model : Path, optional
+        A file that is read for all of them.
 
     Returns
     -------
@@ -53,6 +55,8 @@ def place_all(output: str, found: Sequence[Found]) -> list[Path]:
     _check(template)
     places = [_filled(template, item, n) for n, item in enumerate(found, 1)]
     _check_places(places, found)
+    if model is not None and os.path.realpath(model) in map(os.path.realpath, places):
+        raise ParameterError(f"the output '{model}' is --model itself; choose another --output")
     return places
 
 

@@ -11,6 +11,7 @@ from igbss_stream import __version__
 from igbss_stream.batch.job import DONE, FAILED, SKIPPED, Result
 from igbss_stream.console import show_table
 from igbss_stream.errors import ParameterError, RecordingError, printable
+from igbss_stream.publish.files import same_file
 from igbss_stream.whole_file import write_whole
 
 ENDINGS = (".csv", ".json", ".jsonl")
@@ -20,12 +21,14 @@ _COLUMNS = ("file", "status", "channels", "samples", "sources", "seconds", "x re
 _TEXT = ("file", "status", "message")
 
 
-def check_place(path: Path, *, replace: bool) -> None:
+def check_place(path: Path, inputs: Sequence[Path], *, replace: bool) -> None:
     """Refuse a summary that cannot be written, before anything is run.
 
     Parameters
     ----------
     path : Path
+    inputs : sequence of Path
+        Recordings, which are never overwritten.
     replace : bool
         Whether a file that exists is replaced.
 
@@ -36,6 +39,8 @@ def check_place(path: Path, *, replace: bool) -> None:
     """
     if path.suffix.lower() not in ENDINGS:
         raise ParameterError(f"--summary '{path}' must end in {', '.join(ENDINGS)}")
+    if any(same_file(path, recording) for recording in inputs):
+        raise RecordingError(f"--summary '{path}' is one of the recordings; choose another name")
     if path.exists() and not (replace and path.is_file()):
         raise RecordingError(
             f"--summary '{path}' already exists; pass --overwrite or --resume, or choose another name"

@@ -114,6 +114,9 @@ def test_summary_that_cannot_be(refused: Refusal, folder: Path, tmp_path: Path) 
     assert_says(refused(*batch, tmp_path / "old.csv"), "old.csv", "already exists", "--overwrite")
     assert_says(refused(*batch, tmp_path / "new.xml"), "new.xml", ".csv, .json, .jsonl")
     assert_says(refused(*batch, tmp_path / "no" / "new.csv"), "no directory")
+    (folder / "text.csv").write_text("1,2\n")
+    text = ("batch", folder / "text.csv", "-o", tmp_path / "out.h5", "--overwrite", "--summary")
+    assert_says(refused(*text, folder / "text.csv"), "text.csv", "is one of the recordings")
 
 
 @pytest.mark.parametrize("inputs", [["in"], ["in/*.h5"], ["in/a.h5", "in/sub/c.h5"]])

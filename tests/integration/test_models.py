@@ -142,6 +142,8 @@ def test_options_that_contradict_the_model(
     assert_says(refused(*batch, "--structure", "cyclic"), "--structure", "'systematic'", "leave the option")
     assert_says(refused(*batch, "--scale", 2), "--scale", "transform 'min-max'")
     assert_says(refused(*batch, "--model-per", "all"), "--model-per all", "--model")
+    itself = ("batch", first, "-o", f"{tmp_path}/", "--model", model, "--overwrite")
+    assert_says(refused(*itself), "first.h5", "is --model itself")
 
 
 def test_what_is_no_model(refused: Refusal, first: Path, model: Path, tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from igbss_stream.batch import job as jobs
-from igbss_stream.batch.job import Job, in_turn, result_of, run_job
+from igbss_stream.batch.job import Job, Result, in_turn, result_of, run_job
+from igbss_stream.batch.separate import Outcome
 from igbss_stream.batch.settings import BatchSettings
 from igbss_stream.errors import RecordingError
 from igbss_stream.ingest.wanted import Wanted
@@ -42,6 +43,14 @@ def test_row_is_json(recording: Path) -> None:
     assert row["input"] == str(recording)
     assert (row["status"], row["n_samples"], row["n_channels"], row["n_sources"]) == ("done", 60, 4, 4)
     assert row["speed"] == pytest.approx(60 / RATE / row["seconds"], rel=1e-2)
+
+
+def test_row_is_json_whatever_numbers_a_reader_uses(recording: Path) -> None:
+    outcome = Outcome(np.int64(60), 4, 4, np.float64(RATE), "joint", n_windows=2, n_failed=np.int64(1))  # type: ignore[arg-type]
+    result = Result(job=a_job(recording), status="done", seconds=0.5, outcome=outcome)
+    row = json.loads(json.dumps(result.row()))
+    assert (row["n_samples"], row["rate"], row["speed"]) == (60, RATE, 0.48)
+    assert row["message"] == "1 of 2 windows did not converge"
 
 
 def test_mistake_is_told_and_stops_nothing(recording: Path, tmp_path: Path) -> None:
