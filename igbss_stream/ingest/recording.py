@@ -119,7 +119,7 @@ class Recording(Closing):
         self.layout, self.why, self.dataset = facts.layout, facts.why, facts.dataset
         self.rate, self.unit = facts.rate, facts.unit
         self.breaks, self.notes = facts.breaks, facts.notes
-        self.n_samples, self.dtype = n_samples, dtype
+        self.n_samples, self.dtype = int(n_samples), dtype  # libraries count with NumPy, JSON cannot
         self._n_stored = len(facts.channels)
         every = tuple(range(self._n_stored))
         self._picks = every if picks is None else picks

@@ -1,5 +1,6 @@
 """Files that MNE reads, written by other libraries, and what is refused of them."""
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -8,8 +9,10 @@ import numpy as np
 import pytest
 
 from igbss_stream.errors import IgbssError
+from igbss_stream.examine import as_json, examine
 from igbss_stream.ingest.files import open_recording
 from igbss_stream.ingest.recording import Break
+from igbss_stream.ingest.wanted import Wanted
 
 mne = pytest.importorskip("mne")
 edfio = pytest.importorskip("edfio")
@@ -41,6 +44,12 @@ def test_edf_by_its_content(tmp_path: Path) -> None:
     np.testing.assert_array_equal(read(path, channels="C2,0"), read(path)[:, [2, 0]])
     with open_recording(path, rate=99.0, unit="mV", factor=1e3) as recording:
         assert (recording.rate, recording.unit) == (99.0, "mV")
+
+
+def test_facts_are_written_as_json(tmp_path: Path) -> None:
+    path = write_edf(tmp_path / "in.edf")
+    told = json.loads(as_json(path, examine(path, Wanted()), None))
+    assert (told["recording"]["n_samples"], told["recording"]["layout"]) == (1024, "EDF")
 
 
 def test_channels_of_different_rates_are_read_a_rate_at_a_time(tmp_path: Path) -> None:
