@@ -205,7 +205,7 @@ _FIELDS = {  # of settings that options go into, where they are called otherwise
 
 
 def _method(model: Path | None, model_per: str, **options: Any) -> dict[str, Any]:
-    """Return model and preparation, of the options, or of a model that exists, which they may not contradict."""
+    """Return model and preparation: of the options, or of a model, which they may not contradict."""
     from igbss_stream.batch.models import known_model, refuse_products
 
     given = [option for option in options if _is_given(option)]
@@ -224,8 +224,8 @@ def _method(model: Path | None, model_per: str, **options: Any) -> dict[str, Any
         for field in _FIELDS.get(option, (option,)):
             if asked[field] != there[field]:
                 raise ParameterError(
-                    f"--{option.replace('_', '-')} does not go with the model in '{model}', which has {field} "
-                    f"{there[field]!r}; leave the option out"
+                    f"--{option.replace('_', '-')} does not go with the model in '{model}', which has "
+                    f"{field} {there[field]!r}; leave the option out"
                 )
     return {"model": known.settings, "preparation": known.preparation}
 

@@ -176,7 +176,7 @@ def _settings(described: dict[str, Any]) -> ModelSettings:
 
 def _preparation(described: dict[str, Any]) -> Preparation:
     """Return a preparation from its JSON, which knows no tuples."""
-    values = {name: tuple(v) if isinstance(v, list) else v for name, v in described.items()}
+    values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in described.items()}
     return Preparation(**values)
 
 

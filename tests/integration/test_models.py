@@ -146,6 +146,45 @@ def test_options_that_contradict_the_model(
     assert_says(refused(*itself), "first.h5", "is --model itself")
 
 
+PREPARED = ("--bandpass", "2:40", "--notch", 50, "--reference", "c", "--resample", 125)
+
+
+def test_model_brings_how_its_samples_were_prepared(
+    igbss: Command, refused: Refusal, first: Path, tmp_path: Path
+) -> None:
+    result = igbss("batch", first, "-o", tmp_path / "out.h5", "--transform", "min-max", *PREPARED)
+    assert result.exit_code == 0, result.output
+    expected, output = read_output(tmp_path / "out.h5"), applied(igbss, first, tmp_path / "out.h5")
+    assert output.rate == 125.0
+    assert output.attrs["preparation"] == expected.attrs["preparation"]
+    np.testing.assert_array_equal(output.sources, expected.sources)
+    other = ("batch", first, "-o", tmp_path / "x.h5", "--model", tmp_path / "out.h5")
+    assert_says(refused(*other, "--bandpass", "2:45"), "--bandpass", "lowpass 40.0", "leave the option out")
+    assert_says(refused(*other, "--resample", 250), "--resample", "resample 125.0")
+
+
+def test_group_is_learned_from_prepared_samples(igbss: Command, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for n in range(2):
+        x = mixture(seed=n)
+        x[:, 1] = 0.0  # flat, and no part of the reference
+        write(tmp_path / "in" / f"{n}.h5", x + np.array([10.0 * n, 0.0, 0.0]))
+    options = ("--transform", "min-max", "--reference", "average", "--highpass", 1, "--drop-flat")
+    result = igbss("batch", tmp_path / "in", "-o", f"{tmp_path}/out/", *options, "--model-per", "all")
+    assert result.exit_code == 0, result.output
+    shared = read_output(tmp_path / "out" / "0.h5")
+    assert shared.names["mixing"] == ["a", "c"]
+    own = []
+    for n in range(2):
+        igbss("batch", tmp_path / "in" / f"{n}.h5", "-o", tmp_path / f"own{n}.h5", *options)
+        low, span = (read_output(tmp_path / f"own{n}.h5").transform[key] for key in ("low", "span"))
+        own.append((low + 0.1 * span / 1.1, low + span))  # the extremes of the samples, less the margin
+    low, high = min(pair[0] for pair in own), max(pair[1] for pair in own)
+    span = 1.1 * (high - low)
+    assert shared.transform["span"] == pytest.approx(span, rel=1e-12)
+    assert shared.transform["low"] == pytest.approx(high - span, rel=1e-12)
+
+
 def test_what_is_no_model(refused: Refusal, first: Path, model: Path, tmp_path: Path) -> None:
     batch = ("batch", first, "-o", tmp_path / "out.h5", "--model")
     assert_says(refused(*batch, first), "first.h5", "not written by `igbss-stream batch`")
