@@ -92,6 +92,7 @@ Examples:
     "-o",
     "--output",
     required=True,
+    metavar="FILE",
     help="HDF5 file to write; a folder, with / at its end; or a template, 'out/{stem}.h5'.",
 )
 @many_options

@@ -16,13 +16,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream.batch.fingerprint import Fingerprint, digest, fingerprint, of_file
+from igbss_stream.batch.fingerprint import digest, of_file
 from igbss_stream.batch.job import FAILED, Job, Result, Watch
 from igbss_stream.batch.kept import kept, make_folder
 from igbss_stream.batch.models import unlike
 from igbss_stream.batch.separate import Channels, Progress, flat_channels, prepared, write_model
+from igbss_stream.batch.settled import learned_from, settled
 from igbss_stream.errors import IgbssError
 from igbss_stream.ingest.files import open_file_of_any_kind
+from igbss_stream.publish.files import remove_left_over
 from igbss_stream.publish.hdf5 import Hdf5Sink
 from igbss_stream.separator import Separator
 from igbss_stream.survey import Survey
@@ -88,18 +90,37 @@ def with_shared_models(
     failed : list of Result
         Those that have none.
     """
-    ready, failed = list[Job](), list[Result]()
-    members = list[Member]()
-    for job in jobs:
-        with _noted([job], failed):
-            members.append(_checked(job, watch))
-    for name, group in _groups(members, per, failed).items():
-        path = folder / f"model-{name}.h5"
-        of_group = [member.job for member in group]
+    jobs, ready, failed = list(jobs), list[Job](), list[Result]()
+    done = settled(jobs, _earlier(folder, per)) if jobs and jobs[0].resume else {}
+    members = _members(jobs, done, watch, failed)
+    joined = {_file(folder, per, member) for member in members} & set(done)
+    if joined:  # what is new belongs to models that were learned without it
+        done = {path: of_model for path, of_model in done.items() if path not in joined}
+        failed.clear()
+        members = _members(jobs, done, watch, failed)
+    for path, of_model in done.items():
+        remove_left_over(path.with_name(f"{path.name}.partial"))
+        ready += [replace(job, model=path) for job in of_model]
+    for group in _groups(members, per, failed):
+        path, of_group = _file(folder, per, group[0]), [member.job for member in group]
         with _noted(of_group, failed):
             _learn(path, group, watch)
             ready += [replace(job, model=path) for job in of_group]
-    return ready, failed
+    place = {job.output: n for n, job in enumerate(jobs)}
+    return sorted(ready, key=lambda job: place[job.output]), failed
+
+
+def _members(
+    jobs: Sequence[Job], done: dict[Path, list[Job]], watch: Watch | None, failed: list[Result]
+) -> list[Member]:
+    """Read the recordings of all jobs that have no model yet."""
+    have = {job.output for of_model in done.values() for job in of_model}
+    members = []
+    for job in jobs:
+        if job.output not in have:
+            with _noted([job], failed):
+                members.append(_checked(job, watch))
+    return members
 
 
 @contextmanager
@@ -117,8 +138,8 @@ def _noted(jobs: Sequence[Job], failed: list[Result]) -> Iterator[None]:
     failed += [Result(job=job, status=FAILED, seconds=seconds, error=error, trace=trace) for job in jobs]
 
 
-def _groups(members: Sequence[Member], per: str, failed: list[Result]) -> dict[str, list[Member]]:
-    """Return who shares a model, by its name; those that cannot share the one of all have failed."""
+def _groups(members: Sequence[Member], per: str, failed: list[Result]) -> list[list[Member]]:
+    """Return who shares a model; those that cannot share the one of all have failed."""
     groups: dict[tuple[Any, ...], list[Member]] = {}
     for member in members:
         if per == GROUP or not groups or member.key in groups:
@@ -127,15 +148,20 @@ def _groups(members: Sequence[Member], per: str, failed: list[Result]) -> dict[s
             first = next(iter(groups.values()))[0]
             error = _why_not_one(member, first)
             failed.append(Result(job=member.job, status=FAILED, seconds=0.0, error=error))
+    return list(groups.values())
+
+
+def _file(folder: Path, per: str, member: Member) -> Path:
+    """Name a model by what a group has in common, so that its name does not depend on who else is there."""
     if per == ALL:
-        return dict(zip((ALL,), groups.values(), strict=False))
-    return {_name(group[0]): group for group in groups.values()}
-
-
-def _name(member: Member) -> str:
-    """Name a group by what it has in common, so that its name does not depend on who else is there."""
+        return folder / f"model-{ALL}.h5"
     rate = "" if member.rate is None else f"-{member.rate:g}hz"
-    return f"{len(member.channels)}ch{rate}-{digest(member.key)[:8]}"
+    return folder / f"model-{len(member.channels)}ch{rate}-{digest(member.key)[:8]}.h5"
+
+
+def _earlier(folder: Path, per: str) -> list[Path]:
+    """Return the files that may be models of an earlier run."""
+    return sorted(folder.glob(f"model-{ALL}.h5" if per == ALL else "model-*ch*-*.h5"))
 
 
 def _why_not_one(member: Member, first: Member) -> str:
@@ -172,7 +198,8 @@ def _check_finite(source: Channels, tell: Progress) -> None:
 def _learn(path: Path, group: Sequence[Member], watch: Watch | None) -> None:
     """Write the model of a group, or keep the one that an earlier run learned from the same."""
     first = group[0]
-    made_from = _fingerprint(group)
+    jobs = [member.job for member in group]
+    made_from = learned_from(jobs, [of_file(job.input) for job in jobs])
     if first.job.resume and path.exists() and kept(path, made_from, overwrite=first.job.overwrite):
         return
     make_folder(path)
@@ -183,13 +210,6 @@ def _learn(path: Path, group: Sequence[Member], watch: Watch | None) -> None:
             job=json.dumps(made_from),
             learned_from=[file["name"] for file in made_from["input"]],
         )
-
-
-def _fingerprint(group: Sequence[Member]) -> Fingerprint:
-    """Return what a shared model depends on."""
-    job = group[0].job
-    inputs = [of_file(member.job.input) for member in group]
-    return fingerprint(input=inputs, wanted=job.wanted, settings=job.settings)
 
 
 def _prepared(group: Sequence[Member], watch: Watch | None) -> Separator:

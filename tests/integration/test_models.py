@@ -1,5 +1,6 @@
 """Models learned once and applied to many, one a file, or one a group of files."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import h5py
 import numpy as np
 import pytest
 
+from igbss_stream.batch import groups
 from tests.integration.conftest import Command, Refusal, assert_says, contents
 from tests.recordings import RATE, Array, read_output, write_recording
 
@@ -250,6 +252,46 @@ def test_all_share_one_model_or_are_told_why_not(igbss: Command, kinds: Path, tm
     rows = {Path(line.split()[0]).name: line for line in result.stdout.splitlines()[1:-1]}
     assert_says(rows["c.h5"], "failed", "cannot share the model", "c is missing", "--model-per group")
     assert_says(rows["e.h5"], "failed", "rate is 500.0, not 250.0")
+
+
+@pytest.mark.parametrize("per", ["group", "all"])
+def test_recordings_of_a_model_that_is_learned_are_not_read_for_it_again(
+    igbss: Command, kinds: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, per: str
+) -> None:
+    batch = ("batch", kinds, "-o", f"{tmp_path}/out/", *SHARED.split(), "--model-per", per, "--resume")
+    igbss(*batch)
+    before = contents(tmp_path / "out")
+    (tmp_path / "out" / "a.h5").unlink()
+    (tmp_path / "out" / "model-all.h5.partial").touch()
+    read = []
+
+    def checked(job: Any, watch: Any) -> Any:
+        read.append(job.input.name)
+        return groups_checked(job, watch)
+
+    groups_checked = groups._checked
+    monkeypatch.setattr(groups, "_checked", checked)
+    result = igbss(*batch)
+    # With one model for all, the recording that cannot share it may be one that is new: all are looked at.
+    assert read == (["d.h5"] if per == "group" else ["c.h5", "d.h5", "a.h5", "b.h5", "c.h5", "d.h5"])
+    assert "1 done" in result.stdout
+    (tmp_path / "out" / "model-all.h5.partial").unlink(missing_ok=True)
+    assert contents(tmp_path / "out") == before
+
+
+def test_recordings_that_look_alike_are_read(igbss: Command, kinds: Path, tmp_path: Path) -> None:
+    for name in "d.h5", "c.h5":
+        (kinds / name).unlink()
+    (kinds / "other").mkdir()
+    write(kinds / "other" / "a.h5", mixture(seed=7))
+    for path in kinds / "a.h5", kinds / "other" / "a.h5":
+        os.utime(path, ns=(1, 1))
+    batch = ("batch", kinds, "-o", f"{tmp_path}/out/{{parent}}-{{stem}}.h5", *SHARED.split())
+    group = (*batch, "--model-per", "group", "--resume")
+    assert igbss(*group).exit_code == 0
+    before = contents(tmp_path / "out")
+    assert "0 done, 3 skipped" in igbss(*group).stdout
+    assert contents(tmp_path / "out") == before
 
 
 def test_group_is_resumed(igbss: Command, kinds: Path, tmp_path: Path) -> None:
