@@ -87,11 +87,14 @@ class Chunk:
         Index of the first sample.
     model : int
         Version of the model that made the samples; 0 where none did.
+    cleaned : array of shape (samples, channels), optional
+        Channels without some of their sources, beside sources; None where no one asked for them.
     """
 
     data: NDArray[Any]
     start: int
     model: int = 0
+    cleaned: NDArray[Any] | None = None
 
     @property
     def stop(self) -> int:

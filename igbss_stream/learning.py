@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk
+from igbss_stream.cleaning import Cleaning
 from igbss_stream.config import ModelSettings
 from igbss_stream.errors import IgbssError, InputError, ParameterError
 from igbss_stream.separator import Separator
@@ -154,6 +155,8 @@ class Learner:
         Whether a model that is not ready is waited for.
     stop : Event, optional
         Ends such a wait.
+    cleaning : Cleaning, optional
+        Which sources are taken out of the channels; those like a channel are found anew by each model.
 
     Attributes
     ----------
@@ -172,11 +175,12 @@ class Learner:
         model: Model | None = None,
         wait: bool = True,
         stop: Event | None = None,
+        cleaning: Cleaning | None = None,
     ) -> None:
         self.counts = LearningCounts()
         self.failure = ""
         self.schedule = schedule
-        self._settings, self._names = settings, tuple(names)
+        self._settings, self._names, self._cleaning = settings, tuple(names), cleaning
         self._executor, self._wait = executor, wait
         self._stop = stop or Event()
         self._version = 0 if model is None else model.version
@@ -277,7 +281,7 @@ class Learner:
         if before is not None:
             settings = replace(settings, n_sources=before.stage.n_sources, transform=before.state)
         previous = before.stage if before is not None and settings.is_learned else None
-        separator = Separator(settings, len(self._names), previous)
+        separator = Separator(settings, len(self._names), previous, self._cleaning)
         survey = separator.new_survey(self._names, x.dtype, len(x))
         survey.update(x)
         separator.prepare(survey)

@@ -4,7 +4,7 @@
 windows that overlap, each fit started from the one before.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -58,14 +58,24 @@ class SamplePath:
         return []
 
     def _plain(self, chunk: Chunk, model: Model) -> Chunk:
-        return Chunk(model.separator.sources(chunk.data, chunk.start), chunk.start, model.version)
+        separator = model.separator
+        sources = separator.sources(chunk.data, chunk.start)
+        return Chunk(sources, chunk.start, model.version, separator.cleaned(chunk.data, sources))
 
     def _blended(self, chunk: Chunk, before: Model, after: Model) -> Chunk:
-        old, new = (self._plain(chunk, model).data for model in (before, after))
+        old, new = (self._plain(chunk, model) for model in (before, after))
         passed = np.arange(chunk.start, chunk.stop) - after.since
         share = ((passed + 1.0) / (self._fade + 1.0))[:, None]
-        mean = old + share * (new.astype(np.float64) - old)
-        return Chunk(mean.astype(old.dtype), chunk.start, after.version)
+        cleaned = new.cleaned
+        if old.cleaned is not None and cleaned is not None:
+            cleaned = _between(old.cleaned, cleaned, share)
+        return Chunk(_between(old.data, new.data, share), chunk.start, after.version, cleaned)
+
+
+def _between(old: NDArray[Any], new: NDArray[Any], share: NDArray[Any]) -> NDArray[Any]:
+    """Return the way from old to new, by a share for each sample."""
+    mean: NDArray[Any] = (old + share * (new.astype(np.float64) - old)).astype(old.dtype)
+    return mean
 
 
 @dataclass(slots=True)
@@ -107,7 +117,7 @@ class WindowPath:
         self.counts = FitCounts()
         self.delay = length - 1
         self._windows = Windows(length, hop)
-        self._joined = OverlapAdd()
+        self._joined, self._joined_cleaned = OverlapAdd(), OverlapAdd()
         self._warm = warm
         self._model: Model | None = None
         self._last: tuple[int, Separation] | None = None
@@ -125,17 +135,25 @@ class WindowPath:
         """Return the sources of samples that no later window will touch."""
         out = []
         for window in self._windows.push(chunk):
-            out += self._joined.push(self._fitted(window), window.start + self._windows.hop)
+            out += self._joined_to(self._fitted(window), window.start + self._windows.hop)
         return out
 
     def flush(self) -> list[Chunk]:
         """End the stretch, and return the sources of its last samples."""
         out = []
         for window in self._windows.flush():
-            out += self._joined.push(self._fitted(window), window.stop)
-        out += self._joined.flush()
+            out += self._joined_to(self._fitted(window), window.stop)
+        out += _beside(self._joined.flush(), self._joined_cleaned.flush())
         self._last = None
         return out
+
+    def _joined_to(self, window: Chunk, complete: int) -> list[Chunk]:
+        """Add a window of sources, and of cleaned channels where there are any."""
+        sources = self._joined.push(window, complete)
+        if window.cleaned is None:
+            return sources
+        cleaned = Chunk(window.cleaned, window.start, window.model)
+        return _beside(sources, self._joined_cleaned.push(cleaned, complete))
 
     def _fitted(self, window: Chunk) -> Chunk:
         if self._model is None:
@@ -146,12 +164,14 @@ class WindowPath:
         except InputError:
             self.counts.refused += 1
             self._last = None
-            return Chunk(separator.sources(window.data, window.start), window.start, version)
+            sources = separator.sources(window.data, window.start)
+            return Chunk(sources, window.start, version, separator.cleaned(window.data, sources))
         self.counts.fits += 1
         self.counts.iterations += separation.n_iter
         self.counts.unconverged += not separation.converged
         self._last = (window.start, separation)
-        return Chunk(separation.sources, window.start, version)
+        sources = separation.sources
+        return Chunk(sources, window.start, version, separator.cleaned(window.data, sources))
 
     def _start_of(self, window: Chunk) -> tuple[NDArray[Any], NDArray[Any]] | None:
         """Return theta of the window before where they overlap; elsewhere, least squares at its level."""
@@ -165,3 +185,10 @@ class WindowPath:
         log_sources += (kept - log_sources[: len(kept)]).mean(axis=0)
         log_sources[: len(kept)] = kept
         return log_sources, separation.theta_a
+
+
+def _beside(sources: list[Chunk], cleaned: list[Chunk]) -> list[Chunk]:
+    """Return sources with the cleaned channels of the same samples, if there are any."""
+    if not cleaned:
+        return sources
+    return [replace(one, cleaned=its.data) for one, its in zip(sources, cleaned, strict=True)]

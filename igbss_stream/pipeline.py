@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap, Stream
+from igbss_stream.cleaning import Cleaning
 from igbss_stream.config import ModelSettings
 from igbss_stream.errors import InputError, ParameterError
 from igbss_stream.learning import Learner, Model, Schedule
@@ -58,6 +59,8 @@ class Pipeline:
         That is in force from the start, prepared.
     learning : Learning, optional
         Needed where there is no model yet and samples have to be seen first to make one.
+    cleaning : Cleaning, optional
+        Which sources are taken out of the channels: chunks then hold cleaned channels beside sources.
 
     Raises
     ------
@@ -78,14 +81,18 @@ class Pipeline:
         window: tuple[int, int] | None = None,
         model: Model | None = None,
         learning: Learning | None = None,
+        cleaning: Cleaning | None = None,
     ) -> None:
         self.settings, self._stream = settings, stream
+        if cleaning is not None:
+            cleaning.check_channels(stream.channels)
         if settings.has_products:
             raise ParameterError(
                 f"order = {settings.order} with a learned structure is for recordings: products of sources "
                 "cannot be learned anew and matched while a stream runs. Use order = 1."
             )
-        separator = Separator(settings, stream.n_channels) if model is None else model.separator
+        new = Separator(settings, stream.n_channels, cleaning=cleaning)
+        separator = new if model is None else model.separator
         if separator.by_sample:
             fade = 0 if learning is None else learning.schedule.fade
             self.path: SamplePath | WindowPath = SamplePath(fade)
@@ -112,6 +119,7 @@ class Pipeline:
                 model=model,
                 wait=learning.wait,
                 stop=learning.stop,
+                cleaning=cleaning,
             )
         self.model: Model | None = None
         self._position: int | None = None
@@ -131,6 +139,11 @@ class Pipeline:
             unit=None if self.settings.has_unit_variance else self._stream.unit,
             delay=self.path.delay,
         )
+
+    @property
+    def cleaned(self) -> Stream:
+        """What comes out as cleaned channels."""
+        return replace(self._stream, delay=self.path.delay)
 
     def push(self, item: Item) -> list[Item]:
         """Take in the next chunk or gap, and return what is done.

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from igbss_stream.cleaning import Cleaner, Cleaning
 from igbss_stream.config import ModelSettings, Start, start_from
 from igbss_stream.dtypes import as_samples
 from igbss_stream.errors import IgbssWarning, InputError, ParameterError
@@ -39,6 +40,13 @@ class Separator:
     n_channels : int
     previous : LinearStage, optional
         Of an earlier learned structure, which a new one starts from; order, signs and scale are kept.
+    cleaning : Cleaning, optional
+        Which sources are taken out of the channels, for `cleaned`.
+
+    Attributes
+    ----------
+    cleaner : Cleaner or None
+        What takes them out, once it is known which they are.
 
     Raises
     ------
@@ -46,7 +54,13 @@ class Separator:
         If the settings do not fit the number of channels.
     """
 
-    def __init__(self, settings: ModelSettings, n_channels: int, previous: Stage | None = None) -> None:
+    def __init__(
+        self,
+        settings: ModelSettings,
+        n_channels: int,
+        previous: Stage | None = None,
+        cleaning: Cleaning | None = None,
+    ) -> None:
         if n_channels < 2:
             raise InputError(f"separation needs at least 2 channels. Got {n_channels} instead.")
         if previous is not None:
@@ -64,6 +78,12 @@ class Separator:
             self._model = poset, LinearStage.of(poset)
             self.solver = _resolve(settings, poset)
             _warn_of_equal_channels(poset)
+        self.cleaning = cleaning
+        self.cleaner: Cleaner | None = None
+        if cleaning is not None:
+            cleaning.check(self.transform, products=settings.has_products)
+            if not self.needs_survey:
+                self.cleaner = cleaning.cleaner(self.stage)
 
     @classmethod
     def known(
@@ -104,7 +124,12 @@ class Separator:
     @property
     def needs_survey(self) -> bool:
         """Whether `prepare` has to see all samples before the first is separated."""
-        return self.settings.is_learned or not (self.by_sample and self.transform.linear)
+        return self.settings.is_learned or self._finds or not (self.by_sample and self.transform.linear)
+
+    @property
+    def _finds(self) -> bool:
+        """Whether sources that are taken out are found by the samples."""
+        return self.cleaning is not None and self.cleaning.finds
 
     def new_survey(self, names: Sequence[str], dtype: np.dtype[Any], n_samples: int) -> Survey:
         """Return an empty survey that gathers what `prepare` needs."""
@@ -113,7 +138,7 @@ class Separator:
             dtype,
             n_samples,
             keep_rows=self.needs_survey and self.transform.linear,
-            covariance=self.settings.is_learned or self.settings.n_sources is not None,
+            covariance=self._finds or self.settings.is_learned or self.settings.n_sources is not None,
             keep_excerpt=self.settings.is_learned,
         )
 
@@ -145,6 +170,8 @@ class Separator:
 
             prepared = learned_structure(survey, self.settings, self.transform, self._previous)
             self.transform, self._model = prepared[0], prepared[1:]
+        if self.cleaning is not None:
+            self.cleaner = self.cleaning.cleaner(self.stage, survey)
 
     def separate(self, x: NDArray[Any], names: Sequence[str]) -> Separation:
         """Survey a whole recording, prepare for it, and return its separation as one window."""
@@ -176,6 +203,10 @@ class Separator:
             check_positive(log_values, "solver 'closed-form'", start + at)
             out[part] = self._delivered(log_values, self.stage)
         return out
+
+    def cleaned(self, x: NDArray[Any], sources: NDArray[Any], period: int = 0) -> NDArray[Any] | None:
+        """Return channels without the sources that are taken out, as `Cleaner.clean`; None without one."""
+        return None if self.cleaner is None else self.cleaner.clean(x, sources, period)
 
     def has_log(self, x: NDArray[Any]) -> NDArray[np.bool_]:
         """Return which samples have a logarithm in all channels, (samples,); for transforms but "exp"."""

@@ -35,7 +35,7 @@ class Survey:
     keep_rows : bool
         Whether to keep rows, for `median` and `spread`.
     covariance : bool
-        Whether to sum up products, for `rank`.
+        Whether to sum up products, for `covariance` and `rank`.
     keep_excerpt : bool
         Whether to keep samples that follow each other, for `excerpt`.
     """
@@ -146,17 +146,22 @@ class Survey:
         return [int(channel) for channel in flat]
 
     @property
+    def covariance(self) -> NDArray[np.float64]:
+        """Covariance of the channels, in a unit of their own size: the square of 1e-200 would vanish."""
+        if self._products is None or self._origin is None:
+            raise RuntimeError("a survey without covariance knows neither it nor the rank")
+        drift = (self.mean - self._origin) / self._unit
+        return np.asarray(self._products / self.n_seen - np.outer(drift, drift))
+
+    @property
     def rank(self) -> int:
         """Number of channels that are not linear combinations of others, of those that move.
 
         Eigenvalues of the correlation matrix count where they exceed what the rounding of the samples
         and of the sums can make up: offsets and units do not matter.
         """
-        if self._products is None or self._origin is None:
-            raise RuntimeError("a survey without covariance knows no rank")
         moving = np.setdiff1d(np.arange(len(self.names)), self.flat)
-        drift = (self.mean - self._origin) / self._unit
-        covariance = self._products / self.n_seen - np.outer(drift, drift)
+        covariance = self.covariance
         deviation = np.sqrt(np.diag(covariance)[moving])
         correlation = covariance[np.ix_(moving, moving)] / np.outer(deviation, deviation)
         size = np.maximum(np.abs(self.low), np.abs(self.high))[moving] / self._unit

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from igbss_stream.batch.cleaning_options import cleaning_of, cleaning_options
 from igbss_stream.batch.many_options import many_options
 from igbss_stream.batch.preparing import preparation_from, preparation_options
 from igbss_stream.console import progress_bar, reading_options, reports_mistakes
@@ -81,6 +82,7 @@ Examples:
   igbss-stream batch probe.h5 --dataset /raw/adc --axis 1 --rate 1000 -o sources.h5
   igbss-stream batch eeg.edf --bandpass 1:40 --notch 50 --reference average -o sources.h5
   igbss-stream batch night.nwb --channels 0-31 -o sources.h5
+  igbss-stream batch eeg.h5 --exclude-like EOG1:0.5 --exclude 7 -o cleaned.h5
   igbss-stream batch eeg.h5 --n-sources 8 --scaling back-projected -o sources.h5 --overwrite
   igbss-stream batch night/ 'day/**/*.edf' -o 'out/{path}.h5' --summary out.csv --resume
   igbss-stream batch later.h5 --model sources.h5 -o later-sources.h5"""
@@ -99,6 +101,7 @@ Examples:
 @reading_options
 @preparation_options
 @model_options
+@cleaning_options
 @click.option("--window", type=float, help="Seconds that are fitted together, where a fit is needed.")
 @click.option("--drop-flat", is_flag=True, help="Leave out channels that are constant.")
 @click.option("--overwrite", is_flag=True, help="Replace the output if it exists.")
@@ -120,6 +123,8 @@ def batch(
     unit: str | None,
     window: float | None,
     drop_flat: bool,
+    exclude: str | None,
+    exclude_like: tuple[str, ...],
     overwrite: bool,
     quiet: bool,
     **options: Any,
@@ -138,7 +143,8 @@ def batch(
     if not inputs and listed is None:
         raise click.UsageError("Missing argument 'INPUT...'.")
     method = _method(model, model_per, **options)
-    settings = BatchSettings(window=window, drop_flat=drop_flat, **method)
+    cleaning = cleaning_of(exclude, exclude_like)
+    settings = BatchSettings(window=window, drop_flat=drop_flat, cleaning=cleaning, **method)
     wanted = Wanted(dataset, axis, rate, channels, factor, unit)
     job = partial(Job, settings=settings, wanted=wanted, overwrite=overwrite, resume=resume, model=model)
     one = is_one_file(inputs, listed)
@@ -270,6 +276,8 @@ def _summary(outcome: "Outcome", output: Path, seconds: float) -> str:
     length = f" ({outcome.n_samples / outcome.rate:.1f} s at {outcome.rate:g} Hz)" if outcome.rate else ""
     flat = ", ".join(map(printable, outcome.left_out))
     left_out = f"; left out as flat: {flat}" if flat else ""
+    if outcome.taken_out is not None:
+        left_out += f"; taken out of /cleaned: {outcome.taken_out}"
     return (
         f"{outcome.n_channels} channels x {outcome.n_samples} samples{length} -> {outcome.n_sources} "
         f"sources by {outcome.solver} in {seconds:.2f} s: {output}{left_out}"

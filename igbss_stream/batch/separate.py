@@ -8,6 +8,7 @@ given up. Otherwise a first pass surveys the recording.
 import json
 import math
 import os
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,12 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream import __version__
+from igbss_stream.batch.cleaned import needs_look, reserve_cleaned, starting_with, write_excluded
 from igbss_stream.batch.models import KnownModel
 from igbss_stream.batch.settings import BatchSettings
 from igbss_stream.batch.windows import cut, planned
 from igbss_stream.chunk import Chunk
 from igbss_stream.config import plain
-from igbss_stream.errors import InputError, ParameterError
+from igbss_stream.errors import IgbssWarning, InputError, ParameterError
 from igbss_stream.ingest.recording import Recording
 from igbss_stream.learning import Model
 from igbss_stream.paths import SamplePath
@@ -57,6 +59,8 @@ class Outcome:
         Number of windows that were fitted; 0 for the closed form.
     n_failed : int
         Number of those that did not converge.
+    taken_out : str, optional
+        Which sources were taken out of the channels, and why; None if channels were not cleaned.
     """
 
     n_samples: int
@@ -67,6 +71,7 @@ class Outcome:
     left_out: tuple[str, ...] = ()
     n_windows: int = 0
     n_failed: int = 0
+    taken_out: str | None = None
 
 
 def separate_recording(
@@ -113,13 +118,15 @@ def separate_recording(
         if model is not None:
             keep = keep[model.positions([recording.channels[i] for i in keep], recording.unit)]
         source = Channels(recording, keep)
+        if settings.cleaning is not None:
+            settings.cleaning.check_channels(source.names)
         separator, survey, prepare = _starting(source, settings, model)
-        surveyed = separator.needs_survey if model is None else not separator.by_sample
+        surveyed = separator.needs_survey if model is None else needs_look(separator)
         if surveyed:
             for _, block in source.blocks(source.block_length, tell, "surveying"):
                 survey.update(block)
             prepare(survey)
-        _create_outputs(sink, recording, separator)
+        _create_outputs(sink, recording, source.names, separator)
         _write_gaps(sink, recording)
         if separator.by_sample:
             fits = None
@@ -131,6 +138,10 @@ def separate_recording(
         write_model(sink, source.names, recording.unit, separator, settings.preparation)
         name = os.fsencode(recording.path.name).decode(errors="replace")
         sink.set_attrs(input=name, dataset=recording.dataset, **(attrs or {}))
+        if separator.cleaner is not None:
+            write_excluded(sink, separator.cleaner)
+            for notice in separator.cleaner.notices:
+                warnings.warn(f"{notice}.", IgbssWarning, stacklevel=2)
     return Outcome(
         recording.n_samples,
         len(keep),
@@ -140,6 +151,7 @@ def separate_recording(
         left_out,
         0 if fits is None else len(fits),
         0 if fits is None else int(np.sum(~fits["converged"])),
+        None if separator.cleaner is None else str(separator.cleaner),
     )
 
 
@@ -182,8 +194,8 @@ def _starting(
 ) -> tuple[Separator, Survey, Callable[[Survey], None]]:
     """Return the separator, an empty survey for it, and what makes it ready once all is surveyed."""
     if model is not None:
-        return model.separator, Survey(source.names, source.dtype, source.n_samples), model.check
-    separator = Separator(settings.model, len(source.names))
+        return starting_with(model, source.names, source.dtype, source.n_samples, settings.cleaning)
+    separator = Separator(settings.model, len(source.names), cleaning=settings.cleaning)
     survey = separator.new_survey(source.names, source.dtype, source.n_samples)
     return separator, survey, partial(separator.prepare, remedy=" with --drop-flat")
 
@@ -249,7 +261,9 @@ def flat_channels(recording: Recording, tell: Progress) -> list[int]:
     return survey.flat
 
 
-def _create_outputs(sink: Hdf5Sink, recording: Recording, separator: Separator) -> None:
+def _create_outputs(
+    sink: Hdf5Sink, recording: Recording, channels: list[str], separator: Separator
+) -> None:
     n_sources = separator.stage.n_sources
     sink.create(
         "sources",
@@ -259,6 +273,8 @@ def _create_outputs(sink: Hdf5Sink, recording: Recording, separator: Separator) 
         unit=None if separator.settings.has_unit_variance else recording.unit,
         channels=[f"source-{n}" for n in range(n_sources)],
     )
+    if separator.cleaning is not None:
+        reserve_cleaned(sink, recording, channels)
 
 
 def _write_gaps(sink: Hdf5Sink, recording: Recording) -> None:
@@ -288,9 +304,15 @@ def _separate_by_sample(
             survey.update(block)
         if survey.n_bad == 0:  # else only the count goes on, for the message
             for chunk in path.push(Chunk(block, start)):
-                sink.append("sources", chunk.data)
+                _append(sink, chunk.data, chunk.cleaned)
     if prepare is not None:
         prepare(survey)
+
+
+def _append(sink: Hdf5Sink, sources: NDArray[Any], cleaned: NDArray[Any] | None) -> None:
+    sink.append("sources", sources)
+    if cleaned is not None:
+        sink.append("cleaned", cleaned)
 
 
 _FIT = np.dtype([("start", "i8"), ("n_samples", "i8"), ("n_iter", "i8"), ("kl", "f8"), ("converged", "?")])
@@ -305,7 +327,7 @@ def _separate_by_window(
     fits = []
     for w, samples in cut(source.blocks(length, tell, "separating"), windows):
         separation = separator.window(samples, w.row, period=w.index)
-        sink.append("sources", separation.sources)
+        _append(sink, separation.sources, separator.cleaned(samples, separation.sources, w.index))
         fits.append((w.row, w.n_samples, separation.n_iter, separation.kl[-1], separation.converged))
     return np.array(fits, dtype=_FIT)
 
@@ -346,4 +368,5 @@ def write_model(
         settings=separator.settings.to_json(),
         preparation=preparation.to_json(),
         transform=json.dumps(plain(separator.transform)),
+        cleaning=None if separator.cleaning is None else json.dumps(separator.cleaning.plain()),
     )

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass, field
 
+from igbss_stream.cleaning import Cleaning
 from igbss_stream.config import ModelSettings
 from igbss_stream.errors import ParameterError
 from igbss_stream.preparation.settings import Preparation
@@ -21,6 +22,8 @@ class BatchSettings:
         Seconds that are fitted together, about, where samples do not stand alone.
     drop_flat : bool
         Whether flat channels are left out; else the recording is refused.
+    cleaning : Cleaning, optional
+        Which sources are taken out of the channels; cleaned channels are written if it is there.
 
     Raises
     ------
@@ -32,6 +35,7 @@ class BatchSettings:
     preparation: Preparation = field(default_factory=Preparation)
     window: float | None = None
     drop_flat: bool = False
+    cleaning: Cleaning | None = None
 
     def __post_init__(self) -> None:
         if self.window is not None and not (math.isfinite(self.window) and self.window > 0):

@@ -42,6 +42,7 @@ ALLOWED = {
         "batch/preparing.py",
         "export/command.py",
         "batch/many_options.py",
+        "batch/cleaning_options.py",
         "live/commands.py",
         "live/feed_commands.py",
     ),
