@@ -91,8 +91,12 @@ class Pipeline:
                 f"order = {settings.order} with a learned structure is for recordings: products of sources "
                 "cannot be learned anew and matched while a stream runs. Use order = 1."
             )
-        new = Separator(settings, stream.n_channels, cleaning=cleaning)
-        separator = new if model is None else model.separator
+        if model is None:
+            separator = Separator(settings, stream.n_channels, cleaning=cleaning)
+        else:
+            separator = model.separator
+            if cleaning is not None and separator.cleaner is None:
+                raise ParameterError("the model does not say which sources are taken out of the channels.")
         if separator.by_sample:
             fade = 0 if learning is None else learning.schedule.fade
             self.path: SamplePath | WindowPath = SamplePath(fade)

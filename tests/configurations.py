@@ -31,6 +31,6 @@ def stream(**keys: Any) -> dict[str, Any]:
 
 def uncommented(text: str) -> str:
     """Return a file with all keys that were commented out; prose begins with a blank and a capital."""
-    for _ in range(2):
-        text = re.sub(r"^( *)#( *)([a-z_]+:.*)$", r"\1\2\3", text, flags=re.M)
+    for _ in range(3):
+        text = re.sub(r"^( *)#( *)((?:- )?[a-z_]+:.*)$", r"\1\2\3", text, flags=re.M)
     return text

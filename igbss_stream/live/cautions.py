@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from igbss_stream.addresses import endpoint
+from igbss_stream.live.clean import Clean
 from igbss_stream.live.config import Config, Learning, Stream
 from igbss_stream.live.feeds import Feed, Hdf5Replay, LslFeed, ZmqFeed
 from igbss_stream.live.keys import CurveServer
@@ -60,8 +61,10 @@ def _of_stream(stream: Stream) -> Iterator[str]:
         yield from _of_socket(source, "source", source.bind, "send samples")
     if isinstance(source, Hdf5Replay) and not os.path.exists(source.path):
         yield f"source.path '{source.path}' does not exist"
-    if stream.model.structure != "learned" and stream.learning != Learning():
+    if not stream.needs_samples and stream.learning != Learning():
         yield "learning has no effect: the structure is not learned"
+    if stream.clean is not None and all(sink.publish == "sources" for sink in stream.sinks):
+        yield "clean has no effect: no sink has publish: cleaned"
     for j, sink in enumerate(stream.sinks):
         where = f"sinks[{j}]"
         if isinstance(sink, ZmqOutput):
@@ -152,10 +155,23 @@ def _by(stream: Stream) -> str:
     if model.structure == "learned":
         again = "" if learning.every is None else f" and every {learning.every:g} s from then on"
         structure += f" after {learning.first:g} s{again}"
-    return structure if model.n_sources is None else f"{structure}; {model.n_sources} sources"
+    if model.n_sources is not None:
+        structure += f"; {model.n_sources} sources"
+    return structure if stream.clean is None else f"{structure}; {_out(stream.clean)} taken out"
+
+
+def _out(clean: Clean) -> str:
+    named = [f"source-{source}" for source in clean.exclude]
+    return ", ".join(
+        [*named, *(f"what is like {one.channel} by {one.least:g}" for one in clean.exclude_like)]
+    )
 
 
 def _to(sink: Sink) -> str:
+    return f"{_place(sink)}{', cleaned channels' if sink.publish == 'cleaned' else ''}"
+
+
+def _place(sink: Sink) -> str:
     if isinstance(sink, ZmqOutput):
         return f"zmq {_socket(sink, True)}"
     if isinstance(sink, LslOutput):

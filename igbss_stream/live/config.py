@@ -1,6 +1,7 @@
 """The configuration of `igbss-stream run`: what there is to set, and what it is when left out.
 
-docs/configuration.md is made from the docstrings here and in `feeds`, `sinks`, `keys` and `model`.
+docs/configuration.md is made from the docstrings here and in `feeds`, `sinks`, `keys`, `model` and
+`clean`.
 """
 
 import itertools
@@ -12,6 +13,7 @@ from msgspec import Meta
 
 from igbss_stream.addresses import Endpoint, endpoint
 from igbss_stream.errors import ParameterError
+from igbss_stream.live.clean import Clean
 from igbss_stream.live.feeds import Feed, Hdf5Replay, ZmqFeed
 from igbss_stream.live.model import Model
 from igbss_stream.live.prepare import Prepare
@@ -134,8 +136,10 @@ class Stream(Section, frozen=True, kw_only=True):
         When a structure is learned.
     window : Window
         What is fitted together.
+    clean : Clean or None
+        Which sources are taken out of the channels; `null` publishes no cleaned channels.
     sinks : tuple of Sink
-        Where the sources go, one place or more.
+        Where sources or cleaned channels go, one place or more.
     """
 
     name: Annotated[Name, Meta(examples=["eeg"])]
@@ -145,10 +149,25 @@ class Stream(Section, frozen=True, kw_only=True):
     model: Model = Model()
     learning: Learning = Learning()
     window: Window = Window()
+    clean: Clean | None = None
     sinks: Annotated[tuple[Sink, ...], Meta(min_length=1)]
 
     def __post_init__(self) -> None:
         at_most("window.hop", self.window.hop, "learning.every", self.learning.every)
+        if self.clean is not None and not self.model.is_linear:
+            raise ParameterError(
+                "clean needs model.transform exp, with which sources add up to the channels."
+            )
+        for j, sink in enumerate(self.sinks):
+            if sink.publish == "cleaned" and self.clean is None:
+                raise ParameterError(
+                    f"sinks[{j}].publish is cleaned, but nothing is to be taken out: add a section clean."
+                )
+
+    @property
+    def needs_samples(self) -> bool:
+        """Whether a model depends on the samples, so that it is learned."""
+        return self.model.structure == "learned" or bool(self.clean and self.clean.exclude_like)
 
 
 class State(Section, frozen=True, kw_only=True):

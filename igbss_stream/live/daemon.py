@@ -180,7 +180,8 @@ class Daemon:
         if self._config.state is None:
             return None
         file = state.state_file(self._config.state.path, stream.name)
-        model = state.load(file, stream.model.settings(), stream.prepare.settings())
+        cleaning = None if stream.clean is None else stream.clean.cleaning()
+        model = state.load(file, stream.model.settings(), stream.prepare.settings(), cleaning)
         if model is not None:
             log.info("stream %s: model %d of the run before is taken up", stream.name, model.version)
         return model

@@ -10,6 +10,7 @@ from threading import Event
 from typing import Any, Protocol
 
 from igbss_stream.chunk import Chunk, Gap, Stream
+from igbss_stream.cleaning import Cleaner
 from igbss_stream.errors import IgbssError, ParameterError
 from igbss_stream.learning import Model
 from igbss_stream.live import config as settings
@@ -101,7 +102,8 @@ class Lane:
         self._settings, self._sinks = stream, sinks
         self._executor, self._wait, self._stop = executor, wait, stop
         self._model = model
-        self._out: Stream | None = None
+        self._publishes = [sink.publish for sink in stream.sinks]
+        self._out: dict[str, Stream] = {}
         self._failures = 0
 
     @property
@@ -221,6 +223,7 @@ class Lane:
             window=(round(own.window.length * stream.rate), round(own.window.hop * stream.rate)),
             model=model,
             learning=Learning(own.learning.schedule(stream.rate), self._executor, self._wait, self._stop),
+            cleaning=None if own.clean is None else own.clean.cleaning(),
         )
         return repair, preparation, pipeline
 
@@ -234,18 +237,24 @@ class Lane:
         model = self.pipeline.model
         if model is not None and model is not before:
             self._describe()
-            log.info("stream %s: model %d from sample %d", self.name, model.version, model.since)
+            log.info(
+                "stream %s: model %d from sample %d%s",
+                self.name,
+                model.version,
+                model.since,
+                told(model.separator.cleaner),
+            )
 
     def _publish(self, items: Sequence[Chunk | Gap]) -> None:
         for item in items:
             if isinstance(item, Chunk):
                 self.samples_out += len(item.data)
-                if self._out is None or item.data.shape[1] != self._out.n_channels:
+                if not self._out or item.data.shape[1] != self._out["sources"].n_channels:
                     self._describe()
             else:
                 self.samples_gap += item.n_samples
-            for sink in self._sinks:
-                self._attempt(sink.publish, item)
+            for sink, what in zip(self._sinks, self._publishes, strict=True):
+                self._attempt(sink.publish, cleaned(item) if what == "cleaned" else item)
 
     def _attempt(self, call: Callable[[Any], None], what: Any) -> None:
         """Call a sink; one that fails, as on a full disk, does not stop the others."""
@@ -260,13 +269,14 @@ class Lane:
         """Tell the sinks what comes, if that changed."""
         if self.pipeline is None or self.preparation is None or self.repair is None:
             return
-        out = self.pipeline.out
-        out = replace(out, delay=out.delay + self.preparation.delay_of(self.repair.delay))
-        if out == self._out:
-            return
-        self._out = out
-        for sink in self._sinks:
-            self._attempt(sink.start, out)
+        for what, out in ("sources", self.pipeline.out), ("cleaned", self.pipeline.cleaned):
+            stream = replace(out, delay=out.delay + self.preparation.delay_of(self.repair.delay))
+            if stream == self._out.get(what):
+                continue
+            self._out[what] = stream
+            for sink, wanted in zip(self._sinks, self._publishes, strict=True):
+                if wanted == what:
+                    self._attempt(sink.start, stream)
 
     def _report(self) -> None:
         """Log what happened to channels and models."""
@@ -280,3 +290,19 @@ class Lane:
         if learner is not None and learner.counts.failed > self._failures:
             self._failures = learner.counts.failed
             log.warning("stream %s: no model could be learned: %s", self.name, learner.failure)
+
+
+def cleaned(item: Chunk | Gap) -> Chunk | Gap:
+    """Return a chunk of cleaned channels in place of one of sources; a gap is one of both."""
+    if isinstance(item, Gap):
+        return item
+    if item.cleaned is None:
+        raise RuntimeError("nothing was cleaned")
+    return Chunk(item.cleaned, item.start, item.model)
+
+
+def told(cleaner: Cleaner | None) -> str:
+    """Return what a model takes out of the channels, as the end of a sentence."""
+    if cleaner is None:
+        return ""
+    return "; ".join((f", without {cleaner}", *cleaner.notices))

@@ -103,7 +103,7 @@ def _unusable_rates(config: Config) -> Iterator[Mistake]:
         except ParameterError as error:
             yield _placed(error, (*keys, "prepare"), stream.prepare.__struct_fields__)
             continue
-        if stream.model.structure == "learned":
+        if stream.needs_samples:
             try:
                 stream.learning.schedule(stream.prepare.settings().rate_of(rate))
             except ParameterError as error:

@@ -119,6 +119,11 @@ class Model(Section, frozen=True, kw_only=True):
     random_state: Annotated[int, Meta(ge=0, le=(1 << 63) - 1)] | None = None
     scaling: Literal["unit-variance", "back-projected"] = "unit-variance"
 
+    @property
+    def is_linear(self) -> bool:
+        """Whether sources add up to the channels."""
+        return self.transform == "exp" or isinstance(self.transform, ExpTransform)
+
     def settings(self) -> "ModelSettings":
         """Return the settings of the separator; reads the file of weights, if there is one.
 

@@ -205,7 +205,8 @@ def _key(field: mi.Field, chosen: dict[str, str]) -> Iterator[str]:
         section = next((one for one in inner if one.tag == chosen.get(field.name)), inner[0])
         lines = [*_keys(section, chosen)]
         lines = [f"{field.name}:", *(_items(lines) if is_list(field.type) else _indented(lines, "  "))]
-        yield from lines if field.default is not None else (f"#{line}" for line in lines)
+        # left out, there is no such section, or a list without one
+        yield from (f"#{line}" for line in lines) if field.default in (None, ()) else lines
     elif examples:
         yield f"{field.name}: {_yaml(examples[0])}"
     else:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from igbss_stream.cleaning import Cleaner, Cleaning, Excluded
 from igbss_stream.config import ModelSettings, plain
 from igbss_stream.errors import InputError, ParameterError, StateError
 from igbss_stream.learning import Model
@@ -50,6 +51,9 @@ def save(path: Path, model: Model, preparation: Preparation) -> None:
         "transform": plain(separator.transform),
         "preparation": json.loads(preparation.to_json()),
     }
+    if separator.cleaning is not None and separator.cleaner is not None:
+        about["clean"] = separator.cleaning.plain()
+        about["excluded"] = [one.plain() for one in separator.cleaner.excluded]
     arrays = {
         "about": np.frombuffer(json.dumps(about).encode(), np.uint8),
         "incidence": poset.incidence,
@@ -66,7 +70,9 @@ def save(path: Path, model: Model, preparation: Preparation) -> None:
         raise StateError(f"the state '{path}' cannot be written: {error.strerror}") from None
 
 
-def load(path: Path, settings: ModelSettings, preparation: Preparation) -> Model | None:
+def load(
+    path: Path, settings: ModelSettings, preparation: Preparation, cleaning: Cleaning | None = None
+) -> Model | None:
     """Read a model, if there is one.
 
     Parameters
@@ -76,6 +82,8 @@ def load(path: Path, settings: ModelSettings, preparation: Preparation) -> Model
         How the stream is separated now.
     preparation : Preparation
         How it is prepared now.
+    cleaning : Cleaning, optional
+        What is taken out of its channels now.
 
     Returns
     -------
@@ -97,7 +105,10 @@ def load(path: Path, settings: ModelSettings, preparation: Preparation) -> Model
             raise StateError(f"the state '{path}' is of format {about['format']}; remove it to start anew.")
         _check_settings(about["settings"], settings)
         _check_preparation(about.get("preparation", {}), preparation)
-        return Model(about["version"], _separator(arrays, about, settings), 0)
+        separator = _separator(arrays, about, settings)
+        if cleaning is not None:
+            separator.cleaning, separator.cleaner = cleaning, _cleaner(about, separator, cleaning)
+        return Model(about["version"], separator, 0)
     except (
         OSError,
         ValueError,
@@ -129,3 +140,13 @@ def _separator(arrays: dict[str, Any], about: dict[str, Any], settings: ModelSet
     stage = LinearStage(arrays["mixing"], arrays["unmixing"], *(arrays.get(name) for name in _OPTIONAL))
     poset = Poset(arrays["incidence"], settings.order, settings.closure, arrays["inverse"])
     return Separator.known(settings, poset, stage, transform_of(about["transform"]))
+
+
+def _cleaner(about: dict[str, Any], separator: Separator, cleaning: Cleaning) -> Cleaner:
+    """Return what is taken out: the sources that were found when the model was learned."""
+    if not cleaning.finds:
+        return cleaning.cleaner(separator.stage)
+    saved, now = about.get("clean"), cleaning.plain()
+    if saved != now:
+        raise ParameterError(f"clean was {saved or 'left out'} and is {now} now")
+    return Cleaner(separator.stage, tuple(Excluded.of(row) for row in about["excluded"]))

@@ -188,6 +188,36 @@ def signal_of(truth: Array) -> Array:
     return np.asarray(scipy.signal.resample_poly(x, 1, 2, axis=0, window=polyphase(1, 2).taps))
 
 
+def test_clean_eeg(run_file: RunFile, ends: ExitStack, tmp_path: Path) -> None:
+    """Channels come out as channels, without the sources that are known to be the eyes."""
+    truth, x = known(7500, 8)
+    eyes = np.array(
+        [[60.0, 20.0, 12.0, 6.0, 3.0, 1.0, 4.0, 4.0], [15.0, 60.0, 3.0, 2.0, 1.0, 0.5, 6.0, -6.0]]
+    )
+    without = x - truth[:, :2] @ mixing_matrix(0, 8, 8)[:, :2].T
+    x = without + truth[:, :2] @ eyes / 10.0
+    out = [free_port(), free_port()]
+    sender = ends.enter_context(ZmqSink("tcp://127.0.0.1:*"))
+    sender.start(Stream("eeg", 250.0, tuple("abcdefgh"), "uV"))
+    daemon = run_file("clean-eeg", {local(5555): sender.address, local(5560): local(out[0]), local(5561): local(out[1])})  # fmt: skip
+    until(lambda: sender.subscriptions == 1, sender.serve)
+    subscriber = ends.enter_context(Subscriber(local(out[0]), "eeg"))
+    came, items = first_chunks(subscriber, 5000)
+
+    def send(start: int) -> None:
+        sender.publish(Chunk(x[np.arange(start, start + BLOCK) % 7500].astype(np.float32), start))
+
+    send_until(send, 7500, came)
+    assert subscriber.stream.channels == ("EOG1", "EOG2", "Fz", "Cz", "Pz", "Oz", "C3", "C4")
+    assert subscriber.stream.unit == "uV"
+    chunks = [item for item in items if isinstance(item, Chunk)]
+    index = np.concatenate([np.arange(chunk.start, chunk.stop) for chunk in chunks]) % 7500
+    cleaned = np.concatenate([chunk.data for chunk in chunks])
+    assert (cleaned - without[index]).std() < 0.05 * (x - without).std()
+    daemon.end(signal.SIGTERM)
+    assert (tmp_path / "state" / "eeg.npz").exists()
+
+
 def test_sensors_pull(run_file: RunFile, ends: ExitStack, tmp_path: Path) -> None:
     addresses = [local(free_port()) for _ in range(2)]
     sockets = [f"ipc://{tmp_path}/{name}" for name in ("vibration", "gas")]

@@ -140,6 +140,9 @@ def test_what_does_not_go_with_the_model(x: Array) -> None:
         Pipeline(STREAM, model_settings(), cleaning=Cleaning(exclude_like=(("eye", 0.5),)))
     with pytest.raises(ParameterError, match="names 'a', which is the name of 2"):
         LIKE_A.check_channels(("a", "b", "a"))
+    unaware = Model(1, Separator(model_settings(), 4), 0)
+    with pytest.raises(ParameterError, match="does not say which sources"):
+        Pipeline(STREAM, model_settings(), model=unaware, cleaning=Cleaning(exclude=(0,)))
     changing = Separator(
         model_settings(structure="cyclic", n_sources=3, solver="joint"), 4, cleaning=LIKE_A
     )
