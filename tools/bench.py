@@ -3,6 +3,7 @@
 
     .venv/bin/python tools/bench.py             all of it, about three minutes
     .venv/bin/python tools/bench.py fit batch   some of it
+    .venv/bin/python tools/bench.py blinks --recordings DIR    what is left of blinks, beside MNE's ICA
 
 Each figure is the median over rounds that alternate what is measured with its floor; the table shows the
 limit that the project sets itself. Exit code 1 if a figure misses its limit. Nothing here is a test: noise
@@ -23,6 +24,7 @@ from statistics import median
 import click
 import h5py
 import numpy as np
+from bench_blinks import blinks
 from bench_figure import Figure
 
 from igbss_stream import separate
@@ -217,15 +219,24 @@ PARTS = {
     "scaling": scaling,
     "closed-form": closed_form,
 }
+BLINKS = "blinks"
 
 
 @click.command()
-@click.argument("parts", nargs=-1, type=click.Choice(list(PARTS)))
-def main(parts: tuple[str, ...]) -> None:
-    """Measure PARTS, or everything."""
+@click.argument("parts", nargs=-1, type=click.Choice([*PARTS, BLINKS]))
+@click.option(
+    "--recordings",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Folder of the recordings that docs/method.md lists, for blinks.",
+)
+def main(parts: tuple[str, ...], recordings: Path | None) -> None:
+    """Measure PARTS, or everything; blinks only with their recording."""
+    if BLINKS in parts and recordings is None:
+        raise click.UsageError("blinks needs --recordings DIR, the folder of recordings.")
+    measured = PARTS if recordings is None else PARTS | {BLINKS: partial(blinks, recordings)}
     missed = False
-    for part in (part for part in PARTS if part in (parts or PARTS)):
-        for figure in PARTS[part]():
+    for part in (part for part in measured if part in (parts or measured)):
+        for figure in measured[part]():
             limit = "" if math.isinf(figure.limit) else f"<= {figure.limit:g}"
             verdict = "" if figure.within else "  MISSED"
             print(
