@@ -80,6 +80,7 @@ class Separator:
             _warn_of_equal_channels(poset)
         self.cleaning = cleaning
         self.cleaner: Cleaner | None = None
+        self._finds = cleaning is not None and cleaning.finds
         if cleaning is not None:
             cleaning.check(self.transform, products=settings.has_products)
             if not self.needs_survey:
@@ -125,11 +126,6 @@ class Separator:
     def needs_survey(self) -> bool:
         """Whether `prepare` has to see all samples before the first is separated."""
         return self.settings.is_learned or self._finds or not (self.by_sample and self.transform.linear)
-
-    @property
-    def _finds(self) -> bool:
-        """Whether sources that are taken out are found by the samples."""
-        return self.cleaning is not None and self.cleaning.finds
 
     def new_survey(self, names: Sequence[str], dtype: np.dtype[Any], n_samples: int) -> Survey:
         """Return an empty survey that gathers what `prepare` needs."""

@@ -91,6 +91,20 @@ def test_sources_by_number(separated: Command, tmp_path: Path, options: str, dty
     np.testing.assert_array_equal(plain["sources"], found["sources"])
 
 
+@pytest.mark.filterwarnings("ignore::igbss_stream.errors.IgbssWarning")
+def test_a_structure_that_changes_goes_on_behind_a_gap(separated: Command, tmp_path: Path) -> None:
+    x = noise()
+    path = write_recording(tmp_path / "in.h5", x, rate=RATE)
+    with h5py.File(path, "a") as file:
+        kind = [("row", "i8"), ("start", "i8"), ("n_samples", "i8"), ("reason", "S40")]
+        file["gaps"] = np.array([(20, 20, 3, b"lost")], kind)
+    separated(path, *["--exclude", "1", "--n-sources", "3", "--structure", "cyclic", "--window", "0.1"])
+    found, _ = read(tmp_path / "out.h5")
+    index = np.arange(60) + 3 * (np.arange(60) >= 20)
+    weights = found["mixing"][index % len(found["mixing"]), :, 1]
+    np.testing.assert_allclose(found["cleaned"], x - weights * found["sources"][:, [1]], atol=1e-10)
+
+
 def test_nothing_like_a_channel_is_a_warning(separated: Command, recording: Path, tmp_path: Path) -> None:
     said = separated(recording, "--exclude-like", "Cz:0.99", "--quiet").output
     assert_says(said, "Warning: no source is like Cz by 0.99 or more", "the strongest correlation is")

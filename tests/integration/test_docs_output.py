@@ -25,6 +25,7 @@ OUTPUTS = {
     "fitted": ("--latent-mass", 0.01, "--window", 0.2),
     "periodic": ("--structure", "cyclic", "--n-sources", 3),
     "min-max": ("--transform", "min-max"),
+    "cleaned": ("--exclude", 1, "--exclude-like", "Fz:0.999"),
 }
 PRODUCTS = ("--structure", "learned", "--order", 2, "--n-sources", 2)
 KINDS = [
@@ -63,7 +64,8 @@ def is_of_type(value: Any, told: str) -> bool:
 
 
 def field_type(dtype: np.dtype[Any]) -> str:
-    return {"S": "40 bytes of UTF-8", "b": "boolean"}.get(dtype.kind, dtype.name)
+    text = "40 bytes of UTF-8" if dtype.itemsize == 40 else "bytes of UTF-8"
+    return {"S": text, "b": "boolean"}.get(dtype.kind, dtype.name)
 
 
 def test_everything_in_it_is_described(output: Path) -> None:
@@ -75,7 +77,7 @@ def test_everything_in_it_is_described(output: Path) -> None:
         lengths |= {
             "terms": {2: 3}.get(lengths["sources"], lengths["sources"])
         }  # of two sources: their product
-        lengths |= {name: len(file[name]) for name in ("gaps", "fits") if name in file}
+        lengths |= {name: len(file[name]) for name in ("gaps", "fits", "excluded") if name in file}
         everything: list[str] = []
         file.visit(everything.append)
         for name in everything:
