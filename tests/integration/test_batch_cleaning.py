@@ -117,6 +117,26 @@ def test_the_default_is_told(igbss: Command) -> None:
     assert f"[default of R: {LEAST:g}]" in " ".join(igbss("batch", "--help").output.split())
 
 
+PAGE = Path(__file__).parents[2] / "docs" / "cleaning.md"
+COMMANDS = [line.split()[2:] for line in PAGE.read_text().splitlines() if line.startswith("$ igbss-stream")]
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+@pytest.mark.filterwarnings("ignore::igbss_stream.errors.IgbssWarning")
+def test_commands_of_the_page_run(
+    igbss: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = ["EOG1", "EOG2", *(f"E{i}" for i in range(20))]
+    write_recording(Path("eeg.h5"), noise(1000, 22), rate=RATE, unit="uV", channels=names)
+    assert words[0] == "batch"
+    result = igbss(*words)
+    assert result.exit_code == 0, result.output
+    found, attrs = read(Path("cleaned.h5"))
+    assert found["cleaned"].shape == (1000, 22)
+    assert list(attrs["cleaned"]["channels"]) == names
+
+
 REFUSED = {
     "a word": ("--exclude 0,x", ["--exclude takes numbers of sources", "'0,x'"]),
     "nothing": ("--exclude ,", ["--exclude takes numbers of sources"]),

@@ -1,10 +1,12 @@
 """The section `clean`: what it allows, what becomes of it, and models that are kept with what they take out."""
 
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from igbss_stream.chunk import Chunk, Gap
 from igbss_stream.cleaning import LEAST, Cleaning, Excluded
@@ -31,6 +33,14 @@ def test_the_section_becomes_the_cleaning_of_the_library(loaded: Load) -> None:
     )
     like = (("EOG1", LEAST), ("a:b", 0.7))
     assert found.clean.cleaning() == Cleaning(exclude=(2,), exclude_like=like)
+    assert found.sinks[0].publish == "cleaned"
+
+
+def test_the_page_shows_a_section_that_is_taken(loaded: Load) -> None:
+    page = Path(__file__).parents[2] / "docs" / "cleaning.md"
+    (block,) = re.findall(r"```yaml\n(.*?)```", page.read_text(), re.S)
+    (found,) = loaded(stream(**yaml.safe_load(block))).streams
+    assert found.clean == Clean(exclude_like=(Like(channel="EOG1", least=0.5),))
     assert found.sinks[0].publish == "cleaned"
 
 
