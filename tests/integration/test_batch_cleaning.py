@@ -121,6 +121,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "cleaning.md"
 COMMANDS = [line.split()[2:] for line in PAGE.read_text().splitlines() if line.startswith("$ igbss-stream")]
 
 
+@pytest.mark.jit
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 @pytest.mark.filterwarnings("ignore::igbss_stream.errors.IgbssWarning")
 def test_commands_of_the_page_run(

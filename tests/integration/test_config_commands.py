@@ -16,7 +16,16 @@ SECRET = "JTKVSB%%)wK0E.X)V>+}o?pNmC{O&4W4b!Ni{Lh6"
 
 def test_there_is_a_configuration_for_each_use() -> None:
     names = {path.stem for path in CONFIGS}
-    assert names == {"eeg-zmq", "eeg-prepared", "sensors-pull", "lsl", "openephys", "secure", "record"}
+    assert names == {
+        "eeg-zmq",
+        "clean-eeg",
+        "eeg-prepared",
+        "sensors-pull",
+        "lsl",
+        "openephys",
+        "secure",
+        "record",
+    }
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
