@@ -131,18 +131,22 @@ class Cleaner:
     def _added(self, sources: NDArray[Any], period: int) -> Array:
         if not isinstance(self.stage, PolynomialStage):
             part = np.ascontiguousarray(sources[:, self.sources], dtype=np.float64)
-            return self._part(period % len(self.stage.mixing)).mix(part)
+            return self._parts[period % len(self._parts)].mix(part)
         whole = sources.astype(np.float64)
         without = whole.copy()
         without[:, self.sources] = 0.0
         added: Array = self.stage.mix(whole) - self.stage.mix(without)
         return added
 
-    def _part(self, period: int) -> LinearStage:
-        """Return the stage of the sources in question alone, from a period of the incidence on."""
-        columns = list(self.sources)
-        mixing, unmixing = (np.roll(w, -period, axis=0) for w in (self.stage.mixing, self.stage.unmixing))
-        return LinearStage(mixing[:, :, columns], unmixing[:, columns])
+    @cached_property
+    def _parts(self) -> tuple[LinearStage, ...]:
+        """The stage of the sources in question alone, from each period of the incidence on."""
+        mixing = self.stage.mixing[:, :, self.sources]
+        unmixing = self.stage.unmixing[:, self.sources]
+        return tuple(
+            LinearStage(np.roll(mixing, -period, axis=0), np.roll(unmixing, -period, axis=0))
+            for period in range(len(mixing))
+        )
 
     def __str__(self) -> str:
         return ", ".join(map(str, self.excluded)) or "no source"
