@@ -7,9 +7,11 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from numpy.typing import NDArray
 
 from igbss_stream.cleaning import LEAST
+from igbss_stream.cli import main
 from igbss_stream.demo import mixing_matrix
 from tests.integration.conftest import Command, Refusal, assert_says
 from tests.recordings import NAMES, RATE, noise, write_recording
@@ -103,6 +105,31 @@ def test_a_structure_that_changes_goes_on_behind_a_gap(separated: Command, tmp_p
     index = np.arange(60) + 3 * (np.arange(60) >= 20)
     weights = found["mixing"][index % len(found["mixing"]), :, 1]
     np.testing.assert_allclose(found["cleaned"], x - weights * found["sources"][:, [1]], atol=1e-10)
+
+
+@pytest.mark.jit
+def test_a_model_of_another_recording_is_asked_anew(separated: Command, tmp_path: Path) -> None:
+    """Which of its sources are like a channel is found in the recording that is cleaned."""
+    x = blinking()
+    early, late = (
+        write_recording(tmp_path / f"{name}.h5", part, rate=RATE, unit="uV", channels=NAMES)
+        for name, part in (("early", x[:600]), ("late", x[600:]))
+    )
+    separated(early, "--structure", "learned")
+    for options in (("--exclude-like", "Fz:0.8"), ("--exclude", 2)):
+        out = tmp_path / "late-out.h5"
+        # without the fixture's structure, which would contradict the model
+        words = ["batch", late, "-o", out, "--model", tmp_path / "out.h5", *options, "--overwrite"]
+        result = CliRunner().invoke(main, list(map(str, words)))
+        assert result.exit_code == 0, result.output
+        found, _ = read(out)
+        ((source, _, correlation),) = found["excluded"]
+        if options[0] == "--exclude":
+            assert source == 2
+        else:
+            want = np.corrcoef(found["sources"].T, x[600:, 0])[:4, 4]
+            assert (source, correlation) == (np.abs(want).argmax(), pytest.approx(want[source]))
+        np.testing.assert_allclose(found["cleaned"], by_hand(x[600:], found, [int(source)]), atol=1e-9)
 
 
 def test_nothing_like_a_channel_is_a_warning(separated: Command, recording: Path, tmp_path: Path) -> None:
