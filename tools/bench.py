@@ -4,6 +4,7 @@
     .venv/bin/python tools/bench.py             all of it, about three minutes
     .venv/bin/python tools/bench.py fit batch   some of it
     .venv/bin/python tools/bench.py blinks --recordings DIR    what is left of blinks, beside MNE's ICA
+    .venv/bin/python tools/bench.py throughput  what takes long, by name alone; see --help
 
 Each figure is the median over rounds that alternate what is measured with its floor; the table shows the
 limit that the project sets itself. Exit code 1 if a figure misses its limit. Nothing here is a test: noise
@@ -18,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from statistics import median
 
@@ -26,6 +28,7 @@ import h5py
 import numpy as np
 from bench_blinks import blinks
 from bench_figure import Figure
+from bench_throughput import throughput
 
 from igbss_stream import separate
 from igbss_stream.chunk import Chunk
@@ -222,29 +225,47 @@ PARTS = {
 BLINKS = "blinks"
 
 
+# Those that take long run only if they are named: what is measured, in a folder, on so many MB, so often.
+LONG = {"throughput": throughput}
+
+
 @click.command()
-@click.argument("parts", nargs=-1, type=click.Choice([*PARTS, BLINKS]))
+@click.argument("parts", nargs=-1, type=click.Choice([*PARTS, *LONG, BLINKS]))
 @click.option(
     "--recordings",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="Folder of the recordings that docs/method.md lists, for blinks.",
 )
-def main(parts: tuple[str, ...], recordings: Path | None) -> None:
-    """Measure PARTS, or everything; blinks only with their recording."""
+@click.option(
+    "--folder",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Where long parts make their files.  [default: that of temporary files]",
+)
+@click.option("--megabytes", default=1000, show_default=True, help="Size of the recordings of long parts.")
+@click.option("--rounds", default=5, show_default=True, help="Rounds of long parts.")
+def main(
+    parts: tuple[str, ...], recordings: Path | None, folder: Path | None, megabytes: int, rounds: int
+) -> None:
+    """Measure PARTS, or all that do not take long; blinks only with their recording."""
     if BLINKS in parts and recordings is None:
         raise click.UsageError("blinks needs --recordings DIR, the folder of recordings.")
     measured = PARTS if recordings is None else PARTS | {BLINKS: partial(blinks, recordings)}
-    missed = False
-    for part in (part for part in measured if part in (parts or measured)):
-        for figure in measured[part]():
-            limit = "" if math.isinf(figure.limit) else f"<= {figure.limit:g}"
-            verdict = "" if figure.within else "  MISSED"
-            print(
-                f"{figure.name:60}{figure.value:9.2f} {figure.unit:3}{limit:>9}{verdict}   {figure.detail}",
-                flush=True,
-            )
-            missed |= not figure.within
+    figures = [measured[part]() for part in measured if part in (parts or measured)]
+    with tempfile.TemporaryDirectory(dir=folder) as place:
+        figures += [LONG[part](Path(place), megabytes, rounds) for part in LONG if part in parts]
+        missed = [figure for figure in chain(*figures) if not shown(figure).within]
     sys.exit(1 if missed else 0)
+
+
+def shown(figure: Figure) -> Figure:
+    """Print a figure, and return it."""
+    limit = "" if math.isinf(figure.limit) else f"<= {figure.limit:g}"
+    verdict = "" if figure.within else "  MISSED"
+    print(
+        f"{figure.name:60}{figure.value:9.2f} {figure.unit:3}{limit:>9}{verdict}   {figure.detail}",
+        flush=True,
+    )
+    return figure
 
 
 if __name__ == "__main__":
