@@ -45,7 +45,7 @@ class LinearStage:
         """Number of sources."""
         return int(self.mixing.shape[2])
 
-    def unmix(self, x: NDArray[Any], start: int = 0) -> NDArray[Any]:
+    def unmix(self, x: NDArray[Any], start: int = 0, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Return the sources of samples, the same to the bit however x is cut.
 
         Parameters
@@ -54,12 +54,14 @@ class LinearStage:
             C-ordered float32 or float64.
         start : int
             Index of the first sample, where the incidence has periods.
+        out : ndarray of shape (samples, sources), optional
+            Of the type of x; where they go.
 
         Returns
         -------
         ndarray of shape (samples, sources), of the type of x
         """
-        out = np.empty((len(x), self.n_sources), x.dtype)
+        out = np.empty((len(x), self.n_sources), x.dtype) if out is None else out
         if self.cut is not None:
             in_order = bool((self.cut == np.arange(len(self.cut))).all())
             _sample_kernels.unmix_complement(x, self.cut, in_order, 1.0 / (len(self.cut) - 1), out)

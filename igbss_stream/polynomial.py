@@ -44,9 +44,13 @@ class PolynomialStage:
         """Number of sources."""
         return int(self.learned.sources.shape[1])
 
-    def unmix(self, x: NDArray[Any], start: int = 0) -> NDArray[Any]:
+    def unmix(self, x: NDArray[Any], start: int = 0, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Return the sources of samples that follow each other, (samples, sources), of the type of x."""
-        return self.learned.separate(x.astype(np.float64, copy=False)).astype(x.dtype, copy=False)
+        sources = self.learned.separate(x.astype(np.float64, copy=False))
+        if out is None:
+            return sources.astype(x.dtype, copy=False)
+        out[:] = sources
+        return out
 
     def mix(self, sources: NDArray[Any]) -> NDArray[Any]:
         """Return the channels that sources make up, (samples, channels), of the type of the sources."""

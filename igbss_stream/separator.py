@@ -6,6 +6,7 @@ of the transform), it then takes window after window; `batch` uses it so.
 
 import warnings
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Any
 
@@ -127,8 +128,14 @@ class Separator:
         """Whether `prepare` has to see all samples before the first is separated."""
         return self.settings.is_learned or self._finds or not (self.by_sample and self.transform.linear)
 
-    def new_survey(self, names: Sequence[str], dtype: np.dtype[Any], n_samples: int) -> Survey:
-        """Return an empty survey that gathers what `prepare` needs."""
+    def new_survey(
+        self,
+        names: Sequence[str],
+        dtype: np.dtype[Any],
+        n_samples: int,
+        pool: Executor | None = None,
+    ) -> Survey:
+        """Return an empty survey that gathers what `prepare` needs; see `Survey` for the parameters."""
         return Survey(
             names,
             dtype,
@@ -136,6 +143,7 @@ class Separator:
             keep_rows=self.needs_survey and self.transform.linear,
             covariance=self._finds or self.settings.is_learned or self.settings.n_sources is not None,
             keep_excerpt=self.settings.is_learned,
+            pool=pool,
         )
 
     def prepare(self, survey: Survey, *, remedy: str = "") -> None:
@@ -176,7 +184,7 @@ class Separator:
         self.prepare(survey)
         return self.window(x)
 
-    def sources(self, x: NDArray[Any], start: int = 0) -> NDArray[Any]:
+    def sources(self, x: NDArray[Any], start: int = 0, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Return the sources of samples that stand alone, by the closed form.
 
         Parameters
@@ -185,14 +193,16 @@ class Separator:
             C-ordered float32 or float64.
         start : int
             Index of the first sample in the recording, for messages.
+        out : ndarray of shape (samples, sources), optional
+            Of the type of x; where they go.
 
         Returns
         -------
         ndarray of shape (samples, sources), of the type of x
         """
         if self.transform.linear:
-            return self.stage.unmix(x)
-        out = np.empty((len(x), self.stage.n_sources), x.dtype)
+            return self.stage.unmix(x, out=out)
+        out = np.empty((len(x), self.stage.n_sources), x.dtype) if out is None else out
         for at in range(0, len(x), _ROWS_AT_ONCE):
             part = slice(at, at + _ROWS_AT_ONCE)
             log_values = self.transform.log(x[part])

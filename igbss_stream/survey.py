@@ -1,7 +1,9 @@
 """What the samples are like: one pass that finds what makes them unusable and what transforms need."""
 
 import math
+from collections import deque
 from collections.abc import Sequence
+from concurrent.futures import Executor, Future
 from functools import cached_property
 from typing import Any
 
@@ -10,6 +12,7 @@ from numpy.typing import NDArray
 
 from igbss_stream.errors import InputError, printable
 from igbss_stream.model import _sample_kernels
+from igbss_stream.threads import n_threads
 
 _LANE = 48  # numbers a row of the kernel has at least: enough for its loop to run on whole registers
 _EXCERPT = 1 << 21  # numbers that a structure is learned from: 16 MB
@@ -38,6 +41,8 @@ class Survey:
         Whether to sum up products, for `covariance` and `rank`.
     keep_excerpt : bool
         Whether to keep samples that follow each other, for `excerpt`.
+    pool : Executor, optional
+        Where products are summed up; blocks must then stay as they are.
     """
 
     def __init__(
@@ -49,6 +54,7 @@ class Survey:
         keep_rows: bool = False,
         covariance: bool = False,
         keep_excerpt: bool = False,
+        pool: Executor | None = None,
     ) -> None:
         self.names = tuple(map(printable, names))
         self.dtype = np.dtype(dtype)
@@ -66,8 +72,10 @@ class Survey:
         self._first_bad = np.full(n_channels, -1, dtype=np.int64)
         self._first_value = np.zeros(n_channels)
         self._origin: NDArray[np.float64] | None = None
-        self._unit = 1.0
+        self._unit: float | None = None
         self._products = np.zeros((n_channels, n_channels)) if covariance else None
+        self._pool = pool
+        self._coming: deque[Future[NDArray[np.float64]]] = deque()
 
     def update(self, x: NDArray[Any]) -> None:
         """Take in the next block, (samples, channels), C-ordered and of the declared type."""
@@ -150,6 +158,9 @@ class Survey:
         """Covariance of the channels, in a unit of their own size: the square of 1e-200 would vanish."""
         if self._products is None or self._origin is None:
             raise RuntimeError("a survey without covariance knows neither it nor the rank")
+        if self._unit is None:
+            return np.zeros_like(self._products)
+        self._await_products(self._products, 0)
         drift = (self.mean - self._origin) / self._unit
         return np.asarray(self._products / self.n_seen - np.outer(drift, drift))
 
@@ -161,6 +172,8 @@ class Survey:
         and of the sums can make up: offsets and units do not matter.
         """
         moving = np.setdiff1d(np.arange(len(self.names)), self.flat)
+        if not moving.size:
+            return 0
         covariance = self.covariance
         deviation = np.sqrt(np.diag(covariance)[moving])
         correlation = covariance[np.ix_(moving, moving)] / np.outer(deviation, deviation)
@@ -224,16 +237,39 @@ class Survey:
         )
 
     def _add_products(self, x: NDArray[Any], products: NDArray[np.float64]) -> None:
+        """Add the products of a block, now or, in the pool, later: in the same order."""
         if self._origin is None:
             self._origin = x[0].astype(np.float64)
-        if not products.any():
-            # A power of two near the size of the samples: squares of 1e-200 would vanish.
-            moved = np.maximum(x.max(axis=0) - self._origin, self._origin - x.min(axis=0))
-            largest = float(moved.max(initial=0.0))
-            self._unit = 2.0 ** math.frexp(largest)[1] if largest > 0 else 1.0
-        for start in range(0, len(x), _ROWS_AT_ONCE):
-            centred = (x[start : start + _ROWS_AT_ONCE] - self._origin) / self._unit
-            products += centred.T @ centred
+        if self._unit is None:
+            self._unit = _unit(x, self._origin)
+        if self._unit is None:
+            return  # no channel moved yet
+        if self._pool is None:
+            products += _products(x, self._origin, self._unit)
+            return
+        self._coming.append(self._pool.submit(_products, x, self._origin, self._unit))
+        self._await_products(products, n_threads())
+
+    def _await_products(self, products: NDArray[np.float64], n_left: int) -> None:
+        """Add products that are under way, until so many are left."""
+        while len(self._coming) > n_left:
+            products += self._coming.popleft().result()
+
+
+def _unit(x: NDArray[Any], origin: NDArray[np.float64]) -> float | None:
+    """Return a power of two near the size of samples, lest squares vanish; None if none moves."""
+    moved = np.maximum(x.max(axis=0) - origin, origin - x.min(axis=0))
+    largest = float(moved.max(initial=0.0))
+    return float(2.0 ** math.frexp(largest)[1]) if largest > 0 else None
+
+
+def _products(x: NDArray[Any], origin: NDArray[np.float64], unit: float) -> NDArray[np.float64]:
+    """Return the sums of products of channels."""
+    products = np.zeros((x.shape[1], x.shape[1]))
+    for start in range(0, len(x), _ROWS_AT_ONCE):
+        centred = (x[start : start + _ROWS_AT_ONCE] - origin) / unit
+        products += centred.T @ centred
+    return products
 
 
 def _stretches(n_samples: int, n_rows: int) -> list[tuple[int, int]]:

@@ -10,6 +10,7 @@ import math
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,21 +24,22 @@ from igbss_stream.batch.cleaned import needs_look, reserve_cleaned, starting_wit
 from igbss_stream.batch.models import KnownModel
 from igbss_stream.batch.settings import BatchSettings
 from igbss_stream.batch.windows import cut, planned
-from igbss_stream.chunk import Chunk
 from igbss_stream.config import plain
 from igbss_stream.errors import IgbssWarning, InputError, ParameterError
 from igbss_stream.ingest.recording import Recording
-from igbss_stream.learning import Model
-from igbss_stream.paths import SamplePath
 from igbss_stream.preparation.recording import PreparedRecording
 from igbss_stream.preparation.settings import Preparation
 from igbss_stream.publish.hdf5 import Hdf5Sink
 from igbss_stream.publish.recording import GAP
 from igbss_stream.separator import Separator
 from igbss_stream.survey import Survey
+from igbss_stream.threads import Memory, in_order, reckoning
 
-BLOCK_BYTES = 1 << 22  # a block and its sources stay in the processor's cache
+BLOCK_BYTES = 1 << 21  # the blocks under way and their sources stay in the processor's cache
 DEFAULT_WINDOW = 4096  # samples
+
+_Work = tuple[NDArray[Any], int, NDArray[Any]]
+"""Samples, the index of the first, and where their sources go."""
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, the samples done and the samples in all."""
@@ -110,7 +112,10 @@ def separate_recording(
         If the recording cannot be read or separated, or the output cannot be written.
     """
     tell = progress or (lambda *_: None)
-    with Hdf5Sink(output, overwrite=overwrite, source=recording.path) as sink:
+    with (
+        Hdf5Sink(output, overwrite=overwrite, source=recording.path) as sink,
+        reckoning() as pool,
+    ):
         flat = flat_channels(recording, tell) if settings.drop_flat else []
         left_out = tuple(recording.channels[i] for i in flat)
         recording, keep = prepared(recording, settings.preparation, flat)
@@ -120,17 +125,17 @@ def separate_recording(
         source = Channels(recording, keep)
         if settings.cleaning is not None:
             settings.cleaning.check_channels(source.names)
-        separator, survey, prepare = _starting(source, settings, model)
+        separator, survey, prepare = _starting(source, settings, model, pool)
         surveyed = separator.needs_survey if model is None else needs_look(separator)
         if surveyed:
             for _, block in source.blocks(source.block_length, tell, "surveying"):
-                survey.update(block)
+                survey.update(source.memory.copied(block))
             prepare(survey)
         _create_outputs(sink, recording, source.names, separator)
         _write_gaps(sink, recording)
         if separator.by_sample:
             fits = None
-            _separate_by_sample(source, separator, survey, sink, tell, None if surveyed else prepare)
+            _separate_by_sample(source, separator, survey, sink, tell, None if surveyed else prepare, pool)
         else:
             fits = _separate_by_window(source, separator, window, sink, tell)
         if fits is not None:
@@ -190,13 +195,13 @@ def _window(seconds: float | None, rate: float | None) -> int:
 
 
 def _starting(
-    source: "Channels", settings: BatchSettings, model: KnownModel | None
+    source: "Channels", settings: BatchSettings, model: KnownModel | None, pool: ThreadPoolExecutor
 ) -> tuple[Separator, Survey, Callable[[Survey], None]]:
     """Return the separator, an empty survey for it, and what makes it ready once all is surveyed."""
     if model is not None:
         return starting_with(model, source.names, source.dtype, source.n_samples, settings.cleaning)
     separator = Separator(settings.model, len(source.names), cleaning=settings.cleaning)
-    survey = separator.new_survey(source.names, source.dtype, source.n_samples)
+    survey = separator.new_survey(source.names, source.dtype, source.n_samples, pool)
     return separator, survey, partial(separator.prepare, remedy=" with --drop-flat")
 
 
@@ -213,10 +218,11 @@ class Channels:
     def __init__(self, recording: Recording, keep: NDArray[np.int_]) -> None:
         self._recording, self._keep = recording, keep
         self._whole = np.array_equal(keep, np.arange(recording.n_channels))
-        self.dtype = recording.dtype
         self.names = [recording.channels[i] for i in keep]
         self.n_samples, self.breaks = recording.n_samples, recording.breaks
-        self.block_length = _block_length(recording)
+        self.dtype = recording.dtype
+        self.block_length = min(_block_length(recording), recording.n_samples)
+        self.memory = Memory(self.block_length, len(keep), recording.dtype)
 
     def blocks(self, length: int, tell: Progress, doing: str) -> Iterator[tuple[int, NDArray[Any]]]:
         """Yield (start, samples) and report progress after each block is done with."""
@@ -295,16 +301,26 @@ def _separate_by_sample(
     sink: Hdf5Sink,
     tell: Progress,
     prepare: Callable[[Survey], None] | None,
+    pool: ThreadPoolExecutor,
 ) -> None:
     """Separate block by block; `prepare` checks the survey, if that is made on the way."""
-    path = SamplePath()
-    path.change(Model(1, separator, 0))
-    for start, block in source.blocks(source.block_length, tell, "separating"):
-        if prepare is not None:
-            survey.update(block)
-        if survey.n_bad == 0:  # else only the count goes on, for the message
-            for chunk in path.push(Chunk(block, start)):
-                _append(sink, chunk.data, chunk.cleaned)
+    memory = Memory(source.block_length, separator.stage.n_sources, source.dtype)
+
+    def good() -> Iterator[_Work]:
+        for start, block in source.blocks(source.block_length, tell, "separating"):
+            own = source.memory.copied(block)  # the next one is read while this one is separated
+            if prepare is not None:
+                survey.update(own)
+            if survey.n_bad == 0:  # else only the count goes on, for the message
+                yield own, start, memory.rows(len(own))
+
+    def separated(work: _Work) -> tuple[NDArray[Any], NDArray[Any] | None]:
+        samples, start, out = work
+        sources = separator.sources(samples, start, out)
+        return sources, separator.cleaned(samples, sources)
+
+    for sources, cleaned in in_order(pool, separated, good()):
+        _append(sink, sources, cleaned)
     if prepare is not None:
         prepare(survey)
 

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from igbss_stream.dtypes import working_dtype
 from igbss_stream.errors import InputError, ParameterError, RecordingError
 from igbss_stream.ingest.choosing import chosen
+from igbss_stream.ingest.hdf5_direct import inflating, straight
 from igbss_stream.ingest.hdf5_file import (
     LIBRARY_ERRORS,
     check_counts,
@@ -82,7 +83,8 @@ class Hdf5Recording(Recording):
         if self._signal.fields:
             return self._guarded(self._fill_from_fields)
         if self.axis == 0:
-            return self._guarded(self._fill_as_stored)
+            direct = straight(self._handle) or inflating(self._handle)
+            return self._guarded(direct or self._fill_as_stored)
         turned = np.empty((self._n_stored, n), self.dtype)
 
         def fill_turned(start: int, out: npt.NDArray[Any]) -> None:

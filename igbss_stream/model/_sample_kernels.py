@@ -17,6 +17,9 @@ Samples = NDArray[np.float32] | NDArray[np.float64]
 Indices = NDArray[np.int64]
 Array = NDArray[np.float64]
 
+_TILE = 64  # samples that are turned at a time: they stay in the first cache
+_NARROW = 24  # outputs up to which that pays
+
 _F1 = array(types.float64, 1)
 _R1, _R3 = (array(types.float64, n, readonly=True) for n in (1, 3))
 
@@ -88,6 +91,42 @@ def _sum_pair(x: Samples, y: Samples, weights: Array, offset: Array, row: Array,
             other[n] += its * weights[i, n]
 
 
+@helper
+def _sum_tile(x: Array, weights: Array, offset: float, source: Array) -> None:
+    """Do `_sum_one` for one output of many samples, channels first."""
+    n_in = weights.shape[0]
+    fours = n_in - n_in % 4
+    source[:] = offset
+    for i in range(0, fours, 4):
+        a, b, c, d = x[i], x[i + 1], x[i + 2], x[i + 3]
+        p, q, r, s = weights[i], weights[i + 1], weights[i + 2], weights[i + 3]
+        for m in range(_TILE):
+            source[m] = (((source[m] + a[m] * p) + b[m] * q) + c[m] * r) + d[m] * s
+    for i in range(fours, n_in):
+        a, p = x[i], weights[i]
+        for m in range(_TILE):
+            source[m] += a[m] * p
+
+
+@helper
+def _unmix_narrow(x: Samples, unmixing: Array, offset: Array, out: Samples) -> None:
+    """Do `unmix` where rows are too short to fill registers: tiles of samples are turned for it."""
+    n_samples, n_in = x.shape
+    n_out = unmixing.shape[1]
+    turned, sources = np.zeros((n_in, _TILE)), np.empty((n_out, _TILE))
+    weights = np.ascontiguousarray(unmixing.T)
+    for start in range(0, n_samples, _TILE):
+        size = min(_TILE, n_samples - start)
+        for m in range(size):
+            for i in range(n_in):
+                turned[i, m] = x[start + m, i]
+        for n in range(n_out):
+            _sum_tile(turned, weights[n], offset[n], sources[n])
+        for m in range(size):
+            for n in range(n_out):
+                out[start + m, n] = sources[n, m]
+
+
 @kernel(
     *_each_precision(
         lambda real: types.void(array(real, 2, readonly=True), _R3, _R1, types.int64, array(real, 2))
@@ -100,6 +139,9 @@ def unmix(x: Samples, unmixing: Array, offset: Array, start: int, out: Samples) 
     """
     n_samples = x.shape[0]
     periods, _, n_out = unmixing.shape
+    if periods == 1 and n_out <= _NARROW and n_samples >= _TILE:
+        _unmix_narrow(x, unmixing[0], offset, out)
+        return
     rows = np.empty((2, n_out))
     paired = n_samples - n_samples % 2 if periods == 1 else 0
     for m in range(0, paired, 2):

@@ -68,6 +68,83 @@ def read_all(recording: Hdf5Recording, n: int) -> NDArray[Any]:
     return np.concatenate(parts)
 
 
+DIRECT: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "contiguous": ({}, {}),
+    "contiguous, behind a user block": ({}, {"userblock_size": 512}),
+    "gzip": (STORAGE["gzip"], {}),
+    "gzip, not shuffled": ({"chunks": (7, 3), "compression": "gzip"}, {}),
+    "gzip, one chunk": ({"chunks": (50, 4), "compression": "gzip"}, {"userblock_size": 1024}),
+}
+
+
+@pytest.mark.parametrize(("storage", "options"), DIRECT.values(), ids=DIRECT)
+@pytest.mark.parametrize("dtype", ["<f4", ">f8", "<i2", ">u4"])
+def test_common_storage_is_read_past_the_library(
+    monkeypatch: pytest.MonkeyPatch,
+    path: Path,
+    storage: dict[str, Any],
+    options: dict[str, Any],
+    dtype: str,
+) -> None:
+    monkeypatch.setattr("igbss_stream.ingest.hdf5_direct.n_threads", lambda: 2)
+    monkeypatch.setattr(Hdf5Recording, "_fill_as_stored", None)
+    with h5py.File(path, "w", **options) as file:
+        file.create_dataset("data", data=SAMPLES.astype(dtype), **storage)
+    for n in (1, 6, 50):
+        with open_recording(path) as recording:
+            np.testing.assert_array_equal(read_all(recording, n), SAMPLES.astype(dtype))
+
+
+def test_chunks_that_were_never_written_or_not_compressed(path: Path) -> None:
+    with h5py.File(path, "w") as file:
+        data = file.create_dataset("data", (50, 4), "f4", chunks=(8, 4), compression="gzip", fillvalue=7)
+        data[16:24] = SAMPLES[16:24]
+        data.id.write_direct_chunk((32, 0), SAMPLES[32:40].astype("f4").tobytes(), filter_mask=1)
+        expected = data[:]
+    assert (expected[40:] == 7).all()
+    assert (expected[32:40] == SAMPLES[32:40]).all()
+    for n in (5, 50):
+        with open_recording(path) as recording:
+            np.testing.assert_array_equal(read_all(recording, n), expected)
+
+
+def test_what_is_left_to_the_library(path: Path) -> None:
+    """Storage that looks like what is read past it."""
+    narrow = h5py.h5t.STD_I16LE.copy()
+    narrow.set_precision(12)
+    with h5py.File(path, "w") as file:
+        space = h5py.h5s.create_simple((50, 4))
+        h5py.Dataset(h5py.h5d.create(file.id, b"narrow", narrow, space))[:] = SAMPLES
+        file.create_dataset("never written", (50, 4), "f4", fillvalue=3)
+        file.create_dataset("elsewhere", (50, 4), "f4", external=[(str(path.with_suffix(".raw")), 0, 800)])[
+            :
+        ] = SAMPLES
+    for name, expected in ("narrow", SAMPLES), ("never written", 0 * SAMPLES + 3), ("elsewhere", SAMPLES):
+        with open_recording(path, name) as recording:
+            np.testing.assert_array_equal(read_all(recording, 7), expected)
+
+
+def test_chunk_that_is_damaged(path: Path) -> None:
+    store(path, SAMPLES.astype("f4"), chunks=(25, 4), compression="gzip")
+    with h5py.File(path) as file:
+        info = file["data"].id.get_chunk_info_by_coord((25, 0))
+    content = bytearray(path.read_bytes())
+    content[info.byte_offset + 20 : info.byte_offset + 60] = bytes(40)
+    path.write_bytes(content)
+    with (
+        open_recording(path) as recording,
+        pytest.raises(RecordingError, match=r"samples 20 to 30 .* cannot be read: a chunk cannot be"),
+    ):
+        read_all(recording, 10)
+
+
+def test_file_that_becomes_shorter(path: Path) -> None:
+    with open_recording(path) as recording:
+        os.truncate(path, path.stat().st_size - 100)
+        with pytest.raises(RecordingError, match="cannot be read: the file has become shorter"):
+            read_all(recording, 10)
+
+
 @given(
     n=st.integers(1, 80),
     axis=st.integers(0, 1),

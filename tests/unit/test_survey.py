@@ -19,7 +19,7 @@ def names(x: Samples) -> list[str]:
     return [f"c{i}" for i in range(x.shape[1])]
 
 
-def in_blocks(x: Samples, cuts: list[int], **options: bool) -> Survey:
+def in_blocks(x: Samples, cuts: list[int], **options: Any) -> Survey:
     survey = Survey(names(x), x.dtype, len(x), **options)
     for part in np.split(x, sorted(cuts)):
         survey.update(np.ascontiguousarray(part))
