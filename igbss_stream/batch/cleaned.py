@@ -14,7 +14,9 @@ from igbss_stream.separator import Separator
 from igbss_stream.survey import Survey
 
 
-def reserve_cleaned(sink: Hdf5Sink, recording: Recording, channels: Sequence[str]) -> None:
+def reserve_cleaned(
+    sink: Hdf5Sink, recording: Recording, channels: Sequence[str], compression: str
+) -> None:
     """Reserve the dataset of cleaned channels, which is like that of the recording.
 
     Parameters
@@ -23,11 +25,14 @@ def reserve_cleaned(sink: Hdf5Sink, recording: Recording, channels: Sequence[str
     recording : Recording
     channels : sequence of str
         Those that are separated.
+    compression : str
+        As of the sources.
     """
     sink.create(
         "cleaned",
         (recording.n_samples, len(channels)),
         recording.dtype,
+        compression=compression,
         rate=recording.rate,
         unit=recording.unit,
         channels=list(channels),

@@ -14,12 +14,14 @@ import click
 from igbss_stream.batch.cleaning_options import cleaning_of, cleaning_options
 from igbss_stream.batch.many_options import many_options
 from igbss_stream.batch.preparing import preparation_from, preparation_options
+from igbss_stream.batch.storing import storage_options
 from igbss_stream.console import progress_bar, reading_options, reports_mistakes
 from igbss_stream.errors import ParameterError, printable
 
 if TYPE_CHECKING:
     from igbss_stream.batch.job import Job
     from igbss_stream.batch.separate import Outcome
+    from igbss_stream.batch.settings import BatchSettings
     from igbss_stream.config import ModelSettings
 
 
@@ -104,6 +106,7 @@ Examples:
 @cleaning_options
 @click.option("--window", type=float, help="Seconds that are fitted together, where a fit is needed.")
 @click.option("--drop-flat", is_flag=True, help="Leave out channels that are constant.")
+@storage_options
 @click.option("--overwrite", is_flag=True, help="Replace the output if it exists.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors and warnings.")
 @reports_mistakes
@@ -125,6 +128,7 @@ def batch(
     drop_flat: bool,
     exclude: str | None,
     exclude_like: tuple[str, ...],
+    compression: str,
     overwrite: bool,
     quiet: bool,
     **options: Any,
@@ -144,7 +148,10 @@ def batch(
         raise click.UsageError("Missing argument 'INPUT...'.")
     method = _method(model, model_per, **options)
     cleaning = cleaning_of(exclude, exclude_like)
-    settings = BatchSettings(window=window, drop_flat=drop_flat, cleaning=cleaning, **method)
+    settings = BatchSettings(
+        window=window, drop_flat=drop_flat, cleaning=cleaning, compression=compression, **method
+    )
+    _give_back_compiler(settings)
     wanted = Wanted(dataset, axis, rate, channels, factor, unit)
     job = partial(Job, settings=settings, wanted=wanted, overwrite=overwrite, resume=resume, model=model)
     one = is_one_file(inputs, listed)
@@ -240,6 +247,15 @@ def _method(model: Path | None, model_per: str, **options: Any) -> dict[str, Any
 def _is_given(option: str) -> bool:
     source = click.get_current_context().get_parameter_source(option)
     return source is not click.core.ParameterSource.DEFAULT
+
+
+def _give_back_compiler(settings: "BatchSettings") -> None:
+    """Load the kernels that are needed, and take the code that compiled them out of memory."""
+    from igbss_stream.live.resident import give_back_library
+
+    if settings.model.is_learned:
+        import igbss_stream.learned  # noqa: F401 # its kernels
+    give_back_library("llvmlite")
 
 
 def _settings(

@@ -131,7 +131,7 @@ def separate_recording(
             for _, block in source.blocks(source.block_length, tell, "surveying"):
                 survey.update(source.memory.copied(block))
             prepare(survey)
-        _create_outputs(sink, recording, source.names, separator)
+        _create_outputs(sink, recording, source.names, separator, settings.compression)
         _write_gaps(sink, recording)
         if separator.by_sample:
             fits = None
@@ -268,19 +268,20 @@ def flat_channels(recording: Recording, tell: Progress) -> list[int]:
 
 
 def _create_outputs(
-    sink: Hdf5Sink, recording: Recording, channels: list[str], separator: Separator
+    sink: Hdf5Sink, recording: Recording, channels: list[str], separator: Separator, compression: str
 ) -> None:
     n_sources = separator.stage.n_sources
     sink.create(
         "sources",
         (recording.n_samples, n_sources),
         recording.dtype,
+        compression=compression,
         rate=recording.rate,
         unit=None if separator.settings.has_unit_variance else recording.unit,
         channels=[f"source-{n}" for n in range(n_sources)],
     )
     if separator.cleaning is not None:
-        reserve_cleaned(sink, recording, channels)
+        reserve_cleaned(sink, recording, channels, compression)
 
 
 def _write_gaps(sink: Hdf5Sink, recording: Recording) -> None:

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass, field
 
 from igbss_stream.cleaning import Cleaning
+from igbss_stream.compression import check_compression
 from igbss_stream.config import ModelSettings
 from igbss_stream.errors import ParameterError
 from igbss_stream.preparation.settings import Preparation
@@ -24,6 +25,8 @@ class BatchSettings:
         Whether flat channels are left out; else the recording is refused.
     cleaning : Cleaning, optional
         Which sources are taken out of the channels; cleaned channels are written if it is there.
+    compression : {"none", "gzip", "lz4"}
+        How sources are stored.
 
     Raises
     ------
@@ -36,8 +39,10 @@ class BatchSettings:
     window: float | None = None
     drop_flat: bool = False
     cleaning: Cleaning | None = None
+    compression: str = "none"
 
     def __post_init__(self) -> None:
+        check_compression(self.compression)
         if self.window is not None and not (math.isfinite(self.window) and self.window > 0):
             raise ParameterError(
                 f"--window must be a number of seconds above 0. Got {self.window} instead."

@@ -15,6 +15,7 @@ from typing import Any
 import h5py
 import numpy as np
 
+from igbss_stream.compression import has_plugins
 from igbss_stream.dtypes import unsupported_dtype, working_dtype
 from igbss_stream.errors import IgbssError, InputError, RecordingError
 
@@ -94,10 +95,11 @@ def checked_type(handle: Any, what: str) -> np.dtype[Any]:
 def check_filters(handle: Any, what: str) -> None:
     """Refuse a dataset whose chunks cannot be decompressed here."""
     for name, code in filters(handle):
-        if not h5py.h5z.filter_avail(code):
+        if not h5py.h5z.filter_avail(code) and not (has_plugins() and h5py.h5z.filter_avail(code)):
             raise RecordingError(
                 f"{what} needs the HDF5 filter {name!r} (number {code}), which is not installed; "
-                "install it, or rewrite the file with 'h5repack -f GZIP=4' where it is"
+                "install hdf5plugin (pip install 'igbss-stream[compression]'), or rewrite the file with "
+                "'h5repack -f GZIP=4' where it is"
             )
 
 

@@ -16,7 +16,6 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -34,6 +33,7 @@ from igbss_stream.publish.files import (
     sync_directory,
     why_not_written,
 )
+from igbss_stream.publish.hdf5_storage import Rows, stored
 
 
 class Hdf5Sink:
@@ -77,7 +77,7 @@ class Hdf5Sink:
         self.source = source
         self._partial = self.path.parent / f"{self.path.name}.partial"
         self._file: Any = None
-        self._reserved: dict[str, _Reserved] = {}
+        self._reserved: dict[str, Rows] = {}
 
     def __enter__(self) -> Self:
         self._check_path()
@@ -110,7 +110,15 @@ class Hdf5Sink:
             self._discard()
             raise
 
-    def create(self, name: str, shape: tuple[int, ...], dtype: npt.DTypeLike, **attrs: Any) -> None:
+    def create(
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        dtype: npt.DTypeLike,
+        *,
+        compression: str = "none",
+        **attrs: Any,
+    ) -> None:
         """Reserve a dataset, to be filled by `append`.
 
         Parameters
@@ -121,6 +129,8 @@ class Hdf5Sink:
             Final shape; the first axis runs over samples.
         dtype : dtype
             Type of the numbers in the file.
+        compression : {"none", "gzip", "lz4"}
+            How they are stored.
         **attrs
             Attributes of the dataset: numbers, arrays, text or sequences of text, which are stored
             as UTF-8 of variable length. An attribute that is None is left out.
@@ -128,14 +138,15 @@ class Hdf5Sink:
         Raises
         ------
         RecordingError
-            If the disk has no room for it.
+            If the disk has no room for it; how large it is compressed, nobody knows yet.
         """
-        row_bytes = math.prod(shape[1:]) * np.dtype(dtype).itemsize
-        self._check_room(name, shape[0] * row_bytes)
+        dtype = np.dtype(dtype)
+        if compression == "none":
+            self._check_room(name, math.prod(shape) * dtype.itemsize)
         with self._guarded():
-            dataset = _group(self._file, name).create_dataset(_last(name), shape, dtype)
+            dataset = stored(_group(self._file, name), _last(name), shape, dtype, compression)
             set_attributes(dataset, attrs)
-        self._reserved[name] = _Reserved(dataset, shape[0], row_bytes)
+        self._reserved[name] = Rows(dataset)
 
     def append(self, name: str, block: npt.NDArray[Any]) -> None:
         """Write the next rows of a dataset.
@@ -165,8 +176,7 @@ class Hdf5Sink:
         if not np.can_cast(block.dtype, dataset.dtype, "same_kind"):
             raise ValueError(f"{block.dtype} does not fit into dataset {name!r} of {dataset.dtype}")
         with self._guarded():
-            dataset[start:stop] = block
-        reserved.rows = stop
+            reserved.append(block)
 
     def write(self, name: str, array: npt.ArrayLike, **attrs: Any) -> None:
         """Write a small array at once, e.g. the mixing matrix.
@@ -284,16 +294,6 @@ class Hdf5Sink:
             with suppress(OSError):
                 os.unlink(self._partial)
         self._stream.close()
-
-
-@dataclass
-class _Reserved:
-    """A dataset that waits for its rows."""
-
-    dataset: Any
-    all_rows: int
-    row_bytes: int
-    rows: int = 0
 
 
 class _Stream:

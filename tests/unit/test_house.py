@@ -39,6 +39,7 @@ ALLOWED = {
         "cli.py",
         "console.py",
         "batch/command.py",
+        "batch/storing.py",
         "batch/preparing.py",
         "export/command.py",
         "batch/many_options.py",
