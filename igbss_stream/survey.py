@@ -124,7 +124,9 @@ class Survey:
     @property
     def excerpt(self) -> NDArray[np.float64]:
         """Stretches of samples that follow each other, at most two million numbers."""
-        return np.concatenate(self._excerpt)
+        if len(self._excerpt) > 1:  # the pieces would take as much memory again
+            self._excerpt = [np.concatenate(self._excerpt)]
+        return self._excerpt[0]
 
     @property
     def median(self) -> NDArray[np.float64]:

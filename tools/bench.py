@@ -22,12 +22,16 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import click
 import h5py
 import numpy as np
 from bench_blinks import blinks
+from bench_compression import compression
 from bench_figure import Figure
+from bench_files import Job
+from bench_memory import memory
 from bench_throughput import throughput
 
 from igbss_stream import separate
@@ -225,13 +229,14 @@ PARTS = {
 BLINKS = "blinks"
 
 
-# Those that take long run only if they are named: what is measured, in a folder, on so many MB, so often.
-LONG = {"throughput": throughput}
+# Those that take long run only if they are named.
+LONG = {"memory": memory, "throughput": throughput, "compression": compression}
 
 
 @click.command()
 @click.argument("parts", nargs=-1, type=click.Choice([*PARTS, *LONG, BLINKS]))
 @click.option(
+    "with_blinks",
     "--recordings",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="Folder of the recordings that docs/method.md lists, for blinks.",
@@ -242,17 +247,23 @@ LONG = {"throughput": throughput}
     help="Where long parts make their files.  [default: that of temporary files]",
 )
 @click.option("--megabytes", default=1000, show_default=True, help="Size of the recordings of long parts.")
+@click.option("--gigabytes", default=10, show_default=True, help="Size of the recording of `memory`.")
 @click.option("--rounds", default=5, show_default=True, help="Rounds of long parts.")
-def main(
-    parts: tuple[str, ...], recordings: Path | None, folder: Path | None, megabytes: int, rounds: int
-) -> None:
+@click.option(
+    "recordings",
+    "--recording",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A real recording for `compression`; can be given several times.",
+)
+def main(parts: tuple[str, ...], with_blinks: Path | None, folder: Path | None, **sizes: Any) -> None:
     """Measure PARTS, or all that do not take long; blinks only with their recording."""
-    if BLINKS in parts and recordings is None:
+    if BLINKS in parts and with_blinks is None:
         raise click.UsageError("blinks needs --recordings DIR, the folder of recordings.")
-    measured = PARTS if recordings is None else PARTS | {BLINKS: partial(blinks, recordings)}
+    measured = PARTS if with_blinks is None else PARTS | {BLINKS: partial(blinks, with_blinks)}
     figures = [measured[part]() for part in measured if part in (parts or measured)]
     with tempfile.TemporaryDirectory(dir=folder) as place:
-        figures += [LONG[part](Path(place), megabytes, rounds) for part in LONG if part in parts]
+        figures += [LONG[part](Job(folder=Path(place), **sizes)) for part in LONG if part in parts]
         missed = [figure for figure in chain(*figures) if not shown(figure).within]
     sys.exit(1 if missed else 0)
 

@@ -15,6 +15,30 @@ from igbss_stream.dtypes import working_dtype
 RATE = 1000.0
 
 
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """Where and on what a part that takes long measures.
+
+    Parameters
+    ----------
+    folder : Path
+        Where it makes its files.
+    megabytes : int
+        Size of recordings whose speed counts.
+    gigabytes : int
+        Size of the one whose memory counts.
+    rounds : int
+    recordings : tuple of Path
+        Real ones.
+    """
+
+    folder: Path
+    megabytes: int
+    gigabytes: int
+    rounds: int
+    recordings: tuple[Path, ...] = ()
+
+
 @dataclass(frozen=True)
 class Stored:
     """How a recording is stored.

@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 import numpy as np
 from bench_figure import Figure
-from bench_files import Stored, plain_copy, read_through
+from bench_files import Job, Stored, plain_copy, read_through
 
 import igbss_stream.learned
 from igbss_stream.batch.separate import separate_recording
@@ -35,14 +35,14 @@ MOST_LEARNED = 64  # channels: learning more takes minutes, and the passes are t
 COPY_LIMIT, GZIP_LIMIT = 2.0, 1.3
 
 
-def throughput(folder: Path, megabytes: int, rounds: int) -> Iterator[Figure]:
+def throughput(job: Job) -> Iterator[Figure]:
     """Compare runs on recordings of some size with their floors."""
     for case in CASES:
-        source = case.write(folder / "bench-in.h5", megabytes * 10**6)
+        source = case.write(job.folder / "bench-in.h5", job.megabytes * 10**6)
         try:
             for structure in ("given", "learned"):
                 if structure == "given" or case.n_channels <= MOST_LEARNED:
-                    yield _compared(case, structure, source, folder / "bench-out.h5", rounds)
+                    yield _compared(case, structure, source, job.folder / "bench-out.h5", job.rounds)
         finally:
             source.unlink(missing_ok=True)
 
