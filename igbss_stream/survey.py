@@ -173,10 +173,10 @@ class Survey:
         Eigenvalues of the correlation matrix count where they exceed what the rounding of the samples
         and of the sums can make up: offsets and units do not matter.
         """
+        covariance = self.covariance
         moving = np.setdiff1d(np.arange(len(self.names)), self.flat)
         if not moving.size:
             return 0
-        covariance = self.covariance
         deviation = np.sqrt(np.diag(covariance)[moving])
         correlation = covariance[np.ix_(moving, moving)] / np.outer(deviation, deviation)
         size = np.maximum(np.abs(self.low), np.abs(self.high))[moving] / self._unit
