@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream.batch.separate import BLOCK_BYTES
+from igbss_stream.batch.channels import BLOCK_BYTES
 from igbss_stream.dtypes import working_dtype
 
 RATE = 1000.0

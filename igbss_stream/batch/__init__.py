@@ -1,7 +1,20 @@
 """Recordings in, their sources out: what `igbss-stream batch` does.
 
-`settings` says how a recording is separated, `separate` does it block by block, `job` is one recording to
-do as plain data. `inputs` finds many and `outputs` says where each goes; `fingerprint` and `kept` tell what
-an earlier run has done; `models` applies a model that exists, `groups` learns one from many, and `settled`
-says which are learned; `many` runs all, `summary` tells what came of each, `command` is the command.
+One recording, from top to bottom::
+
+    settings    how it is separated                 model_options, preparation_options, cleaning_options,
+    method      of options, or of a model           many_options, storage_options read the command line
+       |
+    job         one recording to do, as plain data; what came of it
+       |
+    separate    block by block:  channels   what is read
+       |                         starting   the separator, before the first sample
+       |                         windows    where samples do not stand alone
+       |                         contents   what is written
+       |
+    models      a model that exists, made ready for other recordings
+
+Many of them: `inputs` finds them, `outputs` says where each goes, `fingerprint` and `kept` tell what an
+earlier run has done. `groups` learns one model from several, `settled` says which are learned already.
+`many` runs all, `summary` tells what came of each. `command` is the command.
 """

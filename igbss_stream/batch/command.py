@@ -1,10 +1,7 @@
 """The command `batch`: recordings in, their sources out."""
 
-import functools
-import json
 import sys
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,69 +10,16 @@ import click
 
 from igbss_stream.batch.cleaning_options import cleaning_of, cleaning_options
 from igbss_stream.batch.many_options import many_options
-from igbss_stream.batch.preparing import preparation_from, preparation_options
-from igbss_stream.batch.storing import storage_options
+from igbss_stream.batch.model_options import model_options
+from igbss_stream.batch.preparation_options import preparation_options
+from igbss_stream.batch.storage_options import storage_options
 from igbss_stream.console import progress_bar, reading_options, reports_mistakes
-from igbss_stream.errors import ParameterError, printable
+from igbss_stream.errors import printable
 
 if TYPE_CHECKING:
     from igbss_stream.batch.job import Job
     from igbss_stream.batch.separate import Outcome
     from igbss_stream.batch.settings import BatchSettings
-    from igbss_stream.config import ModelSettings
-
-
-def model_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the parameters of the estimator as options."""
-    options = [
-        click.option("--n-sources", type=int, help="Number of sources.  [default: as many as channels]"),
-        click.option(
-            "--structure",
-            default="learned",
-            show_default=True,
-            help="Which sources reach which channels: learned (from the samples), systematic, cyclic, "
-            "random, or a file (.npy, .csv, .txt) with a matrix of weights, channels by sources.",
-        ),
-        click.option(
-            "--order", default=1, show_default=True, help="Largest number of sources that interact."
-        ),
-        click.option(
-            "--transform",
-            default="exp",
-            show_default=True,
-            help="How samples become probabilities: exp, min-max or sum.",
-        ),
-        click.option("--scale", type=float, help="Scale of transform exp, in the unit of the recording."),
-        click.option("--margin", type=float, help="Margin of transform min-max, as a share of the range."),
-        click.option(
-            "--closure",
-            default="strict",
-            show_default=True,
-            help="strict or full: what lies above a mixing node.",
-        ),
-        click.option(
-            "--solver",
-            default="auto",
-            show_default=True,
-            help="auto, closed-form, joint, blocked or gradient.",
-        ),
-        click.option(
-            "--latent-mass", default=0.0, show_default=True, help="Share of mass on latent states."
-        ),
-        click.option("--init", default="zero", show_default=True, help="Start of a fit: zero or random."),
-        click.option(
-            "--tol", default=1e-10, show_default=True, help="Relative gradient at which a fit is done."
-        ),
-        click.option("--max-iter", default=1000, show_default=True, help="Largest number of iterations."),
-        click.option("--random-state", type=int, help="Seed of structure random and of init random."),
-        click.option(
-            "--scaling",
-            default="unit-variance",
-            show_default=True,
-            help="Scale of learned sources: unit-variance, or back-projected to their strongest channel.",
-        ),
-    ]
-    return functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
 
 
 _BATCH_EXAMPLES = """\b
@@ -140,16 +84,21 @@ def batch(
     """
     from igbss_stream.batch.inputs import find, is_one_file
     from igbss_stream.batch.job import Job
+    from igbss_stream.batch.method import method_of
     from igbss_stream.batch.outputs import is_template, place_all
     from igbss_stream.batch.settings import BatchSettings
     from igbss_stream.ingest.wanted import Wanted
 
     if not inputs and listed is None:
         raise click.UsageError("Missing argument 'INPUT...'.")
-    method = _method(model, model_per, **options)
-    cleaning = cleaning_of(exclude, exclude_like)
+    by, preparation = method_of(model, model_per, options, [name for name in options if _is_given(name)])
     settings = BatchSettings(
-        window=window, drop_flat=drop_flat, cleaning=cleaning, compression=compression, **method
+        model=by,
+        preparation=preparation,
+        window=window,
+        drop_flat=drop_flat,
+        cleaning=cleaning_of(exclude, exclude_like),
+        compression=compression,
     )
     _give_back_compiler(settings)
     wanted = Wanted(dataset, axis, rate, channels, factor, unit)
@@ -211,39 +160,6 @@ def _tell(note: str) -> None:
     click.echo(f"Note: {printable(note)}.", err=True)
 
 
-_FIELDS = {  # of settings that options go into, where they are called otherwise
-    "scale": ("transform",),
-    "margin": ("transform",),
-    "bandpass": ("highpass", "lowpass"),
-}
-
-
-def _method(model: Path | None, model_per: str, **options: Any) -> dict[str, Any]:
-    """Return model and preparation: of the options, or of a model, which they may not contradict."""
-    from igbss_stream.batch.models import known_model, refuse_products
-
-    given = [option for option in options if _is_given(option)]
-    preparation = preparation_from(options)
-    settings = _settings(**options)
-    if model_per != "file":
-        if model is not None:
-            raise ParameterError(f"--model-per {model_per} learns a model; leave it out or --model")
-        refuse_products(settings, f"--model-per {model_per} with structure 'learned'")
-    if model is None:
-        return {"model": settings, "preparation": preparation}
-    known = known_model(model)
-    asked = json.loads(settings.to_json()) | json.loads(preparation.to_json())
-    there = json.loads(known.settings.to_json()) | json.loads(known.preparation.to_json())
-    for option in given:
-        for field in _FIELDS.get(option, (option,)):
-            if asked[field] != there[field]:
-                raise ParameterError(
-                    f"--{option.replace('_', '-')} does not go with the model in '{model}', which has "
-                    f"{field} {there[field]!r}; leave the option out"
-                )
-    return {"model": known.settings, "preparation": known.preparation}
-
-
 def _is_given(option: str) -> bool:
     source = click.get_current_context().get_parameter_source(option)
     return source is not click.core.ParameterSource.DEFAULT
@@ -256,36 +172,6 @@ def _give_back_compiler(settings: "BatchSettings") -> None:
     if settings.model.is_learned:
         import igbss_stream.learned  # noqa: F401 # its kernels
     give_back_library("llvmlite")
-
-
-def _settings(
-    structure: str, transform: str, scale: float | None, margin: float | None, **options: Any
-) -> "ModelSettings":
-    from igbss_stream.config import ModelSettings
-    from igbss_stream.transform import Exp, MinMax, Transform
-
-    chosen: str | Transform = transform
-    if scale is not None:
-        _belongs("--scale", "exp", transform)
-        chosen = Exp(scale=scale)
-    if margin is not None:
-        _belongs("--margin", "min-max", transform)
-        chosen = MinMax(margin=margin)
-    return ModelSettings(structure=_structure(structure), transform=chosen, **options)
-
-
-def _belongs(option: str, name: str, transform: str) -> None:
-    if transform != name:
-        raise ParameterError(f"{option} belongs to transform {name}. Got transform {transform} instead.")
-
-
-def _structure(structure: str) -> Any:
-    """Return the name of a structure, or the matrix in the file of that name."""
-    from igbss_stream.matrix_file import MATRIX_FILES, read_matrix
-
-    path = Path(structure)
-    is_file = path.suffix in MATRIX_FILES or path.is_file()
-    return read_matrix(path, "--structure") if is_file else structure
 
 
 def _summary(outcome: "Outcome", output: Path, seconds: float) -> str:

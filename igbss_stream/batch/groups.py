@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from igbss_stream.batch.channels import Channels, Progress, flat_channels, prepared
+from igbss_stream.batch.contents import write_model
 from igbss_stream.batch.fingerprint import digest, of_file
 from igbss_stream.batch.job import FAILED, Job, Result, Watch
 from igbss_stream.batch.kept import kept, make_folder
 from igbss_stream.batch.models import unlike
-from igbss_stream.batch.separate import Channels, Progress, flat_channels, prepared, write_model
 from igbss_stream.batch.settled import learned_from, settled
 from igbss_stream.errors import IgbssError
 from igbss_stream.ingest.files import open_file_of_any_kind

@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from igbss_stream.batch.channels import Progress
 from igbss_stream.batch.fingerprint import Fingerprint, described, fingerprint, of_file
 from igbss_stream.batch.kept import kept, make_folder
 from igbss_stream.batch.models import KnownModel, known_model
-from igbss_stream.batch.separate import Outcome, Progress, separate_recording
+from igbss_stream.batch.separate import Outcome, separate_recording
 from igbss_stream.batch.settings import BatchSettings
 from igbss_stream.errors import IgbssError, IgbssWarning, printable
 from igbss_stream.ingest.files import open_file_of_any_kind

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import igbss_stream.batch.separate
+import igbss_stream.batch.channels
 from igbss_stream import __version__
 from igbss_stream.batch.separate import separate_recording
 from igbss_stream.batch.settings import BatchSettings
@@ -274,7 +274,7 @@ def test_size_of_the_blocks_does_not_matter(
 ) -> None:
     separated(recording, *options.split())
     expected = (tmp_path / "out.h5").read_bytes()
-    monkeypatch.setattr(igbss_stream.batch.separate, "BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(igbss_stream.batch.channels, "BLOCK_BYTES", block_bytes)
     separated(recording, *options.split(), "--overwrite")
     assert (tmp_path / "out.h5").read_bytes() == expected
 
@@ -344,7 +344,7 @@ def test_progress_reaches_the_end_of_each_pass(
     settings: ModelSettings,
     phases: list[str],
 ) -> None:
-    monkeypatch.setattr(igbss_stream.batch.separate, "BLOCK_BYTES", 700)
+    monkeypatch.setattr(igbss_stream.batch.channels, "BLOCK_BYTES", 700)
     told: dict[str, list[tuple[int, int]]] = {}
     with open_recording(recording) as source:
         outcome = separate_recording(

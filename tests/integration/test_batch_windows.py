@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import igbss_stream.batch.separate
+import igbss_stream.batch.channels
 from igbss_stream.errors import IgbssWarning
 from igbss_stream.model.poset import incidence
 from igbss_stream.transform import Exp, MinMax, Transform
@@ -118,7 +118,7 @@ def test_size_of_the_blocks_does_not_matter_for_a_median_over_some_of_the_sample
     path = write_recording(tmp_path / "in.h5", noise(700_000, 4).astype(np.float32))
     states = []
     for block_bytes in 1 << 22, 1_234_567:
-        monkeypatch.setattr(igbss_stream.batch.separate, "BLOCK_BYTES", block_bytes)
+        monkeypatch.setattr(igbss_stream.batch.channels, "BLOCK_BYTES", block_bytes)
         separated(path, "--solver", "joint", "--tol", 1e9, "--overwrite")
         states.append(read_output(tmp_path / "out.h5").transform)
     assert states[0] == states[1]

@@ -7,7 +7,7 @@ import h5py
 import numpy as np
 import pytest
 
-import igbss_stream.batch.separate
+import igbss_stream.batch.channels
 from igbss_stream.errors import RecordingError
 from igbss_stream.ingest.hdf5 import open_recording
 from tests.integration.conftest import Command, Refusal
@@ -49,7 +49,7 @@ def test_bytes_do_not_depend_on_the_blocks(
 ) -> None:
     contents = set()
     for block_bytes in (1 << 21, 1 << 21, 100_000, 1 << 30):
-        monkeypatch.setattr(igbss_stream.batch.separate, "BLOCK_BYTES", block_bytes)
+        monkeypatch.setattr(igbss_stream.batch.channels, "BLOCK_BYTES", block_bytes)
         separated(steps, "--compression", compression, "--overwrite")
         contents.add((tmp_path / "out.h5").read_bytes())
     assert len(contents) == 1

@@ -43,7 +43,7 @@ def test_learned_structure_does_not_depend_on_blocks(
     path = write_recording(tmp_path / "in.h5", mixture)
     separated(path, "--structure", "learned")
     whole = (tmp_path / "out.h5").read_bytes()
-    monkeypatch.setattr("igbss_stream.batch.separate.BLOCK_BYTES", 500)
+    monkeypatch.setattr("igbss_stream.batch.channels.BLOCK_BYTES", 500)
     separated(path, "--structure", "learned", "--overwrite")
     assert (tmp_path / "out.h5").read_bytes() == whole
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import igbss_stream.batch.separate
+import igbss_stream.batch.channels
 from tests.integration.conftest import Command, Refusal, assert_says
 from tests.recordings import NAMES, noise, write_recording
 
@@ -112,7 +112,7 @@ def test_samples_that_are_not_finite(
 ) -> None:
     path = write_recording(tmp_path / "in.h5", samples().astype(dtype), channels=NAMES)
     for block_bytes in 1 << 22, 500:
-        monkeypatch.setattr(igbss_stream.batch.separate, "BLOCK_BYTES", block_bytes)
+        monkeypatch.setattr(igbss_stream.batch.channels, "BLOCK_BYTES", block_bytes)
         assert_says(batch_refused(path, *options.split()), "NaN or infinite", "Interpolate", *words)
 
 
@@ -193,7 +193,7 @@ def test_more_sources_than_the_rank(
 def test_rank_counts_over_all_blocks(
     monkeypatch: pytest.MonkeyPatch, batch_refused: Refusal, igbss: Command, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(igbss_stream.batch.separate, "BLOCK_BYTES", 200)
+    monkeypatch.setattr(igbss_stream.batch.channels, "BLOCK_BYTES", 200)
     x = noise()
     x[:40, 3] = x[:40, :3].sum(axis=1)
     path = write_recording(tmp_path / "in.h5", x)
@@ -227,7 +227,7 @@ def test_zero_for_transform_sum(
     sample: int,
     block_bytes: int,
 ) -> None:
-    monkeypatch.setattr(igbss_stream.batch.separate, "BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(igbss_stream.batch.channels, "BLOCK_BYTES", block_bytes)
     x = np.abs(noise()) + 0.1
     x[sample, 1] = 0.0
     path = write_recording(tmp_path / "in.h5", x, rate=250.0)

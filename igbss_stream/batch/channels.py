@@ -1,0 +1,99 @@
+"""The channels of a recording that are separated, block by block, as they are when they are separated."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from igbss_stream.errors import InputError
+from igbss_stream.ingest.recording import Recording
+from igbss_stream.preparation.recording import PreparedRecording
+from igbss_stream.preparation.settings import Preparation
+from igbss_stream.survey import Survey
+from igbss_stream.threads import Memory
+
+BLOCK_BYTES = 1 << 21  # the blocks under way and their sources stay in the processor's cache
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being done, the samples done and the samples in all."""
+
+
+def flat_channels(recording: Recording, tell: Progress) -> list[int]:
+    """Read a recording, and return the positions of its channels that are constant.
+
+    Parameters
+    ----------
+    recording : Recording
+    tell : callable
+        Told how far it is.
+
+    Returns
+    -------
+    list of int
+
+    Raises
+    ------
+    InputError
+        If fewer than two channels are not, or samples are not finite.
+    """
+    survey = Survey(recording.channels, recording.dtype, recording.n_samples)
+    for start, block in recording.blocks(_block_length(recording)):
+        survey.update(block)
+        tell("looking for flat channels", start + len(block), recording.n_samples)
+    if survey.n_bad:
+        survey.check()
+    if len(survey.flat) > recording.n_channels - 2:
+        raise InputError(
+            f"{len(survey.flat)} of {recording.n_channels} channels are flat (constant): "
+            "separation needs at least 2 that are not."
+        )
+    return survey.flat
+
+
+def prepared(
+    recording: Recording, preparation: Preparation, flat: Sequence[int]
+) -> tuple[Recording, NDArray[np.int_]]:
+    """Return a recording as it is separated, and the positions of its channels that are.
+
+    Parameters
+    ----------
+    recording : Recording
+    preparation : Preparation
+    flat : sequence of int
+        Channels of it that are left out.
+    """
+    if not preparation.does_nothing:  # a flat channel must not get into a reference
+        recording = PreparedRecording(recording, preparation, flat, remedy=" with --drop-flat")
+        flat = []
+    return recording, np.setdiff1d(np.arange(recording.n_channels), flat)
+
+
+class Channels:
+    """The channels of a recording that are separated, block by block.
+
+    Parameters
+    ----------
+    recording : Recording
+    keep : ndarray of int
+        Their positions, in the order in which they are separated.
+    """
+
+    def __init__(self, recording: Recording, keep: NDArray[np.int_]) -> None:
+        self.recording, self._keep = recording, keep
+        self._whole = np.array_equal(keep, np.arange(recording.n_channels))
+        self.names = [recording.channels[i] for i in keep]
+        self.n_samples, self.breaks = recording.n_samples, recording.breaks
+        self.dtype = recording.dtype
+        self.block_length = min(_block_length(recording), recording.n_samples)
+        self.memory = Memory(self.block_length, len(keep), recording.dtype)
+
+    def blocks(self, length: int, tell: Progress, doing: str) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Yield (start, samples) and report progress after each block is done with."""
+        for start, block in self.recording.blocks(length):
+            yield start, block if self._whole else np.ascontiguousarray(block[:, self._keep])
+            tell(doing, start + len(block), self.n_samples)
+
+
+def _block_length(recording: Recording) -> int:
+    return max(1, BLOCK_BYTES // (recording.n_channels * recording.dtype.itemsize))
