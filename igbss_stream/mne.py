@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from igbss_stream.config import ModelSettings
 from igbss_stream.errors import IgbssWarning, InputError, ParameterError
-from igbss_stream.ingest.output_file import OutputFile, OutputModel
+from igbss_stream.ingest.output_file import OutputFacts, OutputFile, StoredModel
 from igbss_stream.memory import check_memory
 from igbss_stream.pca_form import pca_form
 from igbss_stream.separator import Separator
@@ -118,7 +118,7 @@ def ica_of_output(
     info : mne.Info
         Of the recording that was separated; channels are found in it by their names.
     factor : float, optional
-        SI units (V, T, T/m) of one unit of the output; by its attribute `unit` when left out.
+        SI units (V, T, T/m) of one unit of the output; by its attribute `input_unit` when left out.
 
     Returns
     -------
@@ -137,7 +137,7 @@ def ica_of_output(
         If the output is of samples that were prepared (filtered, referenced) before: they must be here too.
     """
     with OutputFile(path) as output:
-        found = output.model()
+        found, facts = output.model(), output.facts()
     if found.is_prepared:
         warnings.warn(
             f"{str(Path(path))!r} was learned from samples that were prepared first (see its "
@@ -145,7 +145,7 @@ def ica_of_output(
             IgbssWarning,
             stacklevel=2,
         )
-    _check_output(found, path)
+    _check_output(found, facts, path)
     missing = [name for name in found.channels if name not in info["ch_names"]]
     if missing:
         raise ParameterError(
@@ -153,9 +153,8 @@ def ica_of_output(
             "Rename the channels of the Raw to those of the output."
         )
     si = _in_si(found.unit, path) if factor is None else float(factor)
-    model = _Model(
-        found.mixing * si, found.unmixing / si, found.mean * si, found.settings, 1, found.n_samples
-    )
+    mean = np.zeros(facts.n_channels) if found.mean is None else found.mean
+    model = _Model(found.mixing * si, found.unmixing / si, mean * si, found.settings, 1, facts.n_samples)
     return _as_ica(model, _info_of(info, found.channels), None)
 
 
@@ -277,13 +276,19 @@ def _in_si(unit: str | None, path: str | os.PathLike[str]) -> float:
     return _IN_SI[unit]
 
 
-def _check_output(model: OutputModel, path: str | os.PathLike[str]) -> None:
-    n_channels, n_sources = model.mixing.shape
-    fits = model.unmixing.shape == (n_sources, n_channels) and model.mean.shape == (n_channels,)
-    if model.transform != "exp" or model.solver != "closed-form" or not fits:
+def _check_output(model: StoredModel, facts: OutputFacts, path: str | os.PathLike[str]) -> None:
+    """Refuse an output whose model is not one matrix."""
+    n_channels, n_sources = facts.n_channels, facts.n_sources
+    fits = (
+        model.mixing.shape == (n_channels, n_sources)
+        and model.unmixing.shape == (n_sources, n_channels)
+        and (model.mean is None or model.mean.shape == (n_channels,))
+    )
+    transform = model.transform.get("name", "")
+    if transform != "exp" or facts.solver != "closed-form" or not fits:
         raise ParameterError(
-            f"{str(Path(path))!r} holds no linear separation (transform {model.transform!r}, solver "
-            f"{model.solver!r}, mixing {model.mixing.shape}, unmixing {model.unmixing.shape}); give one of "
+            f"{str(Path(path))!r} holds no linear separation (transform {transform!r}, solver "
+            f"{facts.solver!r}, mixing {model.mixing.shape}, unmixing {model.unmixing.shape}); give one of "
             "structure 'learned' and order 1."
         )
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from igbss_stream.errors import ParameterError, RecordingError
 from igbss_stream.ingest.files import ENDINGS
-from igbss_stream.ingest.separated import is_separated
+from igbss_stream.ingest.output_file import is_output
 
 _MAGIC = re.compile(r"[*?[]")
 _PARTIAL = ".partial"
@@ -95,7 +95,7 @@ def _entries(listed: str) -> list[str]:
 
 def _of_entry(entry: str) -> list[Found]:
     if os.path.isdir(entry):
-        found = [path for path in _walk(entry) if not is_separated(path)]
+        found = [path for path in _walk(entry) if not is_output(path)]
         if not found:
             raise RecordingError(
                 f"'{entry}' is a directory without recordings (names that end in {', '.join(ENDINGS)}); "
@@ -105,7 +105,7 @@ def _of_entry(entry: str) -> list[Found]:
     if not _is_glob(entry):
         return [Found(Path(entry), Path(Path(entry).name))]
     matches = sorted(map(Path, glob.iglob(entry, recursive=True)))
-    found = [p for p in matches if p.is_file() and p.suffix != _PARTIAL and not is_separated(p)]
+    found = [p for p in matches if p.is_file() and p.suffix != _PARTIAL and not is_output(p)]
     if not found:
         raise RecordingError(f"'{entry}' matches no recording; check the pattern")
     return [Found(path, path.relative_to(_fixed_part(entry))) for path in found]

@@ -189,12 +189,8 @@ def earlier_outcome(job: Job) -> Outcome | None:
     earlier = kept(job.output, now, overwrite=job.overwrite)
     if earlier is None:
         return None
-    facts = ("n_samples", "n_channels", "n_sources", "rate", "solver")
-    return Outcome(
-        **{name: getattr(earlier, name) for name in facts},
-        n_windows=earlier.n_windows,
-        n_failed=earlier.n_failed,
-    )
+    facts = ("n_samples", "n_channels", "n_sources", "rate", "solver", "n_windows", "n_failed")
+    return Outcome(**{name: getattr(earlier, name) for name in facts})
 
 
 def result_of(job: Job, progress: Progress | None = None) -> Result:

@@ -4,11 +4,11 @@ from pathlib import Path
 
 from igbss_stream.batch.fingerprint import Fingerprint, differences
 from igbss_stream.errors import RecordingError
-from igbss_stream.ingest.separated import Separated, read_separated
+from igbss_stream.ingest.output_file import OutputFacts, facts_of
 from igbss_stream.publish.files import remove_left_over
 
 
-def kept(output: Path, now: Fingerprint, *, overwrite: bool) -> Separated | None:
+def kept(output: Path, now: Fingerprint, *, overwrite: bool) -> OutputFacts | None:
     """Return what an output that exists says of itself, if it is what would be made now.
 
     Parameters
@@ -21,7 +21,7 @@ def kept(output: Path, now: Fingerprint, *, overwrite: bool) -> Separated | None
 
     Returns
     -------
-    Separated or None
+    OutputFacts or None
         None if it is to be replaced.
 
     Raises
@@ -30,7 +30,7 @@ def kept(output: Path, now: Fingerprint, *, overwrite: bool) -> Separated | None
         If it is another, and may not be replaced.
     """
     try:
-        earlier = read_separated(output)
+        earlier = facts_of(output)
         differs = "it does not say what it was made from"
         if earlier.job is not None:
             differs = differences(earlier.job, now)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from igbss_stream.batch.fingerprint import digest
 from igbss_stream.config import ModelSettings
 from igbss_stream.errors import IgbssWarning, InputError, ParameterError, RecordingError, printable
-from igbss_stream.ingest.separated import StoredModel, read_model
+from igbss_stream.ingest.output_file import OutputFile, StoredModel
 from igbss_stream.linear import LinearStage
 from igbss_stream.model.poset import Poset
 from igbss_stream.preparation.settings import Preparation
@@ -119,7 +119,8 @@ def known_model(path: Path) -> KnownModel:
     IgbssError
         If it cannot be read, or is none that can be used again.
     """
-    stored = read_model(path)
+    with OutputFile(path) as output:
+        stored = output.model()
     try:
         settings = _settings(stored.settings)
         transform = transform_of(stored.transform)

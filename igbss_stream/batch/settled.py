@@ -7,7 +7,7 @@ from pathlib import Path
 from igbss_stream.batch.fingerprint import Fingerprint, fingerprint, of_file
 from igbss_stream.batch.job import Job
 from igbss_stream.errors import RecordingError
-from igbss_stream.ingest.separated import read_separated
+from igbss_stream.ingest.output_file import facts_of
 
 
 def learned_from(jobs: Sequence[Job], inputs: Sequence[Fingerprint]) -> Fingerprint:
@@ -59,7 +59,7 @@ def settled(jobs: Sequence[Job], models: Sequence[Path]) -> dict[Path, list[Job]
 def _inputs(path: Path, jobs: Sequence[Job]) -> list[Fingerprint]:
     """Return the recordings of a model, if it is one that the jobs could have learned."""
     try:
-        made_from = read_separated(path).job or {}
+        made_from = facts_of(path).job or {}
     except RecordingError:
         return []
     inputs = made_from.get("input")

@@ -1,4 +1,4 @@
-"""The output of `batch` in an open file: its model, and its samples block by block."""
+"""The output of `batch`, read back: what it says of itself, its model, and its samples block by block."""
 
 import json
 import os
@@ -15,7 +15,6 @@ from igbss_stream.closing import Closing
 from igbss_stream.errors import RecordingError
 from igbss_stream.ingest.hdf5_file import (
     LIBRARY_ERRORS,
-    attribute,
     checked_type,
     damage_reported,
     naming,
@@ -25,7 +24,6 @@ from igbss_stream.ingest.hdf5_file import (
     stated_channels,
     stated_rate,
     stated_unit,
-    text,
 )
 from igbss_stream.ingest.layouts.plain import gaps_beside
 from igbss_stream.ingest.layouts.values import dataset, numeric
@@ -33,44 +31,68 @@ from igbss_stream.ingest.recording import Break
 
 Array = NDArray[np.float64]
 
+_MARKS = ("settings", "transform", "solver", "igbss_stream_version")
 _DETAILS = ("filter_order", "notch_width")  # of a preparation, that do nothing on their own
 
 
-@dataclass(frozen=True)
-class OutputModel:
+@dataclass(frozen=True, eq=False)
+class OutputFacts:
+    """What an output says of itself.
+
+    Parameters
+    ----------
+    job : dict or None
+        What the file was made from, see `igbss_stream.batch.fingerprint`; None in files of older versions.
+    solver : str
+        How sources were found.
+    rate : float or None
+        In Hz.
+    n_samples, n_channels, n_sources : int
+        There are no samples, nor a rate, in a file that holds a model alone.
+    n_windows, n_failed : int
+        Windows that were fitted, and those of them that did not converge.
+    """
+
+    job: dict[str, Any] | None
+    solver: str
+    rate: float | None
+    n_samples: int
+    n_channels: int
+    n_sources: int
+    n_windows: int
+    n_failed: int
+
+
+@dataclass(frozen=True, eq=False)
+class StoredModel:
     """The model in an output.
 
     Parameters
     ----------
-    mixing : ndarray of shape (channels, sources)
-    unmixing : ndarray of shape (sources, channels)
-    mean : ndarray of shape (channels,)
-        Zero where the structure is not learned.
     channels : tuple of str
     unit : str or None
         Of the channels, if known.
-    settings : dict
-        Of the model.
-    transform : str
-        Its name.
-    solver : str
-        How sources were found.
-    is_prepared : bool
-        Whether samples were referenced, filtered or resampled before.
-    n_samples : int
-        Number of samples that were separated.
+    mixing : ndarray of shape (channels, sources) or (periods, channels, sources)
+    unmixing : ndarray of shape (sources, channels) or (periods, sources, channels)
+    mean : ndarray of shape (channels,) or None
+        None where the structure is not learned.
+    settings, transform, preparation : dict
+        As they were described in JSON; files of older versions know no preparation.
     """
 
-    mixing: Array
-    unmixing: Array
-    mean: Array
     channels: tuple[str, ...]
     unit: str | None
+    mixing: Array
+    unmixing: Array
+    mean: Array | None
     settings: dict[str, Any]
-    transform: str
-    solver: str
-    is_prepared: bool
-    n_samples: int
+    transform: dict[str, Any]
+    preparation: dict[str, Any]
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether samples were referenced, filtered or resampled before."""
+        return any(value for name, value in self.preparation.items() if name not in _DETAILS)
 
 
 class OutputFile(Closing):
@@ -94,30 +116,56 @@ class OutputFile(Closing):
         """Close the file."""
         self._file.close()
 
-    def model(self) -> OutputModel:
+    @property
+    def is_output(self) -> bool:
+        """Whether `batch` wrote it."""
+        with damage_reported(self.path):
+            return all(mark in self._file.attrs for mark in _MARKS)
+
+    def facts(self) -> OutputFacts:
+        """Return what it says of itself.
+
+        Raises
+        ------
+        RecordingError
+            If another program wrote it, or it is damaged.
+        """
+        with damage_reported(self.path):
+            file = self._file
+            mixing, unmixing = self._part("mixing", 2, 3), self._part("unmixing", 2, 3)
+            sources, fits = file.get("sources"), file.get("fits")
+            return OutputFacts(
+                job=json.loads(file.attrs["job"]) if "job" in file.attrs else None,
+                solver=str(file.attrs["solver"]),
+                rate=None if sources is None else stated_rate(sources, naming("/sources", self.path)),
+                n_samples=0 if sources is None else int(sources.shape[0]),
+                n_channels=int(mixing.shape[-2]),
+                n_sources=int(unmixing.shape[-2]),
+                n_windows=0 if fits is None else len(fits),
+                n_failed=0 if fits is None else int(np.sum(~fits["converged"])),
+            )
+
+    def model(self) -> StoredModel:
         """Return the model.
 
         Raises
         ------
         RecordingError
-            If it is no output of `batch`, or damaged.
+            If another program wrote it, or it is damaged.
         """
-        mixing, unmixing = self._matrix("mixing", 2), self._matrix("unmixing", 2)
         with damage_reported(self.path):
-            channels = numbered(stated_channels(self._file["mixing"]), len(mixing))
-            has_mean = "mean" in self._file
-            held = self._file["mean" if has_mean else "sources"]
-            return OutputModel(
-                mixing,
-                unmixing,
-                self._matrix("mean", 1) if has_mean else np.zeros(len(mixing)),
-                channels,
-                stated_unit(held),
-                json.loads(text(attribute(self._file, "settings")) or "{}"),
-                json.loads(text(attribute(self._file, "transform")) or "{}").get("name", ""),
-                text(attribute(self._file, "solver")) or "",
-                self._is_prepared(),
-                len(self._file["sources"]),
+            attrs = self._file.attrs
+            mixing, unmixing = self._part("mixing", 2, 3), self._part("unmixing", 2, 3)
+            unit = attrs.get("input_unit")
+            return StoredModel(
+                channels=tuple(map(str, mixing.attrs["channels"])),
+                unit=None if unit is None else str(unit),
+                mixing=np.asarray(mixing[()], np.float64),
+                unmixing=np.asarray(unmixing[()], np.float64),
+                mean=np.asarray(self._part("mean", 1)[()], np.float64) if "mean" in self._file else None,
+                settings=json.loads(attrs["settings"]),
+                transform=json.loads(attrs["transform"]),
+                preparation=json.loads(attrs.get("preparation", "{}")),
             )
 
     def series(self, name: str) -> "Series":
@@ -144,22 +192,51 @@ class OutputFile(Closing):
             )
         return Series(self.path, name, handle, gaps_beside(self._file, handle.shape[0]))
 
-    def _is_prepared(self) -> bool:
-        told = json.loads(text(attribute(self._file, "preparation")) or "{}")
-        return any(value for name, value in told.items() if name not in _DETAILS)
-
-    def _matrix(self, name: str, ndim: int) -> Array:
+    def _part(self, name: str, *ndim: int) -> Any:
+        """Return a dataset of the model, of a file that `batch` wrote."""
         handle = dataset(self._file, name)
-        if handle is None or not numeric(handle):
+        if not self.is_output or handle is None or not numeric(handle):
+            raise RecordingError(f"{str(self.path)!r} was not written by `igbss-stream batch`")
+        if handle.ndim not in ndim:
             raise RecordingError(
-                f"{str(self.path)!r} has no dataset '/{name}': it is no output of igbss-stream batch"
+                f"{naming(f'/{name}', self.path)} has {handle.ndim} axes, where a model has "
+                f"{' or '.join(map(str, ndim))}: copy it again, or separate again"
             )
-        if handle.ndim != ndim:
-            raise RecordingError(
-                f"dataset '/{name}' of {str(self.path)!r} has {handle.ndim} axes, where one matrix has "
-                f"{ndim}: its model changes from sample to sample, or is damaged"
-            )
-        return np.asarray(handle[()], np.float64)
+        return handle
+
+
+def is_output(path: Path) -> bool:
+    """Return whether `batch` wrote a file; False where it cannot be opened.
+
+    Parameters
+    ----------
+    path : Path
+    """
+    try:
+        with OutputFile(path) as output:
+            return output.is_output
+    except RecordingError:
+        return False
+
+
+def facts_of(path: Path) -> OutputFacts:
+    """Return what an output says of itself.
+
+    Parameters
+    ----------
+    path : Path
+
+    Returns
+    -------
+    OutputFacts
+
+    Raises
+    ------
+    RecordingError
+        If it cannot be read, or another program wrote it.
+    """
+    with OutputFile(path) as output:
+        return output.facts()
 
 
 class Series:

@@ -211,9 +211,15 @@ def write_output(path: Path, separation: Any, unit: str | None = "uV", **attrs: 
         for name in ("mixing", "unmixing", "mean"):
             file[name].attrs["channels"] = NAMES[:5]
         if unit is not None:
-            file["mean"].attrs["unit"] = unit
+            file.attrs["input_unit"] = unit
         file.attrs.update(
-            {"transform": '{"name": "exp"}', "settings": "{}", "solver": "closed-form"} | attrs
+            {
+                "transform": '{"name": "exp"}',
+                "settings": "{}",
+                "solver": "closed-form",
+                "igbss_stream_version": "0",
+            }
+            | attrs
         )
     return path
 
@@ -240,10 +246,25 @@ def test_output_of_batch_as_an_ica(raw: Any, ours: Any, tmp_path: Path) -> None:
             ica_of_output(write_output(path, ours, **attrs), raw.info)
 
 
+@pytest.mark.jit
+def test_a_model_of_other_axes_is_refused(raw: Any, ours: Any, tmp_path: Path) -> None:
+    path = write_output(tmp_path / "out.h5", ours)
+    for shape, error, says in (
+        ((2, 5, 5), ParameterError, r"no linear separation .* mixing \(2, 5, 5\)"),
+        ((5,), RecordingError, r"dataset '/mixing' of .* has 1 axes"),
+    ):
+        with h5py.File(path, "r+") as file:
+            del file["mixing"]
+            file["mixing"] = np.ones(shape)
+            file["mixing"].attrs["channels"] = NAMES[:5]
+        with pytest.raises(error, match=says):
+            ica_of_output(path, raw.info)
+
+
 def test_what_is_no_output_is_refused(tmp_path: Path, raw: Any) -> None:
     with h5py.File(tmp_path / "in.h5", "w") as file:
         file["data"] = np.zeros((5, 2))
-    with pytest.raises(RecordingError, match="is no output of igbss-stream batch"):
+    with pytest.raises(RecordingError, match="was not written by `igbss-stream batch`"):
         ica_of_output(tmp_path / "in.h5", raw.info)
 
 
