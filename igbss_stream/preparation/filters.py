@@ -1,8 +1,8 @@
 """The filters as sections of second order, and how long they ring."""
 
 import numpy as np
+import scipy  # its parts are loaded where they are first used: signal takes half a second and 50 MB
 from numpy.typing import NDArray
-from scipy import signal
 
 from igbss_stream.errors import ParameterError
 from igbss_stream.preparation.settings import Preparation
@@ -30,10 +30,10 @@ def sections(preparation: Preparation, rate: float) -> Sections:
     for kind in ("highpass", "lowpass"):
         edge = getattr(preparation, kind)
         if edge is not None:
-            parts.append(signal.butter(preparation.filter_order, edge, kind, output="sos", fs=rate))
+            parts.append(scipy.signal.butter(preparation.filter_order, edge, kind, output="sos", fs=rate))
     for frequency in preparation.notch:
-        b, a = signal.iirnotch(frequency, frequency / preparation.notch_width, fs=rate)
-        parts.append(signal.tf2sos(b, a))
+        b, a = scipy.signal.iirnotch(frequency, frequency / preparation.notch_width, fs=rate)
+        parts.append(scipy.signal.tf2sos(b, a))
     return np.concatenate(parts)
 
 
@@ -79,7 +79,7 @@ def ringing(sos: Sections, most: int) -> int:
     impulse = np.zeros(2 * int(shortest) + 64)  # poles that lie together ring longer than one alone
     while True:
         impulse[0] = 1.0
-        response = np.abs(signal.sosfilt(sos, impulse))
+        response = np.abs(scipy.signal.sosfilt(sos, impulse))
         rest = 2 * np.cumsum(response[::-1])[::-1]
         n_samples = int(np.argmax(rest <= FORGOTTEN))
         if 0 < n_samples < len(rest) // 2 + 64:  # so that what lies beyond the end does not count

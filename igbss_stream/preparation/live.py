@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
+import scipy  # its parts are loaded where they are first used: signal takes half a second and 50 MB
 from numpy.typing import NDArray
-from scipy import signal
 
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import InputError
@@ -53,7 +53,7 @@ class LivePreparation:
         self._passes = preparation.does_nothing
         self._reference = Reference(preparation.reference, stream.channels) if not self._passes else None
         self._sos = sections(preparation, stream.rate)
-        self._steady = signal.sosfilt_zi(self._sos)[:, :, None] if len(self._sos) else None
+        self._steady = scipy.signal.sosfilt_zi(self._sos)[:, :, None] if len(self._sos) else None
         up, down = preparation.ratio(stream.rate)
         self._fir = None if up == down else polyphase(up, down)
         kept = range(stream.n_channels) if self._reference is None else self._reference.kept
@@ -150,7 +150,7 @@ class LivePreparation:
             return x
         if self._state is None:
             self._state = self._steady * x[0]
-        y, self._state = signal.sosfilt(self._sos, x, axis=0, zi=self._state)
+        y, self._state = scipy.signal.sosfilt(self._sos, x, axis=0, zi=self._state)
         return np.asarray(y)
 
     def _chunks(self, y: Array) -> list[Chunk | Gap]:

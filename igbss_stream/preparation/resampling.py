@@ -8,8 +8,8 @@ import functools
 import math
 
 import numpy as np
+import scipy  # its parts are loaded where they are first used: signal takes half a second and 50 MB
 from numpy.typing import NDArray
-from scipy import signal
 
 from igbss_stream.preparation.rows import Array, Rows
 
@@ -40,10 +40,10 @@ class Polyphase:
     def __init__(self, up: int, down: int) -> None:
         self.up, self.down = up, down
         larger = max(up, down)
-        n_taps, beta = signal.kaiserord(ATTENUATION, TRANSITION / larger)
+        n_taps, beta = scipy.signal.kaiserord(ATTENUATION, TRANSITION / larger)
         self.half: int = math.ceil(n_taps / 2 / larger) * larger
         cutoff = (1 - TRANSITION / 2) / larger
-        taps = signal.firwin(2 * self.half + 1, cutoff, window=("kaiser", beta))
+        taps = scipy.signal.firwin(2 * self.half + 1, cutoff, window=("kaiser", beta))
         self.width = math.ceil(len(taps) / up)
         padded = np.zeros(self.width * up)
         padded[: len(taps)] = taps

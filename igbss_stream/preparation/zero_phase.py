@@ -9,7 +9,7 @@ samples come.
 from collections.abc import Iterator
 
 import numpy as np
-from scipy import signal
+import scipy  # its parts are loaded where they are first used: signal takes half a second and 50 MB
 
 from igbss_stream.preparation.filters import Sections, padding
 from igbss_stream.preparation.rows import Array, Rows
@@ -35,7 +35,7 @@ class ZeroPhase:
     """
 
     def __init__(self, sos: Sections, look_ahead: int, n_channels: int) -> None:
-        self._sos, self._steady = sos, signal.sosfilt_zi(sos)[:, :, None]
+        self._sos, self._steady = sos, scipy.signal.sosfilt_zi(sos)[:, :, None]
         self._padding = padding(sos)
         self._look_ahead = max(look_ahead, self._padding)
         self._block = max(_LEAST_BLOCK, self._look_ahead)
@@ -73,12 +73,12 @@ class ZeroPhase:
         x = np.concatenate([2 * ends[0] - ends[reach:0:-1], ends])
         self._state = self._steady * x[0]
         if reach:  # only the stretch itself goes backward: the extension leads up to it
-            _, self._state = signal.sosfilt(self._sos, x[:reach], axis=0, zi=self._state)
+            _, self._state = scipy.signal.sosfilt(self._sos, x[:reach], axis=0, zi=self._state)
         return x[reach:]
 
     def _filtered(self, x: Array) -> Iterator[Array]:
         if len(x):
-            y, self._state = signal.sosfilt(self._sos, x, axis=0, zi=self._state)
+            y, self._state = scipy.signal.sosfilt(self._sos, x, axis=0, zi=self._state)
             self._forward.append(y)
         while len(self._forward) >= self._block + self._look_ahead:
             yield self._backward(self._block)
@@ -91,7 +91,7 @@ class ZeroPhase:
         for first in range(0, ahead.shape[1], step):
             group = slice(first, first + step)
             x = ahead[::-1, group]
-            y, _ = signal.sosfilt(self._sos, x, axis=0, zi=self._steady * x[0])
+            y, _ = scipy.signal.sosfilt(self._sos, x, axis=0, zi=self._steady * x[0])
             done[:, group] = y[::-1][:n]
         self._forward.drop(n)
         self._n_left -= n

@@ -151,8 +151,16 @@ def test_documented_parameters_are_those_of_the_signature(name: str, function: C
     assert documented == taken
 
 
-def test_importing_the_package_imports_nothing_heavy() -> None:
-    code = "import sys, igbss_stream, igbss_stream.cli; print([m for m in ('numba', 'numpy', 'scipy', 'h5py', 'zmq', 'msgspec') if m in sys.modules])"
+@pytest.mark.parametrize(
+    ("imported", "heavy"),
+    [
+        ("igbss_stream, igbss_stream.cli", "numba numpy scipy h5py zmq msgspec"),
+        # 50 MB that only filters need
+        ("igbss_stream.batch.separate, igbss_stream.live.lane", "scipy.signal scipy.stats scipy.optimize"),
+    ],
+)
+def test_imports_bring_nothing_heavy_unasked(imported: str, heavy: str) -> None:
+    code = f"import sys, {imported}; print([m for m in {heavy!r}.split() if m in sys.modules])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
 
