@@ -13,11 +13,13 @@ from igbss_stream.batch.many_options import many_options
 from igbss_stream.batch.model_options import model_options
 from igbss_stream.batch.preparation_options import preparation_options
 from igbss_stream.batch.storage_options import storage_options
+from igbss_stream.batch.worker_options import runner_of, worker_options
 from igbss_stream.console import progress_bar, reading_options, reports_mistakes
 from igbss_stream.errors import printable
 
 if TYPE_CHECKING:
     from igbss_stream.batch.job import Job
+    from igbss_stream.batch.many import Runner
     from igbss_stream.batch.separate import Outcome
     from igbss_stream.batch.settings import BatchSettings
 
@@ -44,6 +46,7 @@ Examples:
     help="HDF5 file to write; a folder, with / at its end; or a template, 'out/{stem}.h5'.",
 )
 @many_options
+@worker_options
 @reading_options
 @preparation_options
 @model_options
@@ -62,6 +65,8 @@ def batch(
     summary: Path | None,
     model: Path | None,
     model_per: str,
+    workers: int | None,
+    scheduler: str | None,
     dataset: str | None,
     axis: int | None,
     rate: float | None,
@@ -104,7 +109,8 @@ def batch(
     wanted = Wanted(dataset, axis, rate, channels, factor, unit)
     job = partial(Job, settings=settings, wanted=wanted, overwrite=overwrite, resume=resume, model=model)
     one = is_one_file(inputs, listed)
-    if one and not is_template(output) and summary is None and model_per == "file":
+    alone = one and summary is None and model_per == "file" and workers is None and scheduler is None
+    if alone and not is_template(output):
         _separate_one(job(input=Path(inputs[0]), output=Path(output)), quiet)
         return
     found = find(inputs, listed)
@@ -113,10 +119,13 @@ def batch(
         job(input=item.path, output=place, make_folders=True)
         for item, place in zip(found, places, strict=True)
     ]
-    if one and summary is None and model_per == "file":
+    if alone:
         _separate_one(jobs[0], quiet)
         return
-    _separate_many(jobs, output, summary, model_per, quiet)
+    with runner_of(workers, scheduler) as runner:
+        code = _separate_many(jobs, runner, output, summary, model_per, quiet)
+    if code:
+        sys.exit(code)
 
 
 def _separate_one(job: "Job", quiet: bool) -> None:
@@ -141,9 +150,9 @@ def _separate_one(job: "Job", quiet: bool) -> None:
 
 
 def _separate_many(
-    jobs: list["Job"], output: str, summary: Path | None, model_per: str, quiet: bool
-) -> None:
-    """Separate every recording that can be, tell of all, and end with the exit code that says so."""
+    jobs: list["Job"], runner: "Runner", output: str, summary: Path | None, model_per: str, quiet: bool
+) -> int:
+    """Separate every recording that can be, tell of all, and return the exit code that says so."""
     from igbss_stream.batch.many import Many, separate_many
     from igbss_stream.batch.outputs import folder_of
     from igbss_stream.batch.summary import check_place
@@ -151,9 +160,7 @@ def _separate_many(
     if summary is not None:
         check_place(summary, [job.input for job in jobs], replace=jobs[0].overwrite or jobs[0].resume)
     many = Many(jobs=jobs, model_per=model_per, folder=folder_of(output), summary=summary, quiet=quiet)
-    code = separate_many(many)
-    if code:
-        sys.exit(code)
+    return separate_many(many, runner)
 
 
 def _tell(note: str) -> None:

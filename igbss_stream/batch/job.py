@@ -251,6 +251,20 @@ def in_turn(jobs: Iterable[Job], watch: Watch | None = None) -> Iterator[Result]
         yield result_of(job, None if watch is None else watch(job))
 
 
+def partial_of(output: Path) -> Path:
+    """Return where an output is written until it is complete.
+
+    Parameters
+    ----------
+    output : Path
+
+    Returns
+    -------
+    Path
+    """
+    return output.with_name(f"{output.name}.partial")
+
+
 def _fingerprint(job: Job, model: KnownModel | None) -> Fingerprint:
     return fingerprint(
         input=of_file(job.input),

@@ -4,10 +4,13 @@ import errno
 import fcntl
 import io
 import os
+import time
 from contextlib import suppress
 from pathlib import Path
 
 from igbss_stream.errors import RecordingError
+
+_LOOK = 0.1  # seconds between looks whether another run has ended
 
 _NO_ROOM = {
     errno.ENOSPC: "the disk is full; free some space or choose an output on another disk",
@@ -63,6 +66,25 @@ def remove_left_over(partial: Path) -> None:
         return
     with suppress(RecordingError, OSError), claim(partial):
         partial.unlink()
+
+
+def wait_until_free(partial: Path, seconds: float) -> None:
+    """Wait while another run is writing a partial file, at most so long.
+
+    Parameters
+    ----------
+    partial : Path
+    seconds : float
+    """
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        try:
+            with open(partial, "rb") as file:
+                if lock(file, shared=True):
+                    return
+        except OSError:
+            return
+        time.sleep(_LOOK)
 
 
 def lock(file: io.IOBase, *, shared: bool = False) -> bool:

@@ -1,0 +1,55 @@
+"""Options of `batch` that say where the work is done, and what does it."""
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from igbss_stream.errors import ParameterError
+
+if TYPE_CHECKING:
+    from igbss_stream.batch.many import Runner
+
+
+def worker_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options for more than one process, and for more than one machine."""
+    options = [
+        click.option("--workers", type=int, help="Work in so many processes of this machine (Dask)."),
+        click.option(
+            "--scheduler",
+            metavar="ADDRESS",
+            help="Do it on the workers of this Dask scheduler: tcp://..., tls://... or its scheduler file.",
+        ),
+    ]
+    return functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
+
+
+@contextmanager
+def runner_of(workers: int | None, scheduler: str | None) -> Iterator["Runner"]:
+    """Yield what does the jobs: this process, unless others are asked for.
+
+    Parameters
+    ----------
+    workers : int or None
+    scheduler : str or None
+
+    Yields
+    ------
+    Runner
+    """
+    from igbss_stream.batch.job import in_turn
+
+    if workers is None and scheduler is None:
+        yield in_turn
+        return
+    try:
+        from igbss_stream.batch.workers import Workers
+    except ImportError as error:
+        raise ParameterError(
+            f"--workers and --scheduler need Dask, which cannot be imported ({error}); install it with: "
+            "pip install 'igbss-stream[dask]'"
+        ) from error
+    with Workers(workers, scheduler) as there:
+        yield there.run
