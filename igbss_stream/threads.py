@@ -21,10 +21,24 @@ Result = TypeVar("Result")
 _MOST = 4  # blocks wait in memory, and reading and writing are not faster for more threads
 
 
+_limit = _MOST
+
+
+def limit_threads(count: int) -> None:
+    """Let this process reckon in so many threads from now on, as where there are others beside it.
+
+    Parameters
+    ----------
+    count : int
+    """
+    global _limit
+    _limit = min(_MOST, count)
+
+
 def n_threads() -> int:
-    """Return how many threads reckon at a time: one a core that this process may use, up to four."""
+    """Return how many threads reckon at a time: one a core that this process may use, up to a limit."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(_MOST, allowed)
+    return min(_limit, allowed)
 
 
 class Memory:

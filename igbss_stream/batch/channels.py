@@ -77,22 +77,27 @@ class Channels:
     recording : Recording
     keep : ndarray of int
         Their positions, in the order in which they are separated.
+    rows : (int, int), optional
+        The first row and the one after the last; all by default.
     """
 
-    def __init__(self, recording: Recording, keep: NDArray[np.int_]) -> None:
+    def __init__(
+        self, recording: Recording, keep: NDArray[np.int_], rows: tuple[int, int] | None = None
+    ) -> None:
         self.recording, self._keep = recording, keep
+        self._first, self._stop = (0, recording.n_samples) if rows is None else rows
         self._whole = np.array_equal(keep, np.arange(recording.n_channels))
         self.names = [recording.channels[i] for i in keep]
-        self.n_samples, self.breaks = recording.n_samples, recording.breaks
+        self.n_samples, self.breaks = self._stop - self._first, recording.breaks
         self.dtype = recording.dtype
-        self.block_length = min(_block_length(recording), recording.n_samples)
+        self.block_length = min(_block_length(recording), self.n_samples)
         self.memory = Memory(self.block_length, len(keep), recording.dtype)
 
     def blocks(self, length: int, tell: Progress, doing: str) -> Iterator[tuple[int, NDArray[Any]]]:
         """Yield (start, samples) and report progress after each block is done with."""
-        for start, block in self.recording.blocks(length):
+        for start, block in self.recording.blocks(length, self._first, self._stop):
             yield start, block if self._whole else np.ascontiguousarray(block[:, self._keep])
-            tell(doing, start + len(block), self.n_samples)
+            tell(doing, start + len(block) - self._first, self.n_samples)
 
 
 def _block_length(recording: Recording) -> int:

@@ -67,6 +67,7 @@ def batch(
     model_per: str,
     workers: int | None,
     scheduler: str | None,
+    segment: float | None,
     dataset: str | None,
     axis: int | None,
     rate: float | None,
@@ -109,7 +110,7 @@ def batch(
     wanted = Wanted(dataset, axis, rate, channels, factor, unit)
     job = partial(Job, settings=settings, wanted=wanted, overwrite=overwrite, resume=resume, model=model)
     one = is_one_file(inputs, listed)
-    alone = one and summary is None and model_per == "file" and workers is None and scheduler is None
+    alone = one and summary is None and model_per == "file" and (workers, scheduler, segment) == (None,) * 3
     if alone and not is_template(output):
         _separate_one(job(input=Path(inputs[0]), output=Path(output)), quiet)
         return
@@ -122,7 +123,7 @@ def batch(
     if alone:
         _separate_one(jobs[0], quiet)
         return
-    with runner_of(workers, scheduler) as runner:
+    with runner_of(workers, scheduler, segment) as runner:
         code = _separate_many(jobs, runner, output, summary, model_per, quiet)
     if code:
         sys.exit(code)

@@ -5,16 +5,13 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import distributed
 
-from igbss_stream.batch.job import FAILED, Job, Result, partial_of
+from igbss_stream.batch.job import FAILED, Do, Job, Result, partial_of
 from igbss_stream.publish.files import wait_until_free
-
-Do = Callable[[Job, Callable[..., None]], Result]
-"""Does a job, tells how far it is, and returns what came of it."""
+from igbss_stream.threads import limit_threads
 
 PATIENCE = 30.0  # seconds that a worker which was taken for lost may still hold on to its output
 
@@ -64,6 +61,7 @@ def do_there(job: Job, *, do: Do, run: str, is_remote: bool) -> Result:
         if run in _given_up:
             raise _GivenUp
 
+    limit_threads(1)  # a worker has a core of its own, and no more
     with _lock:
         _at_work[run] = _at_work.get(run, 0) + 1
     try:

@@ -29,6 +29,8 @@ DONE, SKIPPED, FAILED = "done", "skipped", "failed"
 
 Tell = Callable[[str], object]
 """Called with a note of the reader, a sentence without its point."""
+Do = Callable[["Job", Progress | None], "Result"]
+"""Does a job, tells how far it is, and returns what came of it."""
 Watch = Callable[["Job"], Progress | None]
 """Called with a job that begins; returns what is told how far it is."""
 
@@ -51,6 +53,8 @@ class Job:
         Whether folders of the output that are missing are made.
     model : Path or None
         A file with the model that separates, in place of the settings' model.
+    rows : (int, int) or None
+        The first row to separate and the one after the last, see `igbss_stream.batch.segments`.
     """
 
     input: Path
@@ -61,6 +65,7 @@ class Job:
     resume: bool = False
     make_folders: bool = False
     model: Path | None = None
+    rows: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -153,7 +158,7 @@ def run_job(job: Job, progress: Progress | None = None, tell: Tell | None = None
         if tell is not None:
             for note in source.notes:
                 tell(note)
-        made_from = _fingerprint(job, model)
+        made_from = made_of(job, model)
         if job.make_folders:
             make_folder(job.output)
         return separate_recording(
@@ -161,6 +166,7 @@ def run_job(job: Job, progress: Progress | None = None, tell: Tell | None = None
             job.output,
             job.settings,
             model=model,
+            rows=job.rows,
             attrs={"job": json.dumps(made_from)},
             overwrite=job.overwrite,
             progress=progress,
@@ -185,7 +191,7 @@ def earlier_outcome(job: Job) -> Outcome | None:
     """
     if not job.resume or not os.path.lexists(job.output):
         return None
-    now = _fingerprint(job, None if job.model is None else known_model(job.model))
+    now = made_of(job, None if job.model is None else known_model(job.model))
     earlier = kept(job.output, now, overwrite=job.overwrite)
     if earlier is None:
         return None
@@ -210,14 +216,34 @@ def result_of(job: Job, progress: Progress | None = None) -> Result:
     -----
     Warnings are gathered for the whole process: do one job at a time in each.
     """
+    return told(job, earlier_outcome, lambda job, tell: run_job(job, progress, tell))
+
+
+def told(
+    job: Job, earlier: Callable[[Job], Outcome | None], work: Callable[[Job, Tell], Outcome]
+) -> Result:
+    """Do some work for a job, and return what came of it; only interrupts are raised.
+
+    Parameters
+    ----------
+    job : Job
+    earlier : callable
+        Returns what an earlier run made of it, if it did and the job resumes.
+    work : callable
+        Does it otherwise; told what to tell.
+
+    Returns
+    -------
+    Result
+    """
     began, notes = time.perf_counter(), list[str]()
     outcome, status, error, trace = None, SKIPPED, None, None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", IgbssWarning)
         try:
-            outcome = earlier_outcome(job)
+            outcome = earlier(job)
             if outcome is None:
-                outcome, status = run_job(job, progress, notes.append), DONE
+                outcome, status = work(job, notes.append), DONE
         except IgbssError as mistake:
             error = str(mistake)
         except Exception as fault:  # of one file: the others are still to be had
@@ -234,7 +260,7 @@ def result_of(job: Job, progress: Progress | None = None) -> Result:
     )
 
 
-def in_turn(jobs: Iterable[Job], watch: Watch | None = None) -> Iterator[Result]:
+def in_turn(jobs: Iterable[Job], watch: Watch | None = None, do: Do = result_of) -> Iterator[Result]:
     """Do one job after the other, and yield what came of each.
 
     Parameters
@@ -242,13 +268,15 @@ def in_turn(jobs: Iterable[Job], watch: Watch | None = None) -> Iterator[Result]
     jobs : iterable of Job
     watch : callable, optional
         Called with each job as it begins; returns what is told how far it is.
+    do : callable
+        What is done with each.
 
     Yields
     ------
     Result
     """
     for job in jobs:
-        yield result_of(job, None if watch is None else watch(job))
+        yield do(job, None if watch is None else watch(job))
 
 
 def partial_of(output: Path) -> Path:
@@ -265,12 +293,25 @@ def partial_of(output: Path) -> Path:
     return output.with_name(f"{output.name}.partial")
 
 
-def _fingerprint(job: Job, model: KnownModel | None) -> Fingerprint:
+def made_of(job: Job, model: KnownModel | None) -> Fingerprint:
+    """Return what the output of a job depends on.
+
+    Parameters
+    ----------
+    job : Job
+    model : KnownModel or None
+        That of the job.
+
+    Returns
+    -------
+    dict
+    """
     return fingerprint(
         input=of_file(job.input),
         wanted=job.wanted,
         settings=job.settings,
         model=None if model is None else model.digest,
+        **({} if job.rows is None else {"rows": job.rows}),
     )
 
 

@@ -10,7 +10,7 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +80,7 @@ def separate_recording(
     settings: BatchSettings,
     *,
     model: KnownModel | None = None,
+    rows: tuple[int, int] | None = None,
     attrs: Mapping[str, str] | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
@@ -94,6 +95,9 @@ def separate_recording(
     settings : BatchSettings
     model : KnownModel, optional
         What separates, in place of the settings' model.
+    rows : (int, int), optional
+        The first row to separate and the one after the last, where the model is known and all rows are
+        known to be good; see `igbss_stream.batch.segments`.
     attrs : mapping, optional
         More attributes of the output.
     overwrite : bool
@@ -117,13 +121,16 @@ def separate_recording(
         window = _window(settings.window, recording.rate)
         if model is not None:
             keep = keep[model.positions([recording.channels[i] for i in keep], recording.unit)]
-        source = Channels(recording, keep)
+        source = Channels(recording, keep, rows)
         start = starting(source, settings, model, pool)
-        if start.looks_first:
+        if rows is not None:  # all were looked at when the model was learned
+            start = replace(start, looks_first=True)
+        elif start.looks_first:
             start.look(source, tell)
         separator = start.separator
         reserve_samples(sink, source, separator, settings.compression)
-        write_gaps(sink, recording)
+        if rows is None:
+            write_gaps(sink, recording)
         if separator.by_sample:
             fits = np.array([], _FIT)
             _separate_by_sample(source, start, sink, tell, pool)

@@ -1,6 +1,7 @@
 """Options of `batch` that say where the work is done, and what does it."""
 
 import functools
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from igbss_stream.errors import ParameterError
 
 if TYPE_CHECKING:
     from igbss_stream.batch.many import Runner
+    from igbss_stream.batch.segments import Doer
 
 
 def worker_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -22,23 +24,48 @@ def worker_options(command: Callable[..., None]) -> Callable[..., None]:
             metavar="ADDRESS",
             help="Do it on the workers of this Dask scheduler: tcp://..., tls://... or its scheduler file.",
         ),
+        click.option(
+            "--segment",
+            type=float,
+            metavar="SECONDS",
+            help="Do each recording in segments of this length, into parts that OUTPUT joins.",
+        ),
     ]
     return functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
 
 
 @contextmanager
-def runner_of(workers: int | None, scheduler: str | None) -> Iterator["Runner"]:
+def runner_of(
+    workers: int | None, scheduler: str | None, segment: float | None = None
+) -> Iterator["Runner"]:
     """Yield what does the jobs: this process, unless others are asked for.
 
     Parameters
     ----------
     workers : int or None
     scheduler : str or None
+    segment : float or None
+        Seconds of a segment.
 
     Yields
     ------
     Runner
     """
+    from igbss_stream.batch.job import result_of
+
+    if segment is not None and not (math.isfinite(segment) and segment > 0):
+        raise ParameterError(f"--segment must be a number of seconds above 0. Got {segment} instead.")
+    with _doer(workers, scheduler) as doer:
+        if segment is None:
+            yield lambda jobs, watch: doer(jobs, watch, result_of)
+        else:
+            from igbss_stream.batch.segments import in_segments
+
+            yield functools.partial(in_segments, runner=doer, seconds=segment)
+
+
+@contextmanager
+def _doer(workers: int | None, scheduler: str | None) -> Iterator["Doer"]:
     from igbss_stream.batch.job import in_turn
 
     if workers is None and scheduler is None:

@@ -22,8 +22,8 @@ import distributed
 
 from igbss_stream.batch import in_worker
 from igbss_stream.batch.clusters import elsewhere, processes, silence
-from igbss_stream.batch.in_worker import Do
-from igbss_stream.batch.job import DONE, FAILED, SKIPPED, Job, Result, Watch, partial_of, result_of
+from igbss_stream.batch.job import DONE, FAILED, SKIPPED, Do, Job, Result, Watch, partial_of, result_of
+from igbss_stream.batch.segments import parts_of
 from igbss_stream.closing import Closing
 from igbss_stream.errors import ParameterError, printable
 from igbss_stream.publish.files import remove_left_over
@@ -112,7 +112,8 @@ class Workers(Closing):
             self._opened.close()
             if not self._is_remote:  # those that did not end in time were killed
                 for job in self._unfinished.values():
-                    remove_left_over(partial_of(job.output))
+                    for left in [partial_of(job.output), *parts_of(job.output).glob("*.partial")]:
+                        remove_left_over(left)
             self._unfinished.clear()
 
     def _round(self, jobs: list[Job], do: Do) -> Iterator[tuple[Result, bool]]:

@@ -134,6 +134,7 @@ class OutputFile(Closing):
             file = self._file
             mixing, unmixing = self._part("mixing", 2, 3), self._part("unmixing", 2, 3)
             sources, fits = file.get("sources"), file.get("fits")
+            self._check_parts(sources)
             return OutputFacts(
                 job=json.loads(file.attrs["job"]) if "job" in file.attrs else None,
                 solver=str(file.attrs["solver"]),
@@ -191,6 +192,17 @@ class OutputFile(Closing):
                 f"{', '.join(found) or 'none'}"
             )
         return Series(self.path, name, handle, gaps_beside(self._file, handle.shape[0]))
+
+    def _check_parts(self, sources: Any) -> None:
+        """Refuse sources that are those of other files, if one of these is missing."""
+        if sources is None or not sources.is_virtual:
+            return
+        for part in sources.virtual_sources():
+            if not (self.path.parent / part.file_name).is_file():
+                raise RecordingError(
+                    f"{str(self.path)!r} has its sources in parts, and '{part.file_name}' is missing "
+                    "beside it: bring it back, or separate again with --resume"
+                )
 
     def _part(self, name: str, *ndim: int) -> Any:
         """Return a dataset of the model, of a file that `batch` wrote."""

@@ -132,13 +132,15 @@ class Recording(Closing):
         self._gain = None if gain is None else gain[kept]
         self._offset = None if offset is None else offset[kept]
 
-    def blocks(self, n: int) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Read the recording from start to end, `n` samples at a time.
+    def blocks(self, n: int, first: int = 0, stop: int | None = None) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Read the recording, or some rows of it, from start to end, `n` samples at a time.
 
         Parameters
         ----------
         n : int
             Number of samples in a block, at least 1; the last block may be shorter.
+        first, stop : int, optional
+            The first row, and the one after the last.
 
         Returns
         -------
@@ -156,15 +158,16 @@ class Recording(Closing):
         """
         if not isinstance(n, int | np.integer) or n < 1:
             raise ParameterError(f"the block size is {n!r}; it must be an integer of at least 1")
-        return self._blocks(min(int(n), self.n_samples))
+        stop = self.n_samples if stop is None else stop
+        return self._blocks(min(int(n), stop - first), first, stop)
 
-    def _blocks(self, n: int) -> Iterator[tuple[int, NDArray[Any]]]:
+    def _blocks(self, n: int, first: int, stop: int) -> Iterator[tuple[int, NDArray[Any]]]:
         """Yield the blocks that `blocks` promises."""
         fill = self._filler(n)
         stored = np.empty((n, self._n_stored), self.dtype)
         picked = stored if self._whole else np.empty((n, self.n_channels), self.dtype)
-        for start in range(0, self.n_samples, n):
-            rows = min(n, self.n_samples - start)
+        for start in range(first, stop, n):
+            rows = min(n, stop - start)
             fill(start, stored[:rows])
             if not self._whole:
                 np.take(stored[:rows], self._picks, axis=1, out=picked[:rows])

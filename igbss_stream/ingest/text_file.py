@@ -81,11 +81,14 @@ class TextRecording(Recording):
 
     def _filler(self, n: int) -> Fill:
         lines = _rows(self.path, self._columns.n_before)
+        row = 0
 
         def fill(start: int, out: NDArray[Any]) -> None:
+            nonlocal row
             if self._closed:
                 raise RecordingError(f"{str(self.path)!r} is closed; open it again to read from it")
-            block = list(itertools.islice(lines, len(out)))
+            block = list(itertools.islice(lines, start - row, start - row + len(out)))
+            row = start + len(out)
             if len(block) < len(out):
                 raise RecordingError(
                     f"{str(self.path)!r} has become shorter while it was read; read it again when it is "

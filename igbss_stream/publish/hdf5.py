@@ -10,11 +10,10 @@ is half closed (HDF5 2.0 still does). A file object can be told to accept everyt
 is lost.
 """
 
-import io
 import math
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -34,6 +33,8 @@ from igbss_stream.publish.files import (
     why_not_written,
 )
 from igbss_stream.publish.hdf5_storage import Rows, stored
+from igbss_stream.publish.hdf5_stream import Stream
+from igbss_stream.publish.hdf5_virtual import create_virtual
 
 
 class Hdf5Sink:
@@ -51,6 +52,8 @@ class Hdf5Sink:
         Whether an existing file may be replaced.
     source : str or path, optional
         The file that is being read; it is never written to, whatever `overwrite` says.
+    virtual : bool, default=False
+        Whether `join` is used, which takes HDF5 1.10 to read.
 
     Raises
     ------
@@ -71,8 +74,10 @@ class Hdf5Sink:
         *,
         overwrite: bool = False,
         source: str | os.PathLike[str] | None = None,
+        virtual: bool = False,
     ) -> None:
         self.path = Path(path)
+        self._virtual = virtual
         self.overwrite = overwrite
         self.source = source
         self._partial = self.path.parent / f"{self.path.name}.partial"
@@ -80,16 +85,17 @@ class Hdf5Sink:
         self._reserved: dict[str, Rows] = {}
 
     def __enter__(self) -> Self:
-        self._check_path()
+        self.check()
         if self.source is not None and same_file(self._partial, self.source):
             raise RecordingError(
                 f"'{self._partial}' is the input, and the output '{self.path}' would be written "
                 "through a file of that name; choose another output"
             )
-        self._stream = _Stream(claim(self._partial))
+        self._stream = Stream(claim(self._partial))
         try:
             with self._guarded():
-                self._file = create_file(self._stream)
+                newest = h5py.h5f.LIBVER_V110 if self._virtual else h5py.h5f.LIBVER_V18
+                self._file = create_file(self._stream, newest=newest)
         except BaseException:
             self._discard()
             raise
@@ -147,6 +153,31 @@ class Hdf5Sink:
             dataset = stored(_group(self._file, name), _last(name), shape, dtype, compression)
             set_attributes(dataset, attrs)
         self._reserved[name] = Rows(dataset)
+
+    def join(
+        self,
+        name: str,
+        shape: tuple[int, int],
+        dtype: npt.DTypeLike,
+        pieces: Sequence[tuple[str, int]],
+        **attrs: Any,
+    ) -> None:
+        """Make a dataset of those of that name in other files, which are not copied.
+
+        Parameters
+        ----------
+        name, shape, dtype, pieces
+            See `igbss_stream.publish.hdf5_virtual.create_virtual`.
+        **attrs
+            Attributes of the dataset, as in `create`.
+
+        Raises
+        ------
+        RecordingError
+            If the file cannot be written, e.g. because the disk is full.
+        """
+        with self._guarded():
+            set_attributes(create_virtual(self._file, name, shape, dtype, pieces), attrs)
 
     def append(self, name: str, block: npt.NDArray[Any]) -> None:
         """Write the next rows of a dataset.
@@ -215,8 +246,14 @@ class Hdf5Sink:
         with self._guarded():
             set_attributes(self._file, attrs)
 
-    def _check_path(self) -> None:
-        """Refuse an output that may not be written, before anything is."""
+    def check(self) -> None:
+        """Refuse an output that may not be written, before anything is.
+
+        Raises
+        ------
+        RecordingError
+            If it may not.
+        """
         path = self.path
         check_place(path)
         if self.source is not None and same_file(path, self.source):
@@ -296,54 +333,22 @@ class Hdf5Sink:
         self._stream.close()
 
 
-class _Stream:
-    """The file object that HDF5 sees.
-
-    Its methods are functions written in C, so that no signal handler can run, and raise, in the
-    middle of a write of HDF5.
-    """
-
-    def __init__(self, file: io.BufferedRandom) -> None:
-        self.file = file
-        self.seek: Callable[..., object] = file.seek
-        self.tell: Callable[[], int] = file.tell
-        self.read: Callable[..., bytes | None] = file.read
-        self.readinto: Callable[..., int | None] = file.readinto
-        self.write: Callable[[Any], int] = file.write
-        self.truncate: Callable[[int], int] = file.truncate
-        self.flush: Callable[[], object] = file.flush
-
-    def accept_everything(self) -> None:
-        """Drop what is written from now on, so that a file that cannot be saved can be closed."""
-        raw = self.file.raw
-        self.seek, self.tell, self.read, self.readinto = raw.seek, raw.tell, raw.read, raw.readinto
-        self.write, self.truncate, self.flush = len, int, bool
-
-    def close(self) -> None:
-        """Close the file; HDF5 may still hold on to it if a signal interrupted its own closing."""
-        self.accept_everything()
-        self.seek, self.tell = "".format, int
-        # What the buffer holds by now is worthless if it cannot be written.
-        with suppress(OSError):
-            self.file.close()
-
-
-def create_file(stream: Any, oldest: int = h5py.h5f.LIBVER_V18) -> Any:
+def create_file(stream: Any, oldest: int = h5py.h5f.LIBVER_V18, newest: int = h5py.h5f.LIBVER_V18) -> Any:
     """Create an HDF5 file without times in it, which most versions of h5py would store.
 
     Parameters
     ----------
     stream : file object
         What HDF5 writes through.
-    oldest : int
-        Oldest version of the format to use, one of ``h5py.h5f.LIBVER_*``.
+    oldest, newest : int
+        Versions of the format to use, of ``h5py.h5f.LIBVER_*``.
     """
     access = h5py.h5p.create(h5py.h5p.FILE_ACCESS)
     access.set_fileobj_driver(h5py.h5fd.fileobj_driver, stream)
     access.set_fclose_degree(h5py.h5f.CLOSE_STRONG)
     # The format of HDF5 1.8: every reader in use knows it, and it has no limit of 64 KiB on an
     # attribute, which the names of 4096 channels exceed. The default depends on the version of HDF5.
-    access.set_libver_bounds(oldest, h5py.h5f.LIBVER_V18)
+    access.set_libver_bounds(oldest, newest)
     untimed = h5py.h5p.create(h5py.h5p.FILE_CREATE)
     untimed.set_obj_track_times(False)
     return h5py.File(h5py.h5f.create(b"stream", h5py.h5f.ACC_TRUNC, untimed, access))

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +17,14 @@ import pytest
 
 from igbss_stream.batch import clusters
 from igbss_stream.batch.job import Job, Result, in_turn, result_of
+from igbss_stream.batch.segments import in_segments
+from igbss_stream.batch.separate import Progress
 from igbss_stream.batch.settings import BatchSettings
 from igbss_stream.batch.workers import Workers
 from igbss_stream.errors import FeedError, IgbssWarning
 from igbss_stream.publish.files import lock, wait_until_free
 from tests.daemons import free_port, until
-from tests.integration.conftest import Command, Refusal, Spawn, assert_says
+from tests.integration.conftest import Command, Refusal, Spawn, assert_says, contents
 from tests.published import model_settings
 from tests.recordings import RATE, noise, write_recording
 
@@ -61,6 +63,10 @@ def files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
+def within(folder: Path) -> dict[Path, bytes]:
+    return {path.relative_to(folder): content for path, content in contents(folder).items()}
+
+
 def test_two_processes_do_what_one_does(workers: Workers, tmp_path: Path) -> None:
     bad = noise()
     bad[7, 2] = np.nan
@@ -87,7 +93,7 @@ def test_output_that_exists_is_refused_or_kept(workers: Workers, tmp_path: Path)
     assert [kind for kind, *_ in again.values()] == ["done", "done"]
 
 
-def killed(job: Job, progress: Callable[..., None]) -> Result:
+def killed(job: Job, progress: Progress | None = None) -> Result:
     """Do a job as a worker does, and kill the worker: once in the middle, once at the end, or every time."""
     marks = {name: job.output.with_name(f"{job.input.name}.{name}") for name in ("middle", "end")}
 
@@ -96,8 +102,9 @@ def killed(job: Job, progress: Callable[..., None]) -> Result:
             marks[where].touch()
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def in_the_middle(*what: object) -> None:
-        progress(*what)
+    def in_the_middle(doing: str, done: int, total: int) -> None:
+        assert progress is not None
+        progress(doing, done, total)
         assert job.output.with_name(f"{job.output.name}.partial").exists()
         die("middle")
 
@@ -286,3 +293,12 @@ def test_worker_of_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) -
         check(distributed="2")
     with pytest.warns(IgbssWarning, match="numpy 1, here 2"):
         check(numpy="1")
+
+
+def test_segments_of_workers(workers: Workers, tmp_path: Path) -> None:
+    inputs = recordings(tmp_path, 2)
+    for folder, runner in ("alone", in_turn), ("there", workers.run):
+        done = in_segments(jobs_of(inputs, tmp_path / folder), runner=runner, seconds=0.1)
+        assert [result.status for result in done] == ["done", "done"]
+    assert within(tmp_path / "there") == within(tmp_path / "alone")
+    assert len(within(tmp_path / "there")) == 2 * (3 + 1 + 1)

@@ -1,0 +1,241 @@
+"""One large recording done in segments, by as many workers as there are: the same sources to the bit.
+
+The model is learned first, by one pass over the whole recording, as without segments, and put into a file.
+Each segment is then a job of its own, which applies that model to its rows. At last the output is made:
+its sources are those of the parts, by HDF5's virtual layout, and not copied::
+
+    out.h5              /sources (virtual), /mixing, /unmixing, ... as without segments
+    out.h5.parts/       model.h5, 0000.h5, 0001.h5, ...
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from igbss_stream.batch.channels import Channels, Progress
+from igbss_stream.batch.contents import of_sources, write_gaps, write_model
+from igbss_stream.batch.job import (
+    DONE,
+    FAILED,
+    Do,
+    Job,
+    Result,
+    Tell,
+    Watch,
+    earlier_outcome,
+    made_of,
+    result_of,
+    told,
+)
+from igbss_stream.batch.kept import kept, make_folder
+from igbss_stream.batch.models import KnownModel, known_model
+from igbss_stream.batch.separate import Outcome
+from igbss_stream.batch.starting import starting
+from igbss_stream.errors import ParameterError
+from igbss_stream.ingest.files import open_file_of_any_kind
+from igbss_stream.ingest.output_file import facts_of
+from igbss_stream.ingest.recording import Recording
+from igbss_stream.publish.hdf5 import Hdf5Sink
+from igbss_stream.separator import Separator
+from igbss_stream.threads import reckoning
+
+MOST = 10_000  # segments of a recording
+
+
+Doer = Callable[[Iterable[Job], Watch | None, Do], Iterator[Result]]
+"""Does jobs, in any order, and yields what came of each; `in_turn` and `Workers.run` are such."""
+
+
+@dataclass
+class _Whole:
+    """A recording whose segments are being done."""
+
+    job: Job
+    learned: Result
+    spans: list[tuple[int, int]]
+    failures: list[str] = field(default_factory=list)
+
+
+def parts_of(output: Path) -> Path:
+    """Return the folder of the parts of an output.
+
+    Parameters
+    ----------
+    output : Path
+
+    Returns
+    -------
+    Path
+    """
+    return output.with_name(f"{output.name}.parts")
+
+
+def in_segments(
+    jobs: Iterable[Job], watch: Watch | None = None, *, runner: Doer, seconds: float
+) -> Iterator[Result]:
+    """Do jobs in segments, and yield what came of each recording.
+
+    Parameters
+    ----------
+    jobs : iterable of Job
+    watch : callable, optional
+        Called with each job as it begins; returns what is told how far it is.
+    runner : Doer
+        Does the segments.
+    seconds : float
+        Length of a segment.
+
+    Yields
+    ------
+    Result
+    """
+    began, wholes = time.perf_counter(), dict[Path, _Whole]()
+    for result in runner(jobs, watch, partial(_learn, seconds=seconds)):
+        if result.status == DONE and result.outcome is not None:
+            spans = _spans(result.outcome.n_samples, result.outcome.rate, seconds)
+            wholes[result.job.output] = _Whole(result.job, result, spans)
+        else:
+            yield result
+    parts = {part.output: whole for whole in wholes.values() for part in _parts(whole)}
+    for result in runner([part for whole in wholes.values() for part in _parts(whole)], watch, result_of):
+        if result.status == FAILED:
+            first, stop = result.job.rows or (0, 0)
+            parts[result.job.output].failures.append(f"rows {first} to {stop}: {result.message}")
+    for whole in wholes.values():
+        if whole.failures:
+            more = f" (and {len(whole.failures) - 1} more segments)" if len(whole.failures) > 1 else ""
+            yield replace(
+                whole.learned, status=FAILED, outcome=None, error=sorted(whole.failures)[0] + more
+            )
+    good = [whole.job for whole in wholes.values() if not whole.failures]
+    for result in runner(good, watch, _join):
+        told_before = wholes[result.job.output].learned
+        yield replace(
+            result,
+            seconds=time.perf_counter() - began,
+            notes=told_before.notes,
+            warnings=told_before.warnings,
+        )
+
+
+def _parts(whole: _Whole) -> list[Job]:
+    """Return the jobs of the segments; parts of an earlier run that are others give way."""
+    folder = parts_of(whole.job.output)
+    return [
+        replace(
+            whole.job, output=folder / f"{n:04d}.h5", model=folder / "model.h5", rows=span, overwrite=True
+        )
+        for n, span in enumerate(whole.spans)
+    ]
+
+
+def _spans(n_samples: int, rate: float | None, seconds: float) -> list[tuple[int, int]]:
+    """Return the rows of each segment."""
+    if rate is None:
+        raise ParameterError(
+            "--segment is in seconds, and the recording does not say its rate; pass --rate."
+        )
+    length = round(min(seconds * rate, n_samples))
+    if length < 1 or n_samples > MOST * length:
+        raise ParameterError(
+            f"--segment must make 1 to {MOST} segments: at least {n_samples / rate / MOST:g} s here. Got "
+            f"{seconds:g} s instead."
+        )
+    return list(pairwise([*range(0, n_samples, length), n_samples]))
+
+
+def _learn(job: Job, progress: Progress | None = None, *, seconds: float) -> Result:
+    """Learn the model of a recording and write it beside the parts, unless the output is complete."""
+    return told(job, earlier_outcome, partial(_learned, progress=progress, seconds=seconds))
+
+
+def _learned(job: Job, tell: Tell, *, progress: Progress | None, seconds: float) -> Outcome:
+    known = None if job.model is None else known_model(job.model)
+    model = parts_of(job.output) / "model.h5"
+    with open_file_of_any_kind(job.input, job.wanted) as recording, reckoning() as pool:
+        for note in recording.notes:
+            tell(note)
+        if job.make_folders:
+            make_folder(job.output)
+        Hdf5Sink(job.output, overwrite=job.overwrite, source=recording.path).check()
+        source = Channels(recording, _positions(known, recording))
+        start = starting(source, job.settings, known, pool)
+        _check(job, start.separator)
+        _spans(recording.n_samples, recording.rate, seconds)
+        made_from = made_of(job, known)
+        if not (job.resume and model.exists() and kept(model, made_from, overwrite=True)):
+            start.look(source, progress or _tell_nothing)
+            make_folder(model)
+            with Hdf5Sink(model, overwrite=True) as sink:
+                write_model(sink, source.names, recording.unit, start.separator, job.settings.preparation)
+                sink.set_attrs(job=json.dumps(made_from))
+        facts = recording.n_samples, len(source.names)
+        return Outcome(
+            *facts, known_model(model).separator.stage.n_sources, recording.rate, start.separator.solver
+        )
+
+
+def _tell_nothing(*_: object) -> None:
+    pass
+
+
+def _positions(known: KnownModel | None, recording: Recording) -> NDArray[np.int_]:
+    if known is None:
+        return np.arange(recording.n_channels)
+    return known.positions(recording.channels, recording.unit)
+
+
+def _check(job: Job, separator: Separator) -> None:
+    """Refuse what needs more of the recording than its own rows."""
+    if not separator.by_sample:
+        raise ParameterError(
+            "--segment goes with sources that are found sample by sample (solver 'closed-form'). Got "
+            f"solver '{separator.solver}' instead, which fits windows; leave --segment out."
+        )
+    if job.settings.cleaning is not None:
+        raise ParameterError("--exclude and --exclude-like do not go with --segment; leave --segment out.")
+    if job.settings.drop_flat:
+        raise ParameterError("--drop-flat does not go with --segment; name the good ones by --channels.")
+    if not job.settings.preparation.does_nothing:
+        raise ParameterError(
+            "filters, another rate and another reference do not go with --segment: they take the recording "
+            "from its start; leave --segment out."
+        )
+
+
+def _join(job: Job, progress: Progress | None = None) -> Result:
+    """Make the output of parts that are complete."""
+    return told(job, earlier_outcome, _joined)
+
+
+def _joined(job: Job, tell: Tell) -> Outcome:
+    known = None if job.model is None else known_model(job.model)
+    folder = parts_of(job.output)
+    model = known_model(folder / "model.h5")
+    with (
+        open_file_of_any_kind(job.input, job.wanted) as recording,
+        Hdf5Sink(job.output, overwrite=job.overwrite, source=recording.path, virtual=True) as sink,
+    ):
+        pieces, n_samples = list[tuple[str, int]](), 0
+        while n_samples < recording.n_samples:
+            part = folder / f"{len(pieces):04d}.h5"
+            pieces.append((f"{folder.name}/{part.name}", facts_of(part).n_samples))
+            n_samples += pieces[-1][1]
+        n_sources = model.separator.stage.n_sources
+        sink.join(
+            "sources", (n_samples, n_sources), pieces=pieces, **of_sources(recording, model.separator)
+        )
+        write_gaps(sink, recording)
+        write_model(sink, model.channels, recording.unit, model.separator, job.settings.preparation)
+        name = os.fsencode(recording.path.name).decode(errors="replace")
+        sink.set_attrs(input=name, dataset=recording.dataset, job=json.dumps(made_of(job, known)))
+        facts = n_samples, len(model.channels), n_sources
+        return Outcome(*facts, recording.rate, model.separator.solver)
