@@ -1,7 +1,7 @@
 #!/usr/bin/env python
 """Measure what igbss_stream costs, each figure as a ratio to a floor of the same run where it can be.
 
-    .venv/bin/python tools/bench.py             all of it, about three minutes
+    .venv/bin/python tools/bench.py             all of it, about ten minutes
     .venv/bin/python tools/bench.py fit batch   some of it
     .venv/bin/python tools/bench.py blinks --recordings DIR    what is left of blinks, beside MNE's ICA
     .venv/bin/python tools/bench.py throughput  what takes long, by name alone; see --help
@@ -24,6 +24,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import bench_workers
 import click
 import h5py
 import numpy as np
@@ -225,6 +226,9 @@ PARTS = {
     "windows": windows,
     "scaling": scaling,
     "closed-form": closed_form,
+    "workers": bench_workers.speed_up,
+    "tasks": bench_workers.tasks,
+    "hours": bench_workers.hours,
 }
 BLINKS = "blinks"
 

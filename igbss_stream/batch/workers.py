@@ -105,7 +105,8 @@ class Workers(Closing):
     def close(self) -> None:
         """End what is not finished, and the workers if they were started here."""
         try:
-            self._client.unsubscribe_topic(_EVENTS)  # that of our own going, too
+            with suppress(OSError):  # of a scheduler that is gone
+                self._client.unsubscribe_topic(_EVENTS)  # that of our own going, too
             if self._unfinished:
                 self._give_up()
         finally:

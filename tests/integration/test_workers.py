@@ -222,10 +222,12 @@ def scheduler(tmp_path: Path) -> Iterator[Path]:
     ]
     until(file.exists)
     yield file
-    for process in reversed(started):
-        process.terminate()
-    for process in started:
-        process.wait(DEADLINE)
+    family = [psutil.Process(process.pid) for process in started]
+    family += [child for process in family for child in process.children(recursive=True)]
+    for process in family:
+        process.kill()
+    for ended in started:
+        ended.wait(DEADLINE)
 
 
 @pytest.mark.jit  # starts many processes
