@@ -143,6 +143,7 @@ def test_part_that_cannot_be_written_fails_the_whole(igbss: Command, source: Pat
         ("--segment 1e-9", ("--segment must make 1 to 10000 segments", "1e-09")),
         ("--segment 5 --drop-flat", ("--drop-flat", "--channels")),
         ("--segment 5 --bandpass 1:40", ("filters", "leave --segment out")),
+        ("--segment 5 --exclude 0", ("--exclude", "leave --segment out")),
         ("--segment 5 --solver joint", ("closed-form", "joint", "leave --segment out")),
     ],
 )
