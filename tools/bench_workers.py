@@ -17,8 +17,8 @@ import numpy as np
 import psutil
 from bench_figure import Figure
 
+from igbss_stream.batch.channels import Progress
 from igbss_stream.batch.job import DONE, Job, Result
-from igbss_stream.batch.separate import Progress
 from igbss_stream.batch.settings import BatchSettings
 from igbss_stream.batch.workers import Workers
 from igbss_stream.config import ModelSettings

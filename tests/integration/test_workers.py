@@ -16,9 +16,9 @@ import psutil
 import pytest
 
 from igbss_stream.batch import clusters
+from igbss_stream.batch.channels import Progress
 from igbss_stream.batch.job import Job, Result, in_turn, result_of
 from igbss_stream.batch.segments import in_segments
-from igbss_stream.batch.separate import Progress
 from igbss_stream.batch.settings import BatchSettings
 from igbss_stream.batch.workers import Workers
 from igbss_stream.errors import FeedError, IgbssWarning
