@@ -21,6 +21,7 @@ from igbss_stream.errors import WireError
 
 VERSION = 1
 _MAX_INTEGER = 2**53 - 1  # the largest that JSON keeps whole in every language
+_MOST_WEIGHTS = 16_384  # of a mixing that is sent, at up to 25 bytes each: a header holds 1 MiB
 
 Frames = list[Any]
 """Topic, header and buffer: bytes, or for the buffer of a chunk its array."""
@@ -95,12 +96,42 @@ class Data(msgspec.Struct, frozen=True):
     data: NDArray[Any]
 
 
+class Mixing(msgspec.Struct, frozen=True, kw_only=True):
+    """What the channels are made of, as a model has it: ``channels = sources @ matrix.T + mean``.
+
+    Parameters
+    ----------
+    version : int
+        Of the model.
+    channels : tuple of str
+        Names of the channels.
+    unit : str or None
+        Of the channels.
+    matrix : tuple of tuple of float
+        A row a channel, a column a source.
+    mean : tuple of float or None
+        Of each channel; None is zero.
+    """
+
+    version: Count
+    channels: tuple[str, ...]
+    matrix: tuple[tuple[float, ...], ...]
+    unit: str | None = None
+    mean: tuple[float, ...] | None = None
+
+    @property
+    def fits_in_a_header(self) -> bool:
+        """Whether it is small enough to be sent."""
+        return len(self.matrix) * len(self.matrix[0]) <= _MOST_WEIGHTS if self.matrix else False
+
+
 class Meta(_Described, frozen=True, kw_only=True, tag="meta"):
     """A message that describes its stream."""
 
     channels: tuple[str, ...]
     software: str = ""
     extra: dict[str, Any] = {}
+    mixing: Mixing | None = None
 
     @property
     def description(self) -> Stream:
@@ -190,6 +221,8 @@ def decode(frames: Sequence[bytes], limits: Limits = _DEFAULT_LIMITS) -> Message
     if isinstance(header, Meta):
         _storage(header.dtype)
         _check_channels(len(header.channels), limits)
+        if header.mixing is not None:
+            _check_mixing(header.mixing, len(header.channels), limits)
     return header
 
 
@@ -238,6 +271,23 @@ def _check_channels(n_channels: int, limits: Limits) -> None:
     if not 1 <= n_channels <= limits.channels:
         raise WireError(
             Reason.CHANNELS, f"there must be 1 to {limits.channels} channels. Got {n_channels} instead."
+        )
+
+
+def _check_mixing(mixing: Mixing, n_sources: int, limits: Limits) -> None:
+    n_channels = len(mixing.channels)
+    _check_channels(n_channels, limits)
+    rows = {len(row) for row in mixing.matrix}
+    if len(mixing.matrix) != n_channels or rows != {n_sources}:
+        raise WireError(
+            Reason.HEADER,
+            f"mixing.matrix must have {n_channels} rows (channels) of {n_sources} numbers (sources). "
+            f"Got {len(mixing.matrix)} rows of {sorted(rows)} instead.",
+        )
+    if mixing.mean is not None and len(mixing.mean) != n_channels:
+        raise WireError(
+            Reason.HEADER,
+            f"mixing.mean must have {n_channels} numbers. Got {len(mixing.mean)} instead.",
         )
 
 
@@ -292,6 +342,7 @@ class Encoder:
             "delay": stream.delay,
         }
         self._constant = self._json("data", self._description)[:-1]
+        self._mixing: msgspec.Raw | None = None
 
     def encode(self, item: Chunk | Gap) -> Frames:
         """Return the message for a chunk, whose buffer is its array, or for a gap."""
@@ -308,6 +359,11 @@ class Encoder:
         )
         return [self._topic, self._constant + varying, np.ascontiguousarray(item.data, self._dtype)]
 
+    def mix(self, mixing: Mixing | None) -> None:
+        """Put a mixing into every description from now on; one that is too large is left out."""
+        fits = mixing is not None and mixing.fits_in_a_header
+        self._mixing = msgspec.Raw(msgspec.json.encode(mixing)) if fits else None
+
     def meta(self) -> Frames:
         """Return the message that describes the stream; it takes no number of its own."""
         more = {
@@ -316,7 +372,7 @@ class Encoder:
             "channels": self.stream.channels,
             "software": f"igbss_stream {__version__}",
             "extra": self._extra,
-        }
+        } | ({} if self._mixing is None else {"mixing": self._mixing})
         return [self._topic, self._json("meta", self._description | more), b""]
 
     def end(self) -> Frames:

@@ -10,6 +10,7 @@ from igbss_stream.live.feeds import ZmqFeed
 from igbss_stream.live.lane import Lane
 from igbss_stream.live.model import Model
 from igbss_stream.live.sinks import Hdf5Output
+from igbss_stream.wire import Mixing
 
 
 class Kept:
@@ -20,6 +21,8 @@ class Kept:
         self.publish = self.items.append
 
     def start(self, stream: Stream) -> None: ...
+
+    def mix(self, mixing: Mixing | None) -> None: ...
 
     def serve(self) -> None: ...
 

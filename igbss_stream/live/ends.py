@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from igbss_stream.live.lane import Sink as OpenSink
     from igbss_stream.publish.lsl import LslSink
     from igbss_stream.publish.recording import RecordingSink
+    from igbss_stream.wire import Mixing
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +81,7 @@ class _Socket:
             raise TypeError("a sink is the server of its keys")
         self.sink = ZmqSink(sink.address, high_water_mark=sink.queue, keys=keys)
         self.start, self.publish, self.close = self.sink.start, self.sink.publish, self.sink.close
+        self.mix = self.sink.mix
         self._told: set[str] = set()
 
     def serve(self) -> None:
@@ -105,7 +107,14 @@ class _Socket:
             log.warning(text, self.sink.address)
 
 
-class _Recording:
+class _WithoutMixing:
+    """A sink that has no place for what the channels are made of."""
+
+    def mix(self, mixing: "Mixing | None") -> None:
+        """Pass over it."""
+
+
+class _Recording(_WithoutMixing):
     """A recording beside the stream; it begins with the first samples, whose number is certain."""
 
     def __init__(self, sink: "RecordingSink") -> None:
@@ -131,7 +140,7 @@ class _Recording:
         return {"recorded": self._sink.n_samples}
 
 
-class _Outlet:
+class _Outlet(_WithoutMixing):
     """An LSL outlet, under a name of its own."""
 
     def __init__(self, sink: "LslSink", name: str) -> None:

@@ -16,9 +16,11 @@ from igbss_stream.learning import Model
 from igbss_stream.live import config as settings
 from igbss_stream.live.feed import Feed
 from igbss_stream.live.feeds import Hdf5Replay
+from igbss_stream.live.mixing import mixing_of
 from igbss_stream.pipeline import Learning, Pipeline
 from igbss_stream.preparation.live import LivePreparation
 from igbss_stream.repair import Repair
+from igbss_stream.wire import Mixing
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +33,9 @@ class Sink(Protocol):
 
     def start(self, stream: Stream) -> None:
         """Begin a run of a stream, or tell that its description changed."""
+
+    def mix(self, mixing: Mixing | None) -> None:
+        """Take what the channels are made of from now on; None if that is not known."""
 
     def publish(self, item: Chunk | Gap) -> None:
         """Take samples, or a gap."""
@@ -104,6 +109,7 @@ class Lane:
         self._model = model
         self._publishes = [sink.publish for sink in stream.sinks]
         self._out: dict[str, Stream] = {}
+        self._mixed = 0  # version of the model whose mixing the sinks were told
         self._failures = 0
 
     @property
@@ -251,6 +257,8 @@ class Lane:
                 self.samples_out += len(item.data)
                 if not self._out or item.data.shape[1] != self._out["sources"].n_channels:
                     self._describe()
+                if item.model != self._mixed:
+                    self._mix(item.model)
             else:
                 self.samples_gap += item.n_samples
             for sink, what in zip(self._sinks, self._publishes, strict=True):
@@ -274,9 +282,20 @@ class Lane:
             if stream == self._out.get(what):
                 continue
             self._out[what] = stream
+            self._mixed = 0  # whoever begins anew has to be told again
             for sink, wanted in zip(self._sinks, self._publishes, strict=True):
                 if wanted == what:
                     self._attempt(sink.start, stream)
+
+    def _mix(self, version: int) -> None:
+        """Tell the sinks what the channels are made of by a model whose first samples come next."""
+        self._mixed = version
+        if self.model is None or self.preparation is None:
+            return
+        mixing = mixing_of(self.model, self.preparation.out)
+        for sink, what in zip(self._sinks, self._publishes, strict=True):
+            if what == "sources":
+                self._attempt(sink.mix, mixing)
 
     def _report(self) -> None:
         """Log what happened to channels and models."""

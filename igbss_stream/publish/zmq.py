@@ -17,7 +17,7 @@ import zmq
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.closing import Closing
 from igbss_stream.sockets import CurveServer, Endpoint, publisher_options, readable, send_at_once
-from igbss_stream.wire import Encoder, Frames
+from igbss_stream.wire import Encoder, Frames, Mixing
 
 _META_INTERVAL = 1.0  # seconds
 _LINGER = 0.5  # seconds that closing waits for the last messages to go out
@@ -87,6 +87,25 @@ class ZmqSink(Closing):
             What else the description tells; anything that JSON can say.
         """
         self._encoder = Encoder(stream, time.time_ns() // 1000, extra)
+        self._next_meta = 0.0
+        self.serve()
+
+    def mix(self, mixing: Mixing | None) -> None:
+        """Tell at once what the channels are made of from now on, and with every description.
+
+        Parameters
+        ----------
+        mixing : Mixing or None
+            None if it is not known. One of more than 16,384 weights is not told.
+
+        Raises
+        ------
+        RuntimeError
+            If no stream was started.
+        """
+        if self._encoder is None:
+            raise RuntimeError("start a stream before telling what it is made of")
+        self._encoder.mix(mixing)
         self._next_meta = 0.0
         self.serve()
 

@@ -117,6 +117,10 @@ def test_samples_pass_to_the_bit_and_every_one_is_accounted_for(start: Start) ->
     gaps = [(item.start, item.n_samples, item.reason) for item in items if isinstance(item, Gap)]
     assert gaps == [(300, 50, "lost")]
     assert (subscriber.stream.unit, subscriber.stream.channels[0]) == ("uV", "source-0")
+    mixing = subscriber.meta.mixing
+    assert mixing is not None
+    assert (mixing.version, mixing.channels, mixing.unit) == (1, STREAM.channels, "uV")
+    np.testing.assert_allclose(want @ np.array(mixing.matrix).T, x, rtol=1e-4, atol=1e-4)
     state = json.loads(running.get("health"))
     assert state["streams"]["s"] == {
         "status": "ok", "model": 1, "samples_in": 950, "samples_out": 950, "samples_gap": 50,
@@ -164,6 +168,10 @@ def test_learned_models_go_on_after_a_restart(start: Start, tmp_path: Path) -> N
     assert {item.reason for item in items if isinstance(item, Gap)} == {"learning"}
     before = items[-1]
     assert isinstance(before, Chunk)
+    mixing = subscriber.meta.mixing
+    assert mixing is not None
+    made_up = before.data @ np.array(mixing.matrix).T + np.array(mixing.mean)
+    np.testing.assert_allclose(made_up, x[2900:], rtol=1e-3, atol=1e-3)
     first.process.send_signal(signal.SIGTERM)
     assert first.process.wait(10) == 0
     recorded = read_recorded(recording)

@@ -8,6 +8,7 @@ import tracemalloc
 from collections import Counter
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import IgbssError, ParameterError, WireError
-from igbss_stream.wire import Data, Encoder, End, GapMessage, Limits, Message, Meta, Reason, decode
+from igbss_stream.wire import Data, Encoder, End, GapMessage, Limits, Message, Meta, Mixing, Reason, decode
 
 STREAM = Stream("EEG Ω", 1000.25, ("Fp1", "Čz", "O2"), "µV", np.dtype(np.float32), 1.7e9, 5)
 FIELDS: dict[str, Any] = {
@@ -83,6 +84,62 @@ def test_meta_carries_the_whole_stream() -> None:
     assert meta.description == STREAM
     assert meta.extra == {"mixing": [[1.5, 2.0]]}
     assert meta.software.startswith("igbss_stream ")
+
+
+def test_the_mixing_comes_back_to_the_bit_with_every_description() -> None:
+    rows = np.random.default_rng(0).normal(size=(4, 3))
+    mixing = Mixing(
+        version=2,
+        channels=("a", "b", "c", "Ω"),
+        unit="µV",
+        matrix=tuple(map(tuple, rows.tolist())),
+        mean=(0.1,) * 4,
+    )
+    encoder = Encoder(STREAM, 1)
+    encoder.mix(mixing)
+    for _ in range(2):
+        meta = decode(sent(encoder.meta()))
+        assert isinstance(meta, Meta)
+        assert meta.mixing == mixing
+        assert np.array(meta.mixing.matrix).tobytes() == rows.tobytes()
+    encoder.mix(None)
+    assert b"mixing" not in sent(encoder.meta())[1]
+
+
+def test_a_mixing_that_no_header_holds_is_left_out() -> None:
+    stream = Stream("s", 1.0, tuple(f"source-{n}" for n in range(129)))
+    encoder = Encoder(stream, 1)
+    large = Mixing(version=1, channels=stream.channels, matrix=((-1 / 3 * 1e-200,) * 129,) * 129)
+    encoder.mix(large)
+    assert b"mixing" not in sent(encoder.meta())[1]
+    most = msgspec.structs.replace(large, channels=("c",) * 127, matrix=large.matrix[:127])
+    encoder.mix(most)  # 127 x 129
+    head = sent(encoder.meta())[1]
+    assert b"mixing" in head
+    assert len(head) < Limits().header_bytes
+
+
+GOOD_MIXING: dict[str, Any] = {"version": 1, "channels": ["a", "b"], "matrix": [[1], [2.5]]}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"matrix": [[1]]}, "2 rows (channels) of 1 numbers"),
+        ({"matrix": [[1], [2, 3]]}, "2 rows of [1, 2]"),
+        ({"matrix": [[1], [None]]}, "matrix"),
+        ({"matrix": []}, "0 rows"),
+        ({"mean": [1]}, "mixing.mean must have 2 numbers"),
+        ({"channels": ["a"] * 5000}, "channels"),
+        ({"version": -1}, "version"),
+    ],
+)
+def test_a_mixing_that_does_not_fit_is_refused(wrong: dict[str, Any], words: str) -> None:
+    head = {k: v for k, v in FIELDS.items() if k != "shape"} | {"kind": "meta", "channels": ["x"]}
+    good = decode([b"s", json.dumps(head | {"mixing": GOOD_MIXING}).encode(), b""])
+    assert isinstance(good, Meta)
+    error = refusal([b"s", json.dumps(head | {"mixing": GOOD_MIXING | wrong}).encode(), b""])
+    assert words in str(error)
 
 
 def test_gaps_and_ends() -> None:
