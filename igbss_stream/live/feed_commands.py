@@ -105,6 +105,13 @@ Examples:
     show_default=True,
     help="How far sources wander on the head, in radians; 0.05 is much.",
 )
+@click.option(
+    "--montage",
+    type=click.Choice(["even", "10-20"]),
+    default="even",
+    show_default=True,
+    help="Where the electrodes lie: evenly, called E1, E2 ..., or as the 10-20 system names them.",
+)
 @click.option("--duration", type=float, help="Seconds until it ends.  [default: never]")
 @click.option(
     "--truth",
@@ -120,6 +127,7 @@ def simulate(
     rate: float,
     seed: int,
     drift: float,
+    montage: str,
     duration: float | None,
     truth: Path | None,
     overwrite: bool,
@@ -137,7 +145,7 @@ def simulate(
     """
     from igbss_stream.live.simulate import Simulation, simulated, write_truth
 
-    simulation = Simulation(n_channels, rate, seed, drift)
+    simulation = Simulation(n_channels, rate, seed, drift, montage)
     n_samples = None if duration is None else _n_samples(duration, rate)
     feed = simulated(simulation, name, block, speed=speed, n_samples=n_samples)
     if truth is not None:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from igbss_stream import electrodes as system
 from igbss_stream.chunk import Chunk, Stream
 from igbss_stream.errors import ParameterError
 from igbss_stream.live import waveforms
@@ -76,6 +77,8 @@ class Simulation:
     seed : int
     drift : float
         How far the foci of the sources wander on the head, as root mean square in radians.
+    montage : {"even", "10-20"}
+        Where the electrodes lie: evenly, called E1, E2 and so on, or as the 10-20 system has them.
 
     Attributes
     ----------
@@ -91,7 +94,12 @@ class Simulation:
     """
 
     def __init__(
-        self, n_channels: int = 32, rate: float = 250.0, seed: int = 0, drift: float = 0.0
+        self,
+        n_channels: int = 32,
+        rate: float = 250.0,
+        seed: int = 0,
+        drift: float = 0.0,
+        montage: str = "even",
     ) -> None:
         _check(
             "the number of channels",
@@ -102,7 +110,11 @@ class Simulation:
         _check("the rate", rate, "above 100 Hz, for mains of 50 Hz", _LOWEST_RATE < rate < math.inf)
         _check("the seed", seed, "0 to 2**64 - 1", 0 <= seed < 1 << 64)
         _check("the drift", drift, "0 to 1", 0 <= drift <= 1)
+        most = len(system.names())
+        if montage != "even":
+            _check("the number of channels", n_channels, f"2 to {most} by names", n_channels <= most)
         self.n_channels = n_channels
+        self._named = montage != "even"
         self.rate = rate
         self.seed = seed
         self.drift = drift
@@ -151,14 +163,17 @@ class Simulation:
         return np.asarray((1 - share) * self._mixing_at(number) + share * self._mixing_at(number + 1))
 
     def stream(self, name: str) -> Stream:
-        """Describe the stream of `block`; electrodes are called E1, E2 and so on."""
-        return Stream(name, self.rate, tuple(f"E{i + 1}" for i in range(self.n_channels)), UNIT)
+        """Describe the stream of `block`."""
+        numbered = tuple(f"E{i + 1}" for i in range(self.n_channels))
+        return Stream(name, self.rate, system.spread(self.n_channels) if self._named else numbered, UNIT)
 
     @cached_property
     def _scalp(self) -> Scalp:
         rng = generator(self.seed, _PLACES, 0)
         places = tuple(kind.place or anywhere(rng) for kind in self._kinds)
-        return Scalp(electrodes(self.n_channels), places, self.drift, generator(self.seed, _WAYS, 0))
+        names = system.spread(self.n_channels) if self._named else ()
+        positions = np.array([*system.positions(names).values()]) if names else electrodes(self.n_channels)
+        return Scalp(positions, places, self.drift, generator(self.seed, _WAYS, 0))
 
     def _mixing_at(self, knot: int) -> Array:
         return self._scalp.mixing(knot * self.knot / self.rate)

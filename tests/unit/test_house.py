@@ -37,6 +37,7 @@ ALLOWED = {
     "edfio": ("export/edf.py",),
     "pybv": ("export/brainvision.py",),
     "mne": ("mne.py", "ingest/mne_file.py"),
+    "bokeh": ("view/",),
     "click": (
         "cli.py",
         "console.py",
@@ -50,6 +51,7 @@ ALLOWED = {
         "batch/worker_options.py",
         "live/commands.py",
         "live/feed_commands.py",
+        "view/command.py",
     ),
     "yaml": ("live/yaml_file.py",),
     "rich": ("console.py", "live/screen.py"),

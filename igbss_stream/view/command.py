@@ -1,0 +1,71 @@
+"""The command `view`."""
+
+import os
+import sys
+
+import click
+
+from igbss_stream.console import reports_mistakes
+from igbss_stream.errors import ParameterError
+
+_EXAMPLES = """\b
+Examples:
+  igbss-stream view 5560
+  igbss-stream view tcp://127.0.0.1:5560 --metrics http://127.0.0.1:9464/metrics
+  igbss-stream view 5560 --channels 5555 --port 8000 --open"""
+
+
+@click.command(epilog=_EXAMPLES)
+@click.argument("address")
+@click.option("--topic", default="", help="Name of the stream.  [default: the first one that comes]")
+@click.option(
+    "--channels",
+    help="Address where the channels themselves are published.  [default: made from the sources]",
+)
+@click.option(
+    "--metrics", help="Where the daemon tells its metrics, such as http://127.0.0.1:9464/metrics."
+)
+@click.option(
+    "--port", default=5006, show_default=True, help="Of the page, on this machine; 0 takes a free one."
+)
+@click.option("--open", "opened", is_flag=True, help="Open the page in the browser.")
+@click.option("--parent", type=int, hidden=True, help="End when the process of this number is gone.")
+@reports_mistakes
+def view(
+    address: str,
+    topic: str,
+    channels: str | None,
+    metrics: str | None,
+    port: int,
+    opened: bool,
+    parent: int | None,
+) -> None:
+    """Show a published stream on a page: sources beside channels, spectrum, weights, scalp.
+
+    The page is open to this machine only. Ctrl-C ends it.
+    """
+    if not 0 <= port <= 65535:
+        raise ParameterError(f"--port must be 0 to 65535. Got {port} instead.")
+    if metrics is not None and not metrics.startswith(("http://", "https://")):
+        raise ParameterError(
+            f"--metrics must be an address such as http://127.0.0.1:9464/metrics. Got {metrics!r} instead."
+        )
+    try:
+        from igbss_stream.view.serve import serve
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in ("bokeh", "tornado"):
+            raise
+        raise ParameterError(
+            "the page needs Bokeh, which is not installed; pip install 'igbss-stream[view]'"
+        ) from None
+    from igbss_stream.live.stop import Stop
+    from igbss_stream.view.feed import Feed
+
+    def told(url: str) -> None:
+        click.echo(f"The page is at {url}; Ctrl-C ends it.")
+        if opened:
+            click.launch(url)
+
+    with Stop() as stop, Feed(address, topic, channels=channels, metrics=metrics) as feed:
+        serve(feed, port, told, lambda: stop.requested or (parent is not None and os.getppid() != parent))
+    sys.exit(0 if parent is not None else stop.exit_code)

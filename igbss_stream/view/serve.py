@@ -1,0 +1,73 @@
+"""Serves the page on this machine, until told to stop."""
+
+import logging
+import os
+import socket
+from collections.abc import Callable
+from functools import partial
+
+from bokeh.application import Application
+from bokeh.application.handlers import FunctionHandler
+from bokeh.document import Document
+from bokeh.server.server import Server
+from tornado.ioloop import PeriodicCallback
+
+from igbss_stream.errors import FeedError
+from igbss_stream.view.feed import Feed
+from igbss_stream.view.page import Page
+
+HOST = "127.0.0.1"
+_LOOK = 200  # ms between looks whether a stop is wanted
+_QUIET = ("bokeh", "tornado")  # what they tell is of no use to who looks at a stream
+
+
+def serve(feed: Feed, port: int, told: Callable[[str], None], stopping: Callable[[], bool]) -> None:
+    """Serve pages that show a feed.
+
+    Parameters
+    ----------
+    feed : Feed
+    port : int
+        On this machine; 0 takes a free one.
+    told : callable
+        Is told the address of the page, once it can be opened.
+    stopping : callable
+        Whether to stop; asked a few times a second.
+
+    Raises
+    ------
+    FeedError
+        If the port is taken.
+    """
+    for name in _QUIET:
+        logging.getLogger(name).setLevel(logging.ERROR)
+    port = port or _free_port()
+    application = Application(FunctionHandler(partial(_open, feed)))
+    origins = [f"{host}:{port}" for host in (HOST, "localhost")]
+    try:
+        server = Server({"/": application}, address=HOST, port=port, allow_websocket_origin=origins)
+    except OSError as error:
+        why = os.strerror(error.errno or 0)
+        raise FeedError(f"the page cannot be served at {HOST}:{port}: {why}; choose another port") from None
+    server.start()
+
+    def look() -> None:
+        if stopping():
+            server.io_loop.stop()
+
+    PeriodicCallback(look, _LOOK).start()
+    server.io_loop.add_callback(told, f"http://{HOST}:{port}/")
+    try:
+        server.io_loop.start()
+    finally:
+        server.stop()
+
+
+def _open(feed: Feed, document: Document) -> None:
+    Page(document, feed)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,192 @@
+"""The plots of the chosen source: its spectrum, its weights as bars, and as a map of the scalp."""
+
+from typing import Any
+
+import numpy as np
+from bokeh.models import (
+    BasicTicker,
+    ColumnDataSource,
+    FixedTicker,
+    HoverTool,
+    LinearColorMapper,
+    Range1d,
+)
+from bokeh.models.annotations import ColorBar
+from bokeh.plotting import figure
+from numpy.typing import NDArray
+
+from igbss_stream.view.scalp import RADIUS, Montage, montage, scalp_map
+from igbss_stream.view.shown import Weights
+
+_INK, _SOFT, _SOURCE = "#1f2937", "#6b7280", "#b45309"
+_SIDE = 215  # pixels of the screen
+_PIXELS = 96  # of a side of the map
+_LABELS = 20  # of channels that have room under the bars
+# blue over white to red, of equal lightness on both sides
+_LOW, _MIDDLE, _HIGH = (33, 102, 172), (250, 250, 250), (178, 24, 43)
+
+
+def _blend(share: float) -> str:
+    """Return the colour for a share of the largest weight, -1 to 1."""
+    end = _HIGH if share > 0 else _LOW
+    mixed = (round(m + abs(share) * (e - m)) for m, e in zip(_MIDDLE, end, strict=True))
+    return "#{:02x}{:02x}{:02x}".format(*mixed)
+
+
+_PALETTE = [_blend(share) for share in np.linspace(-1, 1, 65)]
+
+
+def _figure(name: str, height: int, **options: Any) -> Any:
+    """Return a plot in the looks of the page."""
+    plot: Any = figure(
+        name=name, height=height, sizing_mode="stretch_width", toolbar_location=None, tools="", **options
+    )
+    plot.min_border_left, plot.min_border_right = 66, 14
+    plot.outline_line_color = None
+    plot.grid.grid_line_color = "#e5e7eb"
+    plot.axis.axis_line_color = plot.axis.major_tick_line_color = "#9ca3af"
+    plot.axis.minor_tick_line_color = None
+    plot.axis.axis_label_text_font_style = "normal"
+    plot.axis.axis_label_text_font_size = plot.axis.major_label_text_font_size = "11px"
+    plot.axis.axis_label_text_color = plot.axis.major_label_text_color = _SOFT
+    plot.title.text_font_size, plot.title.text_color = "12px", _INK
+    return plot
+
+
+class Spectrum:
+    """The power of the chosen source by frequency."""
+
+    def __init__(self) -> None:
+        self.plot = _figure(
+            "spectrum", 200, y_axis_type="log", title="Spectrum", y_range=Range1d(start=0.1, end=1)
+        )
+        self.plot.xaxis.axis_label = "Hz"
+        self.plot.x_range = Range1d(start=0, end=1)
+        self._data = ColumnDataSource({"f": [], "p": []})
+        line = self.plot.line("f", "p", source=self._data, color=_SOURCE, line_width=1.5)
+        self.plot.add_tools(
+            HoverTool(renderers=[line], tooltips=[("Hz", "@f{0.0}"), ("power", "@p{0.00e}")], mode="vline")
+        )
+
+    def show(self, frequency: NDArray[Any], density: NDArray[Any], unit: str) -> None:
+        """Draw a spectrum.
+
+        Parameters
+        ----------
+        frequency, density : ndarray
+        unit : str
+            Of the source.
+        """
+        there = density > 0
+        self._data.data = {"f": frequency[there], "p": density[there]}
+        self.plot.yaxis.axis_label = f"{unit}²/Hz" if unit else "power/Hz"
+        if there.any():
+            self.plot.x_range.end = float(frequency[-1])
+            low, high = float(density[there].min()), float(density[there].max())
+            self.plot.y_range.update(start=low / 2, end=high * 2)
+
+
+class Bars:
+    """How strongly the chosen source is in each channel."""
+
+    def __init__(self) -> None:
+        self.plot = _figure("weights", 205, title="Weights in the channels")
+        self.plot.xgrid.grid_line_color = None
+        self.plot.xaxis.major_label_orientation = np.pi / 2
+        self._data = ColumnDataSource({"i": [], "w": [], "name": []})
+        bars = self.plot.vbar("i", top="w", width=0.8, source=self._data, color=_SOURCE)
+        self.plot.add_tools(HoverTool(renderers=[bars], tooltips=[("channel", "@name"), ("weight", "@w")]))
+
+    def show(self, weights: Weights, source: int) -> None:
+        """Draw the weights of a source.
+
+        Parameters
+        ----------
+        weights : Weights
+        source : int
+        """
+        n = len(weights.channels)
+        self._data.data = {
+            "i": np.arange(n),
+            "w": weights.matrix[:, source],
+            "name": list(weights.channels),
+        }
+        shown = range(0, n, -(-n // _LABELS))
+        self.plot.xaxis.ticker = FixedTicker(ticks=[*shown])
+        self.plot.xaxis.major_label_overrides = {i: weights.channels[i] for i in shown}
+        self.plot.yaxis.axis_label = pretty(weights.unit)
+
+
+class Map:
+    """The weights of the chosen source on the scalp."""
+
+    def __init__(self) -> None:
+        edge = 1.28
+        self.plot = _figure(
+            "scalp", 300, title="On the scalp, from above", x_range=(-edge, edge), y_range=(-edge, edge)
+        )
+        self.plot.update(
+            width=None, height=None, sizing_mode="fixed", frame_width=_SIDE, frame_height=_SIDE
+        )
+        self.plot.min_border_left = 20
+        self.plot.axis.visible = False
+        self.plot.grid.grid_line_color = None
+        self._colours = LinearColorMapper(palette=_PALETTE, low=-1, high=1, nan_color="#ffffff00")
+        self._image = ColumnDataSource({"image": []})
+        self._dots = ColumnDataSource({"x": [], "y": [], "name": [], "w": []})
+        self._montages: dict[tuple[str, ...], Montage | None] = {}
+        self.plot.image(
+            "image", x=-RADIUS, y=-RADIUS, dw=2 * RADIUS, dh=2 * RADIUS, source=self._image,
+            color_mapper=self._colours,
+        )  # fmt: skip
+        self._outline()
+        dots = self.plot.scatter("x", "y", source=self._dots, size=4, color=_INK)
+        self.plot.add_tools(HoverTool(renderers=[dots], tooltips=[("channel", "@name"), ("weight", "@w")]))
+        self.plot.add_layout(
+            ColorBar(
+                color_mapper=self._colours, ticker=BasicTicker(desired_num_ticks=5), width=8,
+                label_standoff=4, major_label_text_font_size="11px", major_label_text_color=_SOFT,
+                background_fill_color=None,
+            ),
+            "right",
+        )  # fmt: skip
+
+    def show(self, weights: Weights, source: int) -> None:
+        """Draw the weights of a source, if the channels lie on a scalp; otherwise hide the map.
+
+        Parameters
+        ----------
+        weights : Weights
+        source : int
+        """
+        if weights.channels not in self._montages:
+            self._montages = {weights.channels: montage(weights.channels)}
+        placed = self._montages[weights.channels]
+        self.plot.visible = placed is not None
+        if placed is None:
+            return
+        column = weights.matrix[:, source]
+        largest = float(np.abs(column[placed.channels]).max()) or 1.0
+        self._colours.update(low=-largest, high=largest)
+        self._image.data = {"image": [scalp_map(placed, column, _PIXELS)]}
+        self._dots.data = {
+            "x": placed.places[:, 0],
+            "y": placed.places[:, 1],
+            "name": [weights.channels[i] for i in placed.channels],
+            "w": column[placed.channels],
+        }
+        self.plot.title.text = f"On the scalp, from above ({pretty(weights.unit) or 'no unit'})"
+
+    def _outline(self) -> None:
+        turn = np.linspace(0, 2 * np.pi, 120)
+        style = {"color": _SOFT, "line_width": 2}
+        self.plot.line(RADIUS * np.cos(turn), RADIUS * np.sin(turn), **style)
+        self.plot.line([-0.14, 0, 0.14], [RADIUS - 0.01, RADIUS + 0.14, RADIUS - 0.01], **style)
+        bend = np.linspace(-np.pi / 2, np.pi / 2, 24)
+        for side in (-1, 1):
+            self.plot.line(side * (RADIUS + 0.08 * np.cos(bend)), 0.22 * np.sin(bend), **style)
+
+
+def pretty(unit: str | None) -> str:
+    """Return a unit as it is printed."""
+    return {"uV": "µV", "uv": "µV"}.get(unit or "", unit or "")
