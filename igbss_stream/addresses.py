@@ -44,6 +44,16 @@ class Endpoint:
         """Whether only this machine can reach it."""
         return not self.port or self.host.startswith("127.") or self.host == "[::1]"
 
+    @property
+    def is_any_port(self) -> bool:
+        """Whether the port is left open, to be found when it is bound."""
+        return self.port in _ANY_PORT
+
+    @property
+    def reachable(self) -> "Endpoint":
+        """Where what is bound to it can be reached from this machine."""
+        return Endpoint(_THIS_MACHINE, self.port) if self.port and self.host in _WILDCARDS else self
+
     def clashes(self, other: "Endpoint") -> bool:
         """Return whether two sockets cannot be bound to both."""
         if self.port != other.port or self.port in _ANY_PORT:

@@ -105,6 +105,9 @@ def summary(config: Config, path: str | os.PathLike[str]) -> str:
         lines.append(
             f"  health at http://{config.health.endpoint.host}:{config.health.endpoint.port}/health"
         )
+    if config.view is not None:
+        where, (shown, _) = config.view.endpoint, config.viewed()
+        lines.append(f"  page at http://{where.host}:{where.port}/ of {shown.name}")
     return "\n".join(lines)
 
 

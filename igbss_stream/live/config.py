@@ -208,6 +208,29 @@ class Health(Section, frozen=True, kw_only=True):
         return None if self.port is None else Endpoint(host, str(self.port))
 
 
+class View(Section, frozen=True, kw_only=True):
+    """A page that shows one stream live, open to this machine only; docs/view.md shows it.
+
+    It is served by a process of its own, which reads the stream as any subscriber does (needs Bokeh).
+
+    Parameters
+    ----------
+    port : int
+        Port of the page; 0 takes a free one.
+    stream : str or None
+        Name of the stream; left out, the one there is. It needs a sink of kind `zmq` without a section
+        `curve`, at a port that is given.
+    """
+
+    port: Annotated[int, Meta(ge=0, le=65535)] = 5006
+    stream: Name | None = None
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Where it is bound."""
+        return Endpoint("127.0.0.1", str(self.port))
+
+
 class Log(Section, frozen=True, kw_only=True):
     """What is told on standard error.
 
@@ -234,6 +257,8 @@ class Config(Section, frozen=True, kw_only=True):
         Where models are kept from run to run; `null` keeps none.
     health : Health
         Metrics and health by HTTP.
+    view : View or None
+        A page that shows a stream live; `null` serves none.
     log : Log
         What is told on standard error.
     """
@@ -241,12 +266,41 @@ class Config(Section, frozen=True, kw_only=True):
     streams: Annotated[tuple[Stream, ...], Meta(min_length=1)]
     state: State | None = None
     health: Health = Health()
+    view: View | None = None
     log: Log = Log()
 
     def __post_init__(self) -> None:
         _check_names(self.streams)
         _check_outputs(self.streams)
         _check_endpoints(list(self.bound()))
+        if self.view is not None:
+            self.viewed()
+
+    def viewed(self) -> tuple[Stream, ZmqOutput]:
+        """Return the stream that the page shows, and the sink where it reads it.
+
+        Raises
+        ------
+        ParameterError
+            If there is none that it can read, or more than one and none is named.
+        """
+        wanted = None if self.view is None else self.view.stream
+        named = [stream for stream in self.streams if wanted in (None, stream.name)]
+        if not named:
+            raise ParameterError(
+                f"view.stream is {wanted!r}, but there is no such stream; there is "
+                f"{', '.join(stream.name for stream in self.streams)}."
+            )
+        if len(named) > 1:
+            raise ParameterError("view.stream must name the stream that is shown, for there are several.")
+        stream = named[0]
+        for sink in stream.sinks:
+            if isinstance(sink, ZmqOutput) and not (sink.curve or endpoint(sink.address).is_any_port):
+                return stream, sink
+        raise ParameterError(
+            f"view needs a sink of kind zmq in the stream {stream.name!r}, without a section curve and "
+            "with a port that is given: the page reads what is published there. Add one at 127.0.0.1."
+        )
 
     def bound(self) -> Iterator[tuple[str, Endpoint]]:
         """Yield what sockets are bound to, each with the place where the configuration says so."""
@@ -258,6 +312,8 @@ class Config(Section, frozen=True, kw_only=True):
                     yield f"streams[{i}].sinks[{j}].address", endpoint(sink.address)
         if self.health.endpoint is not None:
             yield "health.port", self.health.endpoint
+        if self.view is not None:
+            yield "view.port", self.view.endpoint
 
 
 def _check_names(streams: tuple[Stream, ...]) -> None:

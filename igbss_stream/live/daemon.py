@@ -32,6 +32,7 @@ from igbss_stream.live.resident import give_back_library
 
 if TYPE_CHECKING:
     from igbss_stream.live.health import HealthServer
+    from igbss_stream.live.viewer import Viewer
 
 log = logging.getLogger(__name__)
 
@@ -90,6 +91,7 @@ class Daemon:
         worker = Worker()
         self.lanes: list[Lane] = []
         self._health: HealthServer | None = None
+        self._viewer: Viewer | None = None
         try:
             for stream in config.streams:
                 self.lanes.append(self._lane(stream, worker))
@@ -98,6 +100,10 @@ class Daemon:
 
                 self._health = health.HealthServer(config.health.host, config.health.port, self.lanes)
                 log.info("health at http://%s:%d/health", config.health.host, self._health.port)
+            if config.view is not None:
+                from igbss_stream.live import viewer
+
+                self._viewer = viewer.Viewer(config, None if self._health is None else self._health.port)
         except BaseException:
             self._close()
             raise
@@ -138,6 +144,8 @@ class Daemon:
     def _tick(self) -> None:
         for lane in self.lanes:
             lane.serve()
+        if self._viewer is not None:
+            self._viewer.look()
         if self._again.is_set():
             self._again.clear()
             self._read_again()
@@ -198,10 +206,14 @@ class Daemon:
                     log.error("stream %s: %s", lane.name, error)
 
     def _close(self) -> None:
+        if self._viewer is not None:
+            self._viewer.stop()
         if self._health is not None:
             self._health.close()
         for lane in self.lanes:
             lane.finish()
+        if self._viewer is not None:
+            self._viewer.close()
 
     def handle_signals(self) -> None:
         """Stop on SIGINT and SIGTERM, and read the configuration again on SIGHUP."""

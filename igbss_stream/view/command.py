@@ -8,6 +8,7 @@ import click
 from igbss_stream.console import reports_mistakes
 from igbss_stream.errors import ParameterError
 
+_GIVES_WAY = 5  # to the daemon that serves it, where there is not enough for both
 _EXAMPLES = """\b
 Examples:
   igbss-stream view 5560
@@ -58,6 +59,8 @@ def view(
         raise ParameterError(
             "the page needs Bokeh, which is not installed; pip install 'igbss-stream[view]'"
         ) from None
+    if parent is not None:
+        os.nice(_GIVES_WAY)
     from igbss_stream.live.stop import Stop
     from igbss_stream.view.feed import Feed
 

@@ -111,7 +111,8 @@ window.igbssView = (() => {
     // where a place in the stream lies, in columns; whole pixels, so that a shift keeps what is drawn
     x(column) { return Math.round(column * this.perColumn) - Math.round(this.stop * this.perColumn) + this.edge }
 
-    get edge() { return this.canvas.width - Math.ceil(this.ratio) } // a line at the very edge would lose half its width
+    // a line at the very edge would lose half its width; one of odd width fills pixels if it lies in their middle
+    get edge() { return this.canvas.width - Math.ceil(this.ratio) + (pixels() % 2) / 2 }
 
     size() {
       const ratio = this.ratio = window.devicePixelRatio || 1
@@ -161,7 +162,7 @@ window.igbssView = (() => {
         if (mark.kind === "gap") {
           const a = Math.max(left, x0), b = Math.max(x1, x0 + 2 * ratio)
           ctx.fillStyle = GAP
-          if (b > a) ctx.fillRect(a, 0, b - a, height)
+          if (b > a) ctx.fillRect(Math.floor(a), 0, Math.floor(b) - Math.floor(a), height)
         } else if (x0 >= left) {
           ctx.strokeStyle = MODEL
           ctx.lineWidth = 1.5 * ratio
@@ -171,7 +172,7 @@ window.igbssView = (() => {
         }
       }
       ctx.fillStyle = GRID
-      for (const [x] of this.ticks()) if (x >= left && x < width) ctx.fillRect(x, 0, Math.max(1, Math.round(ratio)), height)
+      for (const [x] of this.ticks()) if (x >= left && x < width) ctx.fillRect(Math.floor(x), 0, Math.max(1, Math.round(ratio)), height)
     }
 
     lines(ctx, from) {

@@ -21,7 +21,7 @@ from igbss_stream.live.load import key_path, load
 from igbss_stream.live.model import ExpTransform, Model
 from igbss_stream.live.sinks import Hdf5Output, ZmqOutput
 from igbss_stream.live.yaml_file import Document, read_yaml
-from tests.configurations import CLIENT, LEAST, SECRET, Load, Refused, stream, uncommented
+from tests.configurations import CLIENT, LEAST, SECRET, SERVER, Load, Refused, stream, uncommented
 
 
 def test_least_configuration_has_all_defaults(loaded: Load) -> None:
@@ -231,6 +231,22 @@ MISTAKES: dict[str, tuple[Any, str]] = {
     "the address of the metrics": (
         LEAST | {"health": {"port": 5560}},
         "health.port cannot be bound to tcp://127.0.0.1:5560: streams[0].sinks[0].address is bound to tcp://127.0.0.1:5560; choose another port.",
+    ),
+    "the address of the page": (
+        LEAST | {"view": {"port": 5560}},
+        "view.port cannot be bound to tcp://127.0.0.1:5560: streams[0].sinks[0].address is bound to tcp://127.0.0.1:5560; choose another port.",
+    ),
+    "a page of no stream": (
+        LEAST | {"view": {"stream": "ecg"}},
+        "view.stream is 'ecg', but there is no such stream; there is eeg.",
+    ),
+    "a page of several streams": (
+        {"streams": [LEAST["streams"][0], {"name": "b", "source": {"kind": "lsl", "name": "b"}, "sinks": [{"kind": "lsl", "name": "c"}]}], "view": {}},
+        "view.stream must name the stream that is shown, for there are several.",
+    ),
+    "a page without a socket it can read": (
+        stream(sinks=[{"kind": "zmq", "address": "*"}, {"kind": "zmq", "address": "1", "curve": SERVER}]) | {"view": {}},
+        "view needs a sink of kind zmq in the stream 'eeg', without a section curve and with a port that is given: the page reads what is published there. Add one at 127.0.0.1.",
     ),
     "an outlet twice": (
         stream(sinks=[{"kind": "lsl", "name": "a"}, {"kind": "lsl", "name": "a"}]),

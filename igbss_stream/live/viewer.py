@@ -1,0 +1,117 @@
+"""The page of a daemon: a process of its own, so that no thread of it competes with the streams."""
+
+import importlib.util
+import logging
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+
+from igbss_stream.addresses import endpoint
+from igbss_stream.errors import FeedError, ParameterError
+from igbss_stream.live.config import Config, View
+
+log = logging.getLogger(__name__)
+
+_COMMAND = "from igbss_stream.cli import main; main(prog_name='igbss-stream')"
+_PATIENCE = 1.0  # seconds that it may take to end
+_LAST_WORDS = 2000  # bytes of what it said that are told
+
+
+class Viewer:
+    """Starts `igbss-stream view` for a stream of a daemon, and ends it.
+
+    Parameters
+    ----------
+    config : Config
+        With a section `view`.
+    health : int or None
+        Port of the metrics, if there are any.
+
+    Attributes
+    ----------
+    url : str
+        Of the page.
+    pid : int
+        Of the process.
+
+    Raises
+    ------
+    ParameterError
+        If Bokeh is not installed.
+    FeedError
+        If the port is taken.
+    """
+
+    def __init__(self, config: Config, health: int | None) -> None:
+        view = config.view or View()
+        if importlib.util.find_spec("bokeh") is None:
+            raise ParameterError(
+                "view needs Bokeh, which is not installed; pip install 'igbss-stream[view]', or remove view"
+            )
+        port = _free_port(view)
+        self.url = f"http://{view.endpoint.host}:{port}/"
+        stream, sink = config.viewed()
+        command = [
+            "view",
+            str(endpoint(sink.address).reachable),
+            "--topic",
+            stream.name,
+            "--port",
+            str(port),
+        ]
+        if health is not None and config.health.endpoint is not None:
+            host = endpoint(str(config.health.endpoint)).reachable.host
+            command += ["--metrics", f"http://{host}:{health}/metrics"]
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 # closed by `close`
+        self._process: subprocess.Popen[bytes] | None = subprocess.Popen(
+            [sys.executable, "-c", _COMMAND, *command, "--parent", str(os.getpid())],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=self._said,
+            start_new_session=True,  # Ctrl-C is for the daemon, which ends it
+        )
+        self.pid = self._process.pid
+        log.info("page of stream %s at %s", stream.name, self.url)
+
+    def look(self) -> None:
+        """Tell if the process has ended, which it should not."""
+        if self._process is not None and self._process.poll() is not None:
+            log.error("the page at %s has ended: %s", self.url, self._last_words())
+            self._process = None
+
+    def stop(self) -> None:
+        """Tell it to end; returns at once."""
+        if self._process is not None:
+            self._process.terminate()
+
+    def close(self) -> None:
+        """End it. Closing it twice is allowed."""
+        self.stop()
+        if self._process is not None:
+            try:
+                self._process.wait(_PATIENCE)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        self._process = None
+        self._said.close()
+
+    def _last_words(self) -> str:
+        self._said.seek(0)
+        words = self._said.read()[-_LAST_WORDS:].decode(errors="replace")
+        return " ".join(words.split()) or "it did not say why"
+
+
+def _free_port(view: View) -> int:
+    """Return the port of the page, which must be free: later nobody would be told."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((view.endpoint.host, view.port))
+        except OSError as error:
+            raise FeedError(
+                f"view.port {view.port} cannot be used: {error.strerror}; choose another port"
+            ) from None
+        return int(probe.getsockname()[1])
