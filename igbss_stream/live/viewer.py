@@ -3,14 +3,14 @@
 import importlib.util
 import logging
 import os
-import socket
 import subprocess
 import sys
 import tempfile
 
 from igbss_stream.addresses import endpoint
-from igbss_stream.errors import FeedError, ParameterError
+from igbss_stream.errors import ParameterError
 from igbss_stream.live.config import Config, View
+from igbss_stream.view.port import free_port
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class Viewer:
             raise ParameterError(
                 "view needs Bokeh, which is not installed; pip install 'igbss-stream[view]', or remove view"
             )
-        port = _free_port(view)
+        port = free_port(view.port)  # later nobody would be told that it is taken
         self.url = f"http://{view.endpoint.host}:{port}/"
         stream, sink = config.viewed()
         command = [
@@ -102,16 +102,3 @@ class Viewer:
         self._said.seek(0)
         words = self._said.read()[-_LAST_WORDS:].decode(errors="replace")
         return " ".join(words.split()) or "it did not say why"
-
-
-def _free_port(view: View) -> int:
-    """Return the port of the page, which must be free: later nobody would be told."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((view.endpoint.host, view.port))
-        except OSError as error:
-            raise FeedError(
-                f"view.port {view.port} cannot be used: {error.strerror}; choose another port"
-            ) from None
-        return int(probe.getsockname()[1])

@@ -1,8 +1,6 @@
 """Serves the page on this machine, until told to stop."""
 
 import logging
-import os
-import socket
 from collections.abc import Callable
 from functools import partial
 
@@ -12,11 +10,10 @@ from bokeh.document import Document
 from bokeh.server.server import Server
 from tornado.ioloop import PeriodicCallback
 
-from igbss_stream.errors import FeedError
 from igbss_stream.view.feed import Feed
 from igbss_stream.view.page import Page
+from igbss_stream.view.port import HOST, free_port
 
-HOST = "127.0.0.1"
 _LOOK = 200  # ms between looks whether a stop is wanted
 _QUIET = ("bokeh", "tornado")  # what they tell is of no use to who looks at a stream
 
@@ -41,14 +38,10 @@ def serve(feed: Feed, port: int, told: Callable[[str], None], stopping: Callable
     """
     for name in _QUIET:
         logging.getLogger(name).setLevel(logging.ERROR)
-    port = port or _free_port()
+    port = free_port(port)
     application = Application(FunctionHandler(partial(_open, feed)))
     origins = [f"{host}:{port}" for host in (HOST, "localhost")]
-    try:
-        server = Server({"/": application}, address=HOST, port=port, allow_websocket_origin=origins)
-    except OSError as error:
-        why = os.strerror(error.errno or 0)
-        raise FeedError(f"the page cannot be served at {HOST}:{port}: {why}; choose another port") from None
+    server = Server({"/": application}, address=HOST, port=port, allow_websocket_origin=origins)
     server.start()
 
     def look() -> None:
@@ -65,9 +58,3 @@ def serve(feed: Feed, port: int, told: Callable[[str], None], stopping: Callable
 
 def _open(feed: Feed, document: Document) -> None:
     Page(document, feed)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])

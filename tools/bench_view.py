@@ -1,0 +1,115 @@
+#!/usr/bin/env python
+"""Measure what an open page costs: the daemon's delay from socket to socket with it and without it.
+
+    .venv/bin/python tools/bench_view.py                    64 channels, 1 kHz
+    .venv/bin/python tools/bench_view.py --channels 8 --rate 250 --rounds 9
+
+`igbss-stream run` with a structure that is known stands between a sender and a receiver (`bench_live.py`). In
+turn, several times, blocks are sent at the rate with no page, and with the page open in Chromium, which has
+no window and so draws without a graphics card. Also told: the frames a second that the page draws, and the
+share of a core that its server and the browser take. Nothing is asserted: load on the machine shows.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import zmq
+from bench_live import Array, Ends, around, delays
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from tests.browser import MISSING, browser, is_there
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def page(address: str) -> Iterator[tuple[Any, list[int]]]:
+    """Open the page of what is published at an address; return the browser, and the processes of both."""
+    command = [str(Path(sys.executable).parent / "igbss-stream"), "view", address, "--port", "0"]
+    command += ["--parent", str(os.getpid())]
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        try:
+            assert server.stdout is not None
+            url = server.stdout.readline().split()[4].rstrip(";")
+            with browser(Path(folder)) as driver:
+                driver.get(url)
+                yield driver, [server.pid, driver.service.process.pid]
+        finally:
+            server.terminate()
+            server.wait(10)
+
+
+def cpu(pids: list[int]) -> float:
+    """Return the seconds of a core that processes and all their children have taken."""
+    parents = {}
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (place / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        parents[int(place.name)] = (int(fields[1]), (int(fields[11]) + int(fields[12])) / _TICKS)
+    wanted = set(pids)
+    while more := {pid for pid, (parent, _) in parents.items() if parent in wanted} - wanted:
+        wanted |= more
+    return sum(parents[pid][1] for pid in wanted if pid in parents)
+
+
+def with_page(ends: Ends, rate: float, seconds: float, found: list[tuple[float, float]]) -> Array:
+    """Return the delays while the page is open; what it drew and took goes into `found`."""
+    address = ends.receiver.get(zmq.LAST_ENDPOINT).rstrip(b"\0").decode()
+    with page(address) as (driver, pids):
+        delays(ends, rate, 3.0)  # until the page has begun
+        frames, spent, began = "return igbssView.state.frames", cpu(pids), time.perf_counter()
+        before = driver.execute_script(frames)
+        result = delays(ends, rate, seconds)
+        took = time.perf_counter() - began
+        found.append(((driver.execute_script(frames) - before) / took, (cpu(pids) - spent) / took))
+        return result
+
+
+@click.command()
+@click.option("--channels", default=64, show_default=True)
+@click.option("--rate", default=1000.0, show_default=True, help="Hz.")
+@click.option("--block", default=20, show_default=True, help="Samples a message.")
+@click.option("--rounds", default=7, show_default=True)
+@click.option(
+    "--seconds", default=10.0, show_default=True, help="Of each round, with and without the page."
+)
+def main(channels: int, rate: float, block: int, rounds: int, seconds: float) -> None:
+    """Measure the delay of a daemon whose page is open, and of the same one without."""
+    if not is_there():
+        raise click.ClickException(MISSING)
+    found: dict[str, list[Array]] = {"no page": [], "page open": []}
+    page_took: list[tuple[float, float]] = []
+    with around("daemon", channels, rate, block) as ends:
+        for _ in range(rounds):
+            found["no page"].append(delays(ends, rate, seconds))
+            found["page open"].append(with_page(ends, rate, seconds, page_took))
+    click.echo(f"{channels} channels, {rate:g} Hz, blocks of {block}; medians of {rounds} rounds")
+    figures = {
+        name: np.median([np.percentile(one, [50, 99]) for one in all_], axis=0)
+        for name, all_ in found.items()
+    }
+    for name, (half, most) in figures.items():
+        click.echo(f"{name:10} delay p50 {half:7.3f} ms   p99 {most:7.3f} ms")
+    ratio = figures["page open"] / figures["no page"]
+    click.echo(f"{'ratio':10} delay p50 {ratio[0]:7.2f}      p99 {ratio[1]:7.2f}")
+    frames, cores = np.median(page_took, axis=0)
+    click.echo(
+        f"the page draws {frames:.1f} frames a second; it and the browser take {100 * cores:.0f} % of a core"
+    )
+
+
+if __name__ == "__main__":
+    main()
