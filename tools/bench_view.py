@@ -4,10 +4,11 @@
     .venv/bin/python tools/bench_view.py                    64 channels, 1 kHz
     .venv/bin/python tools/bench_view.py --channels 8 --rate 250 --rounds 9
 
-`igbss-stream run` with a structure that is known stands between a sender and a receiver (`bench_live.py`). In
-turn, several times, blocks are sent at the rate with no page, and with the page open in Chromium, which has
-no window and so draws without a graphics card. Also told: the frames a second that the page draws, and the
-share of a core that its server and the browser take. Nothing is asserted: load on the machine shows.
+`igbss-stream run` with a structure that is known stands between a sender and a receiver, as in
+`bench_live.py`. In turn, several times, blocks are sent at the rate with no page, and with the page open in
+Chromium, which has no window and so draws without a graphics card. Also told: the frames a second that the
+page draws, and the share of a core that its server and the browser take. Nothing is asserted: load on the
+machine shows.
 """
 
 import os
@@ -67,7 +68,7 @@ def cpu(pids: list[int]) -> float:
 
 def with_page(ends: Ends, rate: float, seconds: float, found: list[tuple[float, float]]) -> Array:
     """Return the delays while the page is open; what it drew and took goes into `found`."""
-    address = ends.receiver.get(zmq.LAST_ENDPOINT).rstrip(b"\0").decode()
+    address = bytes(ends.receiver.get(zmq.LAST_ENDPOINT)).rstrip(b"\0").decode()
     with page(address) as (driver, pids):
         delays(ends, rate, 3.0)  # until the page has begun
         frames, spent, began = "return igbssView.state.frames", cpu(pids), time.perf_counter()
@@ -83,9 +84,7 @@ def with_page(ends: Ends, rate: float, seconds: float, found: list[tuple[float, 
 @click.option("--rate", default=1000.0, show_default=True, help="Hz.")
 @click.option("--block", default=20, show_default=True, help="Samples a message.")
 @click.option("--rounds", default=7, show_default=True)
-@click.option(
-    "--seconds", default=10.0, show_default=True, help="Of each round, with and without the page."
-)
+@click.option("--seconds", default=10.0, show_default=True, help="Of each round, with and without.")
 def main(channels: int, rate: float, block: int, rounds: int, seconds: float) -> None:
     """Measure the delay of a daemon whose page is open, and of the same one without."""
     if not is_there():
@@ -106,9 +105,8 @@ def main(channels: int, rate: float, block: int, rounds: int, seconds: float) ->
     ratio = figures["page open"] / figures["no page"]
     click.echo(f"{'ratio':10} delay p50 {ratio[0]:7.2f}      p99 {ratio[1]:7.2f}")
     frames, cores = np.median(page_took, axis=0)
-    click.echo(
-        f"the page draws {frames:.1f} frames a second; it and the browser take {100 * cores:.0f} % of a core"
-    )
+    click.echo(f"the page draws {frames:.1f} frames a second")
+    click.echo(f"its server and the browser take {100 * cores:.0f} % of a core")
 
 
 if __name__ == "__main__":

@@ -376,8 +376,8 @@ window.igbssView = (() => {
   }
 
   const onStrip = () => {
-    const bytes = live.strip
-    if (!bytes.byteLength || !layout) return
+    if (!live.strip || !layout) return
+    const bytes = Uint8Array.from(atob(live.strip), (one) => one.charCodeAt(0)).buffer
     const [which, first, count] = new Float64Array(bytes, 0, HEAD)
     state.strips += 1
     if (state.strips % ACKNOWLEDGE === 0) live.seen = state.strips
@@ -449,6 +449,7 @@ window.igbssView = (() => {
     onLayout()
     onMarks()
     onStatus()
+    live.ready = true
   }
 
   const lost = () => {

@@ -2,6 +2,7 @@
 
 import json
 import time
+from base64 import b64encode
 from dataclasses import asdict
 from importlib.resources import files
 from typing import Any
@@ -98,7 +99,7 @@ class Page:
 
     def frame(self) -> None:
         """Send what is new of the traces."""
-        if self.live.paused or self._sent - self.live.seen > _AHEAD:
+        if not self.live.ready or self.live.paused or self._sent - self.live.seen > _AHEAD:
             return
         with self._feed.lock:
             shown = self._feed.shown
@@ -224,7 +225,7 @@ class Page:
         )
         self._column = seen[0].stop
         self._sent += 1
-        self.live.strip = b"".join((head, *parts))
+        self.live.strip = b64encode(b"".join((head, *parts))).decode()
 
     def _chosen(self, n_sources: int) -> int:
         return min(max(int(self.live.chosen), 0), n_sources - 1)

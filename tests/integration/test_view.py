@@ -5,6 +5,7 @@ import os
 import threading
 import time
 import urllib.request
+from base64 import b64decode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,9 @@ class Published:
         self.sink = sink
         self.feed = Feed(sink.address, **options)
         self.page = Page(Document(), self.feed)
+        self.page.frame()
+        assert not self.page.live.strip  # nothing is sent to a browser that does not listen yet
+        self.page.live.ready = True
         sink.start(STREAM)
         until(lambda: sink.subscriptions, sink.serve)
 
@@ -74,7 +78,7 @@ class Published:
 
     def strip(self) -> tuple[list[float], list[NDArray[np.float32]]]:
         """Return the last strip taken apart: its head; lows and highs of the sources and of the channels."""
-        data = bytes(self.page.live.strip)
+        data = b64decode(self.page.live.strip)
         head, rest = np.frombuffer(data, "<f8", 4).tolist(), np.frombuffer(data, "<f4", offset=32)
         sizes = [len(panel["names"]) * int(head[2]) for panel in self.layout["panels"] for _ in range(2)]
         parts = np.split(rest, np.cumsum(sizes)[:-1])
