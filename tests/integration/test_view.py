@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import threading
 import time
 import urllib.request
@@ -12,9 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap, Stream
+from igbss_stream.cli import main
 from igbss_stream.errors import FeedError, ParameterError
 from igbss_stream.live.config import Config, View
 from igbss_stream.live.config import Stream as Settings
@@ -22,7 +25,7 @@ from igbss_stream.live.feeds import ZmqFeed
 from igbss_stream.live.sinks import ZmqOutput
 from igbss_stream.live.viewer import Viewer
 from igbss_stream.publish.zmq import ZmqSink
-from igbss_stream.wire import Mixing
+from igbss_stream.wire import Meta, Mixing
 from tests.daemons import free_port, until
 from tests.integration.conftest import Command, Refusal
 
@@ -33,6 +36,7 @@ from bokeh.document import Document
 from igbss_stream.view.feed import DaemonFigures, Feed, figures_of
 from igbss_stream.view.page import Head, Page
 from igbss_stream.view.serve import serve
+from igbss_stream.view.shown import Shown
 from igbss_stream.view.status import figures, sentence
 
 RATE, NAMES = 250.0, ("Fp1", "Fp2", "C3", "C4", "O2")
@@ -327,3 +331,41 @@ def test_nothing_is_said_of_a_daemon_that_does_not_answer() -> None:
         assert sentence(feed.report, feed.shown, feed.address).startswith("Waiting for 5560")
     assert figures(None, None) == []
     assert figures(None, DaemonFigures())[0].value.endswith("p99 -")
+
+
+def test_what_a_page_remembers_is_bounded_whatever_comes() -> None:
+    shown = Shown()
+    wide = Stream("s", 30_000.0, tuple(f"source-{n}" for n in range(512)))
+    head: dict[str, Any] = {
+        "version": 1,
+        "stream": "s",
+        "rate": wide.rate,
+        "dtype": "float32",
+        "channels": wide.channels,
+    }
+    shown.take([], Meta(**head))
+    assert shown.sources is not None
+    assert shown.sources.ring._data.nbytes <= 1 << 26
+    assert 0 < shown.seconds < 60
+    for k in range(2000):  # marks of two kinds, in turn
+        shown.take([Gap(k, 1, f"reason-{k % 2}")], Meta(**head))
+    assert len(shown.marks) == 500
+    shown.take([Chunk(np.zeros((5, 512), np.float32), 0, 1)], Meta(**head))  # the stream begins anew
+    assert ([mark.kind for mark in shown.marks], shown.sources.ring.start) == (["model"], 0)
+    shown.take([Chunk(np.zeros((5, 3), np.float32), 5, 1)], Meta(**head))  # not what was described
+    assert shown.sources.ring.stop == 5
+    shown.take([], Meta(**head | {"channels": ("a", "b")}))
+    assert (shown.sources.names, len(shown.marks), shown.seconds) == (("a", "b"), 0, 60)
+
+
+def test_the_page_of_the_documentation_says_what_can_be_configured() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "view.md").read_text()
+    (block,) = re.findall(r"```yaml\n(.*?)```", page, re.S)
+    assert Config(streams=config(0, "1").streams, view=View(**yaml.safe_load(block)["view"])).view == View()
+    known = {
+        word
+        for name in ("view", "simulate")
+        for option in main.commands[name].params
+        for word in option.opts
+    }
+    assert set(re.findall(r"--[a-z]+", page)) <= known
