@@ -85,8 +85,11 @@ class Ends:
 
 
 @contextmanager
-def around(kind: str, n_channels: int, rate: float, n_block: int) -> Iterator[Ends]:
-    """Start a worker, and return what sends to it and receives from it once it answers."""
+def around(kind: str, n_channels: int, rate: float, n_block: int, more: str = "") -> Iterator[Ends]:
+    """Start a worker, and return what sends to it and receives from it once it answers.
+
+    `more` is added to the configuration of the daemon.
+    """
     with tempfile.TemporaryDirectory() as folder:
         source, sink = (f"ipc://{folder}/{name}" for name in ("source", "sink"))
         context = zmq.Context()
@@ -100,7 +103,7 @@ def around(kind: str, n_channels: int, rate: float, n_block: int) -> Iterator[En
             command = [sys.executable, "-c", FLOOR, str(n_channels), source, sink]
         else:
             path = Path(folder, "bench.yaml")
-            path.write_text(CONFIG.format(source=source, sink=sink))
+            path.write_text(CONFIG.format(source=source, sink=sink) + more)
             command = [str(Path(sys.executable).parent / "igbss-stream"), "run", str(path)]
         stream = Stream("bench", rate, tuple(f"c{i}" for i in range(n_channels)), "uV")
         block = np.random.default_rng(1).normal(size=(n_block, n_channels)).astype(np.float32)

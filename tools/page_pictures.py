@@ -5,6 +5,7 @@
 .venv/bin/python tools/page_pictures.py --out /tmp
 """
 
+import io
 import socket
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from pathlib import Path
 
 import click
 import numpy as np
+from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -29,6 +31,7 @@ from tests.browser import MISSING, browser, is_there
 _BLOCK = 0.02  # seconds
 _PATIENCE = 180.0  # seconds that a model may take
 _WIDTH, _HEIGHT = 1500, 940
+_COLOURS = 256
 
 CONFIG = """
 streams:
@@ -70,7 +73,7 @@ class Head(threading.Thread):
 
         began, at, n = time.monotonic(), 0, round(_BLOCK * self._rate)
         self._sink.start(replace(self._simulation.stream("eeg"), t0=time.time()))
-        while not self.over.wait(max(0.0, began + at / self._rate - time.monotonic())):
+        while not self.over.wait(max(0.0, began + (at + n) / self._rate - time.monotonic())):
             if self.lose.is_set():
                 self.lose.clear()
                 missing = round(0.8 * self._rate)
@@ -121,10 +124,19 @@ def take(picture: Picture, out: Path) -> None:
             time.sleep(0.1)
         time.sleep(3.5)
         head.lose.set()
+        driver.execute_script("igbssView.panels[0].choose(1)")
         time.sleep(3.5)
-        driver.save_screenshot(str(out / picture.name))
+        _save(driver.get_screenshot_as_png(), out / picture.name)
         head.over.set()
         head.join()
+
+
+def _save(png: bytes, path: Path) -> None:
+    """Write a picture with few colours, a third as large."""
+    with Image.open(io.BytesIO(png)) as image:
+        image.convert("RGB").quantize(_COLOURS, Image.Quantize.MAXCOVERAGE, kmeans=3).save(
+            path, optimize=True
+        )
 
 
 def _free_port(_: int) -> int:

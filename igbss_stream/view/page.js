@@ -149,7 +149,8 @@ window.igbssView = (() => {
       }
       this.behind(ctx, left)
       this.lines(ctx, from)
-      if (this.drawn === null) { this.texts(ctx); this.scales() }
+      this.texts(ctx, this.drawn === null ? 0 : left)
+      if (this.drawn === null) this.scales()
       this.drawn = this.stop
       this.times()
       state.columns = this.isSources ? this.stop : state.columns
@@ -206,15 +207,15 @@ window.igbssView = (() => {
       }
     }
 
-    texts(ctx) {
+    texts(ctx, left) { // of what ends right of a place, left of its end, where no text is yet
       ctx.font = `${11 * this.ratio}px system-ui, sans-serif`
       ctx.textBaseline = "top"
       ctx.textAlign = "right"
       let free = Infinity
       for (const mark of [...marks].reverse()) { // from the right; what finds no room is told by its colour
-        const x = this.x(Math.max(mark.start, mark.stop) / layout.width) - 4 * this.ratio
+        const end = this.x(mark.stop / layout.width), x = end - 4 * this.ratio
+        if (end <= left || end > this.edge || x > free) continue
         const wide = ctx.measureText(mark.text).width
-        if (x < 0 || x > free) continue
         ctx.fillStyle = "rgba(255, 255, 255, .8)"
         ctx.fillRect(x - wide - 2 * this.ratio, 0, wide + 4 * this.ratio, 15 * this.ratio)
         ctx.fillStyle = mark.kind === "gap" ? GAP_TEXT : MODEL

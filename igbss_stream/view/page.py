@@ -28,9 +28,12 @@ _MOST_COLUMNS, _LEAST_COLUMNS = 4000, 50
 _SPECTRUM = 20.0  # seconds at most
 _SAMPLED = 800  # samples of a trace, about, that its spacing and middle are taken from
 _FIT = 4  # ticks from one look at them to the next
-_OFF = 0.3  # of a row, by which a trace may leave its middle
+_OFF = 0.15  # of a row, by which a trace may leave its middle
 _BEHIND, _JUMP = 0.25, 2.0  # seconds behind the last sample: at which it hurries, and jumps
-_APART = 2.0  # the factor by which a round spacing has to be wrong before it changes
+_MORE, _LESS = (
+    1.9,
+    0.3,
+)  # of the present spacing: from there on another is taken up
 
 
 class Head:
@@ -247,7 +250,7 @@ def _fit_panel(fitted: dict[str, Any], x: NDArray[np.float32]) -> bool:
     if not np.isfinite(x).any():
         return changed
     spacing = spacing_of(x)
-    if not 1 / _APART <= spacing / fitted["spacing"] <= _APART:
+    if not _LESS < spacing / fitted["spacing"] < _MORE:
         fitted["spacing"], changed = spacing, True
     off = middles(x)
     moved = np.abs(off - fitted["middles"]) > _OFF * fitted["spacing"]
