@@ -69,16 +69,26 @@ def cpu(pids: list[int]) -> float:
     return sum(parents[pid][1] for pid in wanted if pid in parents)
 
 
-def with_page(ends: Ends, rate: float, seconds: float, found: list[tuple[float, float]]) -> Array:
-    """Return the delays while the page is open; what it drew and took goes into `found`."""
+def measured(ends: Ends, rate: float, seconds: float, port: int) -> list[float]:
+    """Return p50 and p99 in ms from socket to socket, and as the daemon counts them."""
+    before = counted(port)
+    spent = delays(ends, rate, seconds)
+    own = [quantile(before, counted(port), share) for share in (0.5, 0.99)]
+    return [*map(float, np.percentile(spent, [50, 99])), *own]
+
+
+def with_page(
+    ends: Ends, rate: float, seconds: float, port: int, took: list[tuple[float, float]]
+) -> list[float]:
+    """Return the same while the page is open; the frames it drew and what it took go into `took`."""
     address = bytes(ends.receiver.get(zmq.LAST_ENDPOINT)).rstrip(b"\0").decode()
     with page(address) as (driver, pids):
         delays(ends, rate, 3.0)  # until the page has begun
         frames, spent, began = "return igbssView.state.frames", cpu(pids), time.perf_counter()
         before = driver.execute_script(frames)
-        result = delays(ends, rate, seconds)
-        took = time.perf_counter() - began
-        found.append(((driver.execute_script(frames) - before) / took, (cpu(pids) - spent) / took))
+        result = measured(ends, rate, seconds, port)
+        passed = time.perf_counter() - began
+        took.append(((driver.execute_script(frames) - before) / passed, (cpu(pids) - spent) / passed))
         return result
 
 
@@ -117,14 +127,8 @@ def main(channels: int, rate: float, block: int, rounds: int, seconds: float) ->
     port = free_port(0)
     with around("daemon", channels, rate, block, f"health: {{port: {port}}}\n") as ends:
         for _ in range(rounds):
-            for name, figures in found.items():
-                before = counted(port)
-                if name == "no page":
-                    spent = delays(ends, rate, seconds)
-                else:
-                    spent = with_page(ends, rate, seconds, page_took)
-                within = [quantile(before, counted(port), share) for share in (0.5, 0.99)]
-                figures.append([*np.percentile(spent, [50, 99]), *within])
+            found["no page"].append(measured(ends, rate, seconds, port))
+            found["page open"].append(with_page(ends, rate, seconds, port, page_took))
     click.echo(f"{channels} channels, {rate:g} Hz, blocks of {block}; medians of {rounds} rounds")
     medians = {name: np.median(figures, axis=0) for name, figures in found.items()}
     medians["ratio"] = medians["page open"] / medians["no page"]

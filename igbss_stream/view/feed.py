@@ -19,7 +19,7 @@ from igbss_stream.view.shown import Shown
 _WAIT = 0.1  # seconds until a wish to stop is heeded
 _GATHER = 0.02  # seconds in which messages gather: a wake for each would cost more than to read it
 _REPORT = 0.5  # seconds between reports
-_ASK = 1.0  # seconds between questions to the daemon
+_ASK = 3.0  # seconds between questions to the daemon, each of which costs it a millisecond or two
 _PATIENCE = 2.0  # seconds that its answer may take
 _LARGEST_ANSWER = 1 << 22
 

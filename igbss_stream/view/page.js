@@ -1,461 +1,126 @@
-// Draws the traces of a page and takes what its reader wants. The server sends columns, the least and the
-// largest of the samples under each; order, gain and what is hidden are this script's alone.
-window.igbssView = (() => {
-  "use strict"
-  const INK = "#334155", SOURCE = "#c2410c", GRID = "#eef2f7", SOFT = "#6b7280"
-  const GAP = "#fee2e2", GAP_TEXT = "#991b1b", MODEL = "#7c3aed"
-  const HEAD = 4 // float64 before the columns of a strip
-  const ACKNOWLEDGE = 10 // strips
-  const SPANS = [1, 2, 5, 10, 20, 30, 60]
-  const STEPS = [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60]
-  const $ = (id) => document.getElementById(id)
-  const element = (name, options = {}, parent = null) => {
-    const made = Object.assign(document.createElement(name), options)
-    if (parent) parent.append(made)
-    return made
+// What is shown and what is wanted: between the panels, the reader and the server, which sends columns, the least
+// and the largest of the samples under each.
+const HEAD = 4 // float64 before the columns of a strip
+const ACKNOWLEDGE = 10 // strips
+const SPANS = [1, 2, 5, 10, 20, 30, 60]
+
+let live, layout = null, marks = []
+const panels = []
+const state = {strips: 0, frames: 0, columns: 0, stop: 0, paused: false}
+
+let scheduled = false
+const schedule = () => {
+  if (scheduled) return
+  scheduled = true
+  requestAnimationFrame(() => {
+    scheduled = false
+    for (const panel of panels) panel.draw()
+    state.frames += 1
+  })
+}
+
+const pixels = () => Math.max(1, Math.round(window.devicePixelRatio || 1)) // of a column, on the screen
+
+const wantColumns = () => {
+  const wide = Math.ceil(Math.max(...panels.map((panel) => panel.canvas.width)) / pixels())
+  if (live && wide > 1 && wide !== live.columns) live.columns = wide
+}
+
+const onLayout = () => {
+  if (!live.layout) return
+  const before = layout
+  layout = JSON.parse(live.layout)
+  panels.forEach((panel, p) => panel.take(layout.panels[p]))
+  if (!before || before.number !== layout.number) panels.forEach((panel) => panel.reset())
+  for (const option of $("span").options) option.disabled = Number(option.value) > layout.seconds * 1.01
+  if (state.chosen === undefined || state.chosen >= panels[0].names.length) panels[0].choose(0)
+  panels.forEach((panel) => { panel.relabel(); panel.all() })
+}
+
+const onMarks = () => {
+  marks = JSON.parse(live.marks)
+  panels.forEach((panel) => panel.all())
+}
+
+const onStrip = () => {
+  if (!live.strip || !layout) return
+  const bytes = Uint8Array.from(atob(live.strip), (one) => one.charCodeAt(0)).buffer
+  const [which, first, count] = new Float64Array(bytes, 0, HEAD)
+  state.strips += 1
+  if (state.strips % ACKNOWLEDGE === 0) live.seen = state.strips
+  if (which !== layout.number) return
+  let at = HEAD * 8
+  for (const panel of panels) {
+    const n = panel.names.length * count
+    if (!n) continue
+    panel.push(first, count, new Float32Array(bytes, at, n), new Float32Array(bytes, at + 4 * n, n))
+    at += 8 * n
   }
-  const button = (text, title, parent, act) => {
-    const made = element("button", {type: "button", textContent: text, title}, parent)
-    made.setAttribute("aria-label", title)
-    made.tabIndex = parent.className === "tools" ? -1 : 0
-    made.onclick = (event) => { event.stopPropagation(); act() }
-    return made
+  state.stop = first + count
+  schedule()
+}
+
+const onStatus = () => {
+  if (!live.status) return
+  const {sentence, note, figures} = JSON.parse(live.status)
+  if ($("sentence").textContent !== sentence) $("sentence").textContent = sentence
+  $("note").textContent = note
+  const items = figures.map(({name, value, about}) => {
+    const item = element("div", {title: about})
+    element("dt", {textContent: name}, item)
+    element("dd", {textContent: value}, item)
+    return item
+  })
+  $("figures").replaceChildren(...items)
+}
+
+const pause = () => {
+  state.paused = !state.paused
+  live.paused = state.paused
+  $("pause").setAttribute("aria-pressed", String(state.paused))
+  $("pause").textContent = state.paused ? "Go on" : "Pause"
+}
+
+const span = (by) => {
+  const allowed = SPANS.filter((one) => !layout || one <= layout.seconds * 1.01)
+  const at = allowed.indexOf(Number($("span").value))
+  $("span").value = String(allowed[Math.min(Math.max(at + by, 0), allowed.length - 1)])
+  live.span = Number($("span").value)
+}
+
+const onKey = (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.tagName === "SELECT") return
+  if (event.key === " ") pause()
+  else if (event.key === "+" || event.key === "=") panels[0].gain(false)
+  else if (event.key === "-") panels[0].gain(true)
+  else if (event.key === "[") span(-1)
+  else if (event.key === "]") span(1)
+  else if (event.key.startsWith("Arrow") && event.target === document.body) panels[0].key(event)
+  else return
+  event.preventDefault()
+}
+
+const start = (model) => {
+  live = model
+  panels.push(new Panel($("panel-0"), "Sources", true), new Panel($("panel-1"), "Channels", false))
+  const heard = {layout: onLayout, marks: onMarks, strip: onStrip, status: onStatus}
+  for (const [name, act] of Object.entries(heard)) {
+    live.properties[name].change.connect(act)
   }
-  const number = (value) => String(Number(value.toPrecision(2)))
-  const step = (value, up) => { // the next of 1, 2, 5, 10, 20 ...
-    const power = 10 ** Math.floor(Math.log10(value) + 1e-9), lead = Math.round(value / power)
-    if (up) return (lead < 2 ? 2 : lead < 5 ? 5 : 10) * power
-    return (lead > 5 ? 5 : lead > 2 ? 2 : lead > 1 ? 1 : 0.5) * power
-  }
+  $("pause").onclick = pause
+  $("pause").onkeyup = (event) => { if (event.key === " ") event.preventDefault() }
+  $("span").onchange = () => { live.span = Number($("span").value) }
+  document.addEventListener("keydown", onKey)
+  $("sentence").textContent = ""
+  wantColumns()
+  onLayout()
+  onMarks()
+  onStatus()
+  live.ready = true
+}
 
-  let live, layout = null, marks = []
-  const panels = []
-  const state = {strips: 0, frames: 0, columns: 0, stop: 0, paused: false}
+const lost = () => {
+  $("sentence").textContent = "The page has lost its server: igbss-stream view has ended. Start it again, then reload."
+}
 
-  class Panel {
-    constructor(section, title, isSources) {
-      this.isSources = isSources
-      this.names = []
-      this.order = []
-      this.spacing = null // as chosen by the reader
-      const head = element("div", {className: "head"}, section)
-      this.title = element("h2", {textContent: title}, head)
-      this.about = element("span", {className: "about"}, head)
-      this.hiddenButton = button("", "Show again what is hidden", head, () => this.showAll())
-      this.hiddenButton.hidden = true
-      this.scale = element("span", {className: "scale", title: "From one row to the next"}, head)
-      button("−", "Less gain", head, () => this.gain(true))
-      button("+", "More gain", head, () => this.gain(false))
-      button("Fit", "The gain that suits what is seen", head, () => { this.spacing = null; this.all() })
-      this.bar = element("div", {className: "bar", title: "Scale: the height of the bar is so much"}, section)
-      this.barText = element("span", {}, this.bar)
-      this.barLine = element("i", {}, this.bar)
-      this.bar.hidden = true
-      this.labels = element("ul", {className: "labels", tabIndex: 0}, section)
-      this.labels.setAttribute("role", "listbox")
-      this.labels.setAttribute("aria-label", title)
-      this.labels.onkeydown = (event) => this.key(event)
-      const place = element("div", {className: "traces"}, section)
-      this.canvas = element("canvas", {}, place)
-      this.canvas.setAttribute("aria-label", `${title} over time`)
-      this.canvas.setAttribute("role", "img")
-      const axis = element("div", {className: "axis"}, section)
-      this.axis = element("canvas", {}, axis)
-      this.nothing = element("p", {className: "nothing", textContent: "Nothing to show yet."}, section)
-      this.canvas.onclick = (event) => {
-        const row = Math.floor(event.offsetY / this.canvas.clientHeight * this.order.length)
-        if (row < this.order.length) this.choose(this.order[row])
-      }
-      this.current = 0
-      new ResizeObserver(() => { this.size(); wantColumns() }).observe(place)
-    }
-
-    take(spec) { // a layout
-      this.about.textContent = spec ? spec.about : ""
-      this.nothing.hidden = Boolean(spec)
-      if (!spec) { this.names = []; this.order = []; this.relabel(); this.clear(); return }
-      if (spec.names.join("\n") !== this.names.join("\n")) {
-        this.names = spec.names
-        this.order = spec.names.map((_, i) => i)
-        this.current = 0
-        this.ends = []
-      }
-      Object.assign(this, {unit: spec.unit, fitted: spec.spacing, middles: spec.middles})
-    }
-
-    reset() {
-      this.capacity = layout.count + 2
-      this.low = new Float32Array(this.capacity * this.names.length)
-      this.high = new Float32Array(this.capacity * this.names.length)
-      this.start = this.stop = null
-      this.drawn = null
-    }
-
-    push(first, count, low, high) {
-      const n = this.names.length
-      if (this.stop === null || first !== this.stop) this.start = first
-      for (let k = Math.max(0, count - this.capacity); k < count; k++) {
-        const at = ((first + k) % this.capacity) * n
-        this.low.set(low.subarray(k * n, k * n + n), at)
-        this.high.set(high.subarray(k * n, k * n + n), at)
-      }
-      if (this.drawn !== null && first !== this.stop) this.drawn = null
-      this.stop = first + count
-      this.start = Math.max(this.start, this.stop - this.capacity)
-    }
-
-    get perRow() { return this.spacing ?? this.fitted ?? 1 }
-
-    gain(less) { this.spacing = step(this.perRow, less); this.all() }
-
-    // where a place in the stream lies, in columns; whole pixels, so that a shift keeps what is drawn
-    x(column) { return Math.round(column * this.perColumn) - Math.round(this.stop * this.perColumn) + this.edge }
-
-    // a line at the very edge would lose half its width; one of odd width fills pixels if it lies in their middle
-    get edge() { return this.canvas.width - Math.ceil(this.ratio) + (pixels() % 2) / 2 }
-
-    size() {
-      const ratio = this.ratio = window.devicePixelRatio || 1
-      for (const canvas of [this.canvas, this.axis]) {
-        canvas.width = Math.max(1, Math.round(canvas.clientWidth * ratio))
-        canvas.height = Math.max(1, Math.round(canvas.clientHeight * ratio))
-      }
-      this.relabel()
-      this.all()
-    }
-
-    clear() {
-      this.canvas.getContext("2d").clearRect(0, 0, this.canvas.width, this.canvas.height)
-      this.bar.hidden = true
-    }
-
-    all() { this.drawn = null; schedule() }
-
-    draw() {
-      if (!layout || this.stop === null || this.stop === undefined || !this.names.length) return
-      const {canvas} = this, ctx = canvas.getContext("2d", {alpha: true})
-      this.perColumn = layout.width > 1 ? pixels() : canvas.width / layout.count
-      let from = this.start, left = 0
-      if (this.drawn === null) {
-        ctx.clearRect(0, 0, canvas.width, canvas.height)
-      } else {
-        if (this.drawn === this.stop) return
-        left = this.x(this.drawn)
-        if (left <= 0) { this.drawn = null; this.draw(); return }
-        ctx.globalCompositeOperation = "copy"
-        ctx.drawImage(canvas, left - this.edge, 0)
-        ctx.globalCompositeOperation = "source-over"
-        from = this.drawn
-      }
-      this.behind(ctx, left)
-      this.lines(ctx, from)
-      this.texts(ctx, this.drawn === null ? 0 : left)
-      if (this.drawn === null) this.scales()
-      this.drawn = this.stop
-      this.times()
-      state.columns = this.isSources ? this.stop : state.columns
-    }
-
-    behind(ctx, left) { // bands, new models and the lines of the time, right of a place
-      const {width, height} = this.canvas, ratio = this.ratio
-      for (const mark of marks) {
-        const x0 = this.x(mark.start / layout.width), x1 = this.x(mark.stop / layout.width)
-        if (mark.kind === "gap") {
-          const a = Math.max(left, x0), b = Math.max(x1, x0 + 2 * ratio)
-          ctx.fillStyle = GAP
-          if (b > a) ctx.fillRect(Math.floor(a), 0, Math.floor(b) - Math.floor(a), height)
-        } else if (x0 >= left) {
-          ctx.strokeStyle = MODEL
-          ctx.lineWidth = 1.5 * ratio
-          ctx.setLineDash([5 * ratio, 4 * ratio])
-          ctx.beginPath(); ctx.moveTo(x0, 0); ctx.lineTo(x0, height); ctx.stroke()
-          ctx.setLineDash([])
-        }
-      }
-      ctx.fillStyle = GRID
-      for (const [x] of this.ticks()) if (x >= left && x < width) ctx.fillRect(Math.floor(x), 0, Math.max(1, Math.round(ratio)), height)
-    }
-
-    lines(ctx, from) {
-      const {height} = this.canvas, n = this.names.length, rows = this.order.length
-      const row = height / rows, gain = row / this.perRow
-      ctx.lineJoin = "round"
-      ctx.lineWidth = (rows > 32 ? 0.9 : 1.1) * this.ratio
-      for (const chosen of [false, true]) {
-        ctx.strokeStyle = chosen ? SOURCE : INK
-        ctx.beginPath()
-        this.order.forEach((i, r) => {
-          if ((this.isSources && i === state.chosen) !== chosen) return
-          const base = (r + 0.5) * row + this.middles[i] * gain
-          const begun = this.drawn !== null && this.ends[i] !== undefined
-          let last = begun ? this.ends[i] : NaN // where the line ended at the column before
-          if (last === last) ctx.moveTo(this.x(from), last)
-          for (let c = from; c < this.stop; c++) {
-            const at = (c % this.capacity) * n + i, low = this.low[at], high = this.high[at]
-            if (low !== low) { last = NaN; continue }
-            const bottom = clamp(base - low * gain, height), top = clamp(base - high * gain, height)
-            const up = !(Math.abs(bottom - last) > Math.abs(top - last)) // the nearer end first
-            const x = this.x(c + 1)
-            if (last === last) ctx.lineTo(x, up ? bottom : top)
-            else ctx.moveTo(x - 0.5, up ? bottom : top)
-            last = up ? top : bottom
-            ctx.lineTo(x, last)
-          }
-          this.ends[i] = last
-        })
-        ctx.stroke()
-      }
-    }
-
-    texts(ctx, left) { // of what ends right of a place, left of its end, where no text is yet
-      ctx.font = `${11 * this.ratio}px system-ui, sans-serif`
-      ctx.textBaseline = "top"
-      ctx.textAlign = "right"
-      let free = Infinity
-      for (const mark of [...marks].reverse()) { // from the right; what finds no room is told by its colour
-        const end = this.x(mark.stop / layout.width), x = end - 4 * this.ratio
-        if (end <= left || end > this.edge || x > free) continue
-        const wide = ctx.measureText(mark.text).width
-        ctx.fillStyle = "rgba(255, 255, 255, .8)"
-        ctx.fillRect(x - wide - 2 * this.ratio, 0, wide + 4 * this.ratio, 15 * this.ratio)
-        ctx.fillStyle = mark.kind === "gap" ? GAP_TEXT : MODEL
-        ctx.fillText(mark.text, x, 2 * this.ratio)
-        free = x - wide - 8 * this.ratio
-      }
-    }
-
-    ticks() { // places and labels of round times
-      const seconds = layout.width / layout.rate, wide = this.perColumn / this.ratio / seconds
-      const every = STEPS.find((one) => one * wide >= 76) ?? STEPS.at(-1)
-      const t0 = layout.t0 === null ? 0 : layout.t0
-      const end = t0 + this.stop * seconds, found = []
-      for (let k = Math.ceil((end - layout.count * seconds) / every); k * every <= end; k++) {
-        found.push([this.x((k * every - t0) / seconds), k * every, every])
-      }
-      return found
-    }
-
-    times() {
-      const ctx = this.axis.getContext("2d"), {width, height} = this.axis
-      ctx.clearRect(0, 0, width, height)
-      ctx.font = `${11 * this.ratio}px system-ui, sans-serif`
-      ctx.textAlign = "center"
-      ctx.textBaseline = "middle"
-      ctx.fillStyle = SOFT
-      for (const [x, t, every] of this.ticks()) {
-        const text = clock(t, every), half = ctx.measureText(text).width / 2
-        if (x - half >= 0 && x + half <= width) ctx.fillText(text, x, height / 2)
-      }
-    }
-
-    scales() {
-      const row = this.canvas.clientHeight / Math.max(1, this.order.length)
-      const unit = this.unit ? ` ${this.unit}` : ""
-      const factor = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50].find((f) => f * row >= 50) ?? 100
-      this.barLine.style.height = `${factor * row}px`
-      this.barText.textContent = number(factor * this.perRow) + unit
-      this.bar.hidden = false
-      this.scale.textContent = `${number(this.perRow)}${unit} a row`
-    }
-
-    choose(i) {
-      this.current = i
-      if (this.isSources) {
-        state.chosen = i
-        live.chosen = i
-        $("chosen").textContent = this.names[i] ?? "No source yet"
-      }
-      this.relabel()
-      this.all()
-    }
-
-    move(i, by) {
-      const at = this.order.indexOf(i), to = at + by
-      if (at < 0 || to < 0 || to >= this.order.length) return
-      this.order.splice(at, 1)
-      this.order.splice(to, 0, i)
-      this.relabel()
-      this.all()
-    }
-
-    hide(i) {
-      if (this.order.length < 2) return
-      const at = this.order.indexOf(i)
-      this.order = this.order.filter((one) => one !== i)
-      if (this.current === i) this.choose(this.order[Math.min(at, this.order.length - 1)])
-      this.relabel()
-      this.all()
-    }
-
-    showAll() {
-      const hidden = this.names.map((_, i) => i).filter((i) => !this.order.includes(i))
-      this.order.push(...hidden)
-      this.order.sort((a, b) => a - b)
-      this.relabel()
-      this.all()
-    }
-
-    key(event) {
-      const at = this.order.indexOf(this.current), by = {ArrowUp: -1, ArrowDown: 1}[event.key]
-      if (by && event.altKey) this.move(this.current, by)
-      else if (by) this.choose(this.order[Math.min(Math.max(at + by, 0), this.order.length - 1)])
-      else if (event.key === "h" || event.key === "H" || event.key === "Delete") this.hide(this.current)
-      else return
-      event.preventDefault()
-      event.stopPropagation()
-    }
-
-    relabel() {
-      const row = this.canvas.clientHeight / Math.max(1, this.order.length)
-      const every = Math.max(1, Math.ceil(9 / Math.max(row, 0.1)))
-      this.labels.style.fontSize = `${Math.min(12, Math.max(8, row * 0.95))}px`
-      const items = this.order.map((i, r) => {
-        const item = element("li", {textContent: this.names[i], id: `${this.isSources ? "source" : "channel"}-row-${i}`})
-        item.setAttribute("role", "option")
-        item.setAttribute("aria-selected", String(this.isSources ? i === state.chosen : false))
-        item.title = this.isSources ? `${this.names[i]}: click to choose it` : this.names[i]
-        item.style.height = `${row}px`
-        item.style.lineHeight = `${row}px`
-        if (r % every && i !== state.chosen) item.style.color = "transparent"
-        item.onclick = () => { this.labels.focus({preventScroll: true}); this.choose(i) }
-        const tools = element("span", {className: "tools"}, item)
-        button("▲", `Move ${this.names[i]} up`, tools, () => this.move(i, -1))
-        button("▼", `Move ${this.names[i]} down`, tools, () => this.move(i, 1))
-        button("✕", `Hide ${this.names[i]}`, tools, () => this.hide(i))
-        return item
-      })
-      this.labels.replaceChildren(...items)
-      this.labels.setAttribute("aria-activedescendant", `${this.isSources ? "source" : "channel"}-row-${this.current}`)
-      const hidden = this.names.length - this.order.length
-      this.hiddenButton.hidden = hidden === 0
-      this.hiddenButton.textContent = `Show ${hidden} hidden`
-    }
-  }
-
-  const clamp = (y, height) => Math.min(Math.max(y, -height), 2 * height)
-
-  const clock = (t, every) => {
-    const places = every < 0.1 ? 2 : every < 1 ? 1 : 0
-    if (layout.t0 === null) return `${t.toFixed(places)} s`
-    const date = new Date(Math.round(t * 1000)), two = (value) => String(value).padStart(2, "0")
-    const part = places ? "." + String(date.getMilliseconds()).padStart(3, "0").slice(0, places) : ""
-    return `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}${part}`
-  }
-
-  let scheduled = false
-  const schedule = () => {
-    if (scheduled) return
-    scheduled = true
-    requestAnimationFrame(() => {
-      scheduled = false
-      for (const panel of panels) panel.draw()
-      state.frames += 1
-    })
-  }
-
-  const pixels = () => Math.max(1, Math.round(window.devicePixelRatio || 1)) // of a column, on the screen
-
-  const wantColumns = () => {
-    const wide = Math.ceil(Math.max(...panels.map((panel) => panel.canvas.width)) / pixels())
-    if (live && wide > 1 && wide !== live.columns) live.columns = wide
-  }
-
-  const onLayout = () => {
-    if (!live.layout) return
-    const before = layout
-    layout = JSON.parse(live.layout)
-    panels.forEach((panel, p) => panel.take(layout.panels[p]))
-    if (!before || before.number !== layout.number) panels.forEach((panel) => panel.reset())
-    for (const option of $("span").options) option.disabled = Number(option.value) > layout.seconds * 1.01
-    if (state.chosen === undefined || state.chosen >= panels[0].names.length) panels[0].choose(0)
-    panels.forEach((panel) => { panel.relabel(); panel.all() })
-  }
-
-  const onMarks = () => {
-    marks = JSON.parse(live.marks)
-    panels.forEach((panel) => panel.all())
-  }
-
-  const onStrip = () => {
-    if (!live.strip || !layout) return
-    const bytes = Uint8Array.from(atob(live.strip), (one) => one.charCodeAt(0)).buffer
-    const [which, first, count] = new Float64Array(bytes, 0, HEAD)
-    state.strips += 1
-    if (state.strips % ACKNOWLEDGE === 0) live.seen = state.strips
-    if (which !== layout.number) return
-    let at = HEAD * 8
-    for (const panel of panels) {
-      const n = panel.names.length * count
-      if (!n) continue
-      panel.push(first, count, new Float32Array(bytes, at, n), new Float32Array(bytes, at + 4 * n, n))
-      at += 8 * n
-    }
-    state.stop = first + count
-    schedule()
-  }
-
-  const onStatus = () => {
-    if (!live.status) return
-    const {sentence, note, figures} = JSON.parse(live.status)
-    if ($("sentence").textContent !== sentence) $("sentence").textContent = sentence
-    $("note").textContent = note
-    const items = figures.map(({name, value, about}) => {
-      const item = element("div", {title: about})
-      element("dt", {textContent: name}, item)
-      element("dd", {textContent: value}, item)
-      return item
-    })
-    $("figures").replaceChildren(...items)
-  }
-
-  const pause = () => {
-    state.paused = !state.paused
-    live.paused = state.paused
-    $("pause").setAttribute("aria-pressed", String(state.paused))
-    $("pause").textContent = state.paused ? "Go on" : "Pause"
-  }
-
-  const span = (by) => {
-    const allowed = SPANS.filter((one) => !layout || one <= layout.seconds * 1.01)
-    const at = allowed.indexOf(Number($("span").value))
-    $("span").value = String(allowed[Math.min(Math.max(at + by, 0), allowed.length - 1)])
-    live.span = Number($("span").value)
-  }
-
-  const onKey = (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.target.tagName === "SELECT") return
-    if (event.key === " ") pause()
-    else if (event.key === "+" || event.key === "=") panels[0].gain(false)
-    else if (event.key === "-") panels[0].gain(true)
-    else if (event.key === "[") span(-1)
-    else if (event.key === "]") span(1)
-    else if (event.key.startsWith("Arrow") && event.target === document.body) panels[0].key(event)
-    else return
-    event.preventDefault()
-  }
-
-  const start = (model) => {
-    live = model
-    panels.push(new Panel($("panel-0"), "Sources", true), new Panel($("panel-1"), "Channels", false))
-    const heard = {layout: onLayout, marks: onMarks, strip: onStrip, status: onStatus}
-    for (const [name, act] of Object.entries(heard)) {
-      live.properties[name].change.connect(act)
-    }
-    $("pause").onclick = pause
-    $("pause").onkeyup = (event) => { if (event.key === " ") event.preventDefault() }
-    $("span").onchange = () => { live.span = Number($("span").value) }
-    document.addEventListener("keydown", onKey)
-    $("sentence").textContent = ""
-    wantColumns()
-    onLayout()
-    onMarks()
-    onStatus()
-    live.ready = true
-  }
-
-  const lost = () => {
-    $("sentence").textContent = "The page has lost its server: igbss-stream view has ended. Start it again and reload the page."
-  }
-
-  return {start, lost, state, panels}
-})()
+return {start, lost, state, panels}

@@ -266,6 +266,6 @@ def _template() -> str:
     """Return the page, with its looks and its script within: nothing is fetched from elsewhere."""
     folder = files("igbss_stream.view")
     text = folder.joinpath("page.html").read_text("utf-8")
-    for name in ("page.css", "page.js"):
+    for name in ("page.css", "panel.js", "page.js"):
         text = text.replace(f"/* {name} */", folder.joinpath(name).read_text("utf-8"))
     return text
