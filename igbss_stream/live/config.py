@@ -295,11 +295,15 @@ class Config(Section, frozen=True, kw_only=True):
             raise ParameterError("view.stream must name the stream that is shown, for there are several.")
         stream = named[0]
         for sink in stream.sinks:
-            if isinstance(sink, ZmqOutput) and not (sink.curve or endpoint(sink.address).is_any_port):
+            if (
+                isinstance(sink, ZmqOutput)
+                and sink.publish == "sources"
+                and not (sink.curve or endpoint(sink.address).is_any_port)
+            ):
                 return stream, sink
         raise ParameterError(
-            f"view needs a sink of kind zmq in the stream {stream.name!r}, without a section curve and "
-            "with a port that is given: the page reads what is published there. Add one at 127.0.0.1."
+            f"view needs a sink of kind zmq in the stream {stream.name!r} that publishes sources, without "
+            "a section curve and with a port that is given: the page reads it. Add one at 127.0.0.1."
         )
 
     def bound(self) -> Iterator[tuple[str, Endpoint]]:

@@ -246,7 +246,7 @@ MISTAKES: dict[str, tuple[Any, str]] = {
     ),
     "a page without a socket it can read": (
         stream(sinks=[{"kind": "zmq", "address": "*"}, {"kind": "zmq", "address": "1", "curve": SERVER}]) | {"view": {}},
-        "view needs a sink of kind zmq in the stream 'eeg', without a section curve and with a port that is given: the page reads what is published there. Add one at 127.0.0.1.",
+        "view needs a sink of kind zmq in the stream 'eeg' that publishes sources, without a section curve and with a port that is given: the page reads it. Add one at 127.0.0.1.",
     ),
     "an outlet twice": (
         stream(sinks=[{"kind": "lsl", "name": "a"}, {"kind": "lsl", "name": "a"}]),
