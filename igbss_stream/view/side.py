@@ -22,6 +22,7 @@ _INK, _SOFT, _SOURCE = "#1f2937", "#6b7280", "#b45309"
 _SIDE = 215  # pixels of the screen
 _PIXELS = 96  # of a side of the map
 _LABELS = 20  # of channels that have room under the bars
+_MARGIN = 0.05  # of the span of the weights, around them
 # blue over white to red, of equal lightness on both sides
 _LOW, _MIDDLE, _HIGH = (33, 102, 172), (250, 250, 250), (178, 24, 43)
 
@@ -90,7 +91,14 @@ class Bars:
     """How strongly the chosen source is in each channel."""
 
     def __init__(self) -> None:
-        self.plot = _figure("weights", 205, title="Weights in the channels")
+        # Ranges of its own finding would have nothing to find before there is a model, and complain.
+        self.plot = _figure(
+            "weights",
+            205,
+            title="Weights in the channels",
+            x_range=Range1d(start=-0.7, end=0.7),
+            y_range=Range1d(start=-1, end=1),
+        )
         self.plot.xgrid.grid_line_color = None
         self.plot.xaxis.major_label_orientation = np.pi / 2
         self._data = ColumnDataSource({"i": [], "w": [], "name": []})
@@ -105,10 +113,14 @@ class Bars:
         weights : Weights
         source : int
         """
-        n = len(weights.channels)
+        n, strengths = len(weights.channels), weights.matrix[:, source]
+        low, high = min(0.0, float(strengths.min())), max(0.0, float(strengths.max()))
+        edge = _MARGIN * (high - low) or 1.0
+        self.plot.x_range.end = n - 0.3
+        self.plot.y_range.update(start=low - edge * (low < 0), end=high + edge * (high > 0))
         self._data.data = {
             "i": np.arange(n),
-            "w": weights.matrix[:, source],
+            "w": strengths,
             "name": list(weights.channels),
         }
         shown = range(0, n, -(-n // _LABELS))

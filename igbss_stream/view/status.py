@@ -48,6 +48,8 @@ def sentence(report: Report | None, shown: Shown, address: str) -> str:
         )
     if report.ended:
         return "The stream has ended. If it starts again, the page goes on by itself."
+    if report.index is None:
+        return f"Waiting for {address}: the stream is there, but no sample has come yet."
     if report.silence > _SILENT:
         return (
             f"The feed is silent: no sample has come from {address} for {report.silence:.0f} s. "

@@ -195,9 +195,10 @@ def test_the_chosen_source_is_shown_beside(published: Published) -> None:
 
 
 def test_states_are_told_in_words(published: Published) -> None:
-    assert published.status["sentence"].startswith(
-        f"Waiting for {published.sink.address}: nothing has come for "
+    told_at_first = (
+        f"Waiting for {published.sink.address}: the stream is there, but no sample has come yet."
     )
+    until(lambda: published.status["sentence"] == told_at_first, published.sink.serve)
     assert published.status["note"].startswith("No channels, bars or map")
     published.publish(Gap(0, 100, "learning"))
     until(lambda: "learning its first model" in published.status["sentence"], published.sink.serve)
