@@ -21,14 +21,14 @@ MNE; `cli` the command `igbss-stream`.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from igbss_stream.one_call import separate
     from igbss_stream.separation import Separation
-    from igbss_stream.separator import separate
     from igbss_stream.subscriber import Subscriber
 
 __version__ = "0.1.0"
 __all__ = ["Separation", "Subscriber", "__version__", "separate"]
 
-_HOMES = {"Separation": "separation", "separate": "separator", "Subscriber": "subscriber"}
+_HOMES = {"Separation": "separation", "separate": "one_call", "Subscriber": "subscriber"}
 
 
 def __getattr__(name: str) -> Any:

@@ -18,6 +18,8 @@ EXIT_INTERRUPTED = 130
 
 Progress = Callable[[str, int, int | None], None]
 """What is being done, how much of it is, and how much there is to do, if that is known."""
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+"""What `click.option` returns: adds to a command."""
 
 
 def reports_mistakes(command: Callable[..., None]) -> Callable[..., None]:
@@ -42,31 +44,46 @@ def reports_mistakes(command: Callable[..., None]) -> Callable[..., None]:
     return wrapped
 
 
-def reading_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that say which samples of a file are meant, and what the file does not say."""
-    options = [
-        click.option("--dataset", help="Dataset that holds the samples.  [default: found by the layout]"),
-        click.option(
-            "--axis",
-            type=int,
-            help="Axis of the dataset that runs over samples, 0 or 1.  [default: by the layout, or 0]",
-        ),
-        click.option(
-            "--rate", type=float, help="Samples a second, if the file does not say or says it wrong."
-        ),
-        click.option(
-            "--channels",
-            help="Channels to take, with commas between: names, positions from 0, ranges such as 0-7.  "
-            "[default: all that are measured]",
-        ),
-        click.option(
-            "--factor",
-            type=float,
-            help="Multiply stored numbers by this, in place of the scale of the file.",
-        ),
-        click.option("--unit", help="Unit of the samples, if the file does not say or says it wrong."),
-    ]
-    return functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
+def with_options(*options: Decorator) -> Decorator:
+    """Return a decorator that adds options to a command, which lists them in this order.
+
+    Parameters
+    ----------
+    *options : callable
+        See `Decorator`.
+
+    Returns
+    -------
+    callable
+    """
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        """Add the options to a command."""
+        return functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
+
+    return add
+
+
+reading_options = with_options(
+    click.option("--dataset", help="Dataset that holds the samples.  [default: found by the layout]"),
+    click.option(
+        "--axis",
+        type=int,
+        help="Axis of the dataset that runs over samples, 0 or 1.  [default: by the layout, or 0]",
+    ),
+    click.option("--rate", type=float, help="Samples a second, if the file does not say or says it wrong."),
+    click.option(
+        "--channels",
+        help="Channels to take, with commas between: names, positions from 0, ranges such as 0-7.  "
+        "[default: all that are measured]",
+    ),
+    click.option(
+        "--factor",
+        type=float,
+        help="Multiply stored numbers by this, in place of the scale of the file.",
+    ),
+    click.option("--unit", help="Unit of the samples, if the file does not say or says it wrong."),
+)
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:

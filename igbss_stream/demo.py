@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream.metrics import rmse, sir
-from igbss_stream.separator import separate
+from igbss_stream.one_call import separate
 
 WAYS: dict[str, dict[str, Any]] = {
     "published, exp": {"structure": "systematic"},

@@ -1,7 +1,7 @@
-"""From samples to sources: the one function that separates, and the object that does it in pieces.
+"""From samples to sources, piece by piece: prepared once, a `Separator` takes window after window.
 
-`separate` takes a whole array. `Separator` is what it is made of: prepared once (structure, solver, state
-of the transform), it then takes window after window; `batch` uses it so.
+Prepared are structure, solver and the state of the transform. `one_call` separates a whole array by it,
+`batch` a recording, `pipeline` a stream.
 """
 
 import warnings
@@ -11,11 +11,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from igbss_stream.cleaning import Cleaner, Cleaning
 from igbss_stream.config import ModelSettings, Start, start_from
-from igbss_stream.dtypes import as_samples
 from igbss_stream.errors import IgbssWarning, InputError, ParameterError
 from igbss_stream.linear import LinearStage
 from igbss_stream.model.poset import Poset, incidence
@@ -290,81 +289,6 @@ class Separator:
         weights, inverse = (np.roll(matrix, ahead, axis=0) for matrix in (poset.incidence, poset.unmixing))
         turned = replace(poset, incidence=weights, left_inverse=inverse)
         return turned, LinearStage.of(turned)
-
-
-def separate(
-    x: ArrayLike,
-    *,
-    n_sources: int | None = None,
-    structure: str | ArrayLike = "learned",
-    order: int = 1,
-    transform: str | Transform = "exp",
-    closure: str = "strict",
-    solver: str = "auto",
-    latent_mass: float = 0.0,
-    init: Start = "zero",
-    tol: float = 1e-10,
-    max_iter: int = 1000,
-    random_state: int | np.random.Generator | None = None,
-    scaling: str = "unit-variance",
-    previous: Separation | None = None,
-) -> Separation:
-    """Separate the sources behind a set of channels.
-
-    Parameters
-    ----------
-    x : array-like of shape (samples, channels)
-        Real numbers of any type and order; float64 and integers of 32 bits and more are processed in
-        float64, all else in float32.
-    n_sources, structure, order, transform, closure, solver, latent_mass, init, tol, max_iter
-    random_state, scaling
-        See `igbss_stream.config.ModelSettings`.
-    previous : Separation, optional
-        Of earlier samples of the same channels: a learned structure starts from its structure, and keeps
-        its order, signs and scale.
-
-    Returns
-    -------
-    Separation
-
-    Raises
-    ------
-    ParameterError
-        If an option cannot be used.
-    InputError
-        If the samples cannot be separated; the message says which and why.
-
-    Notes
-    -----
-    The model is that of Luo, Azizi, Sugiyama (UAI 2021).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from igbss_stream import separate
-    >>> x = np.array([[1.0, 2.0, 3.0], [2.0, 0.0, 1.0]])
-    >>> separate(x, structure="systematic").sources
-    array([[ 2. ,  1. ,  0. ],
-           [-0.5,  1.5,  0.5]])
-    """
-    settings = ModelSettings(
-        n_sources=n_sources,
-        structure=structure,
-        order=order,
-        transform=transform,
-        closure=closure,
-        solver=solver,
-        latent_mass=latent_mass,
-        init=init,
-        tol=tol,
-        max_iter=max_iter,
-        random_state=random_state,
-        scaling=scaling,
-    )
-    samples = as_samples(x)
-    names = [f"channel {i}" for i in range(samples.shape[1])]
-    before = None if previous is None else previous.stage
-    return Separator(settings, samples.shape[1], before).separate(samples, names)
 
 
 def _check_previous(previous: Stage, settings: ModelSettings, n_channels: int) -> None:

@@ -1,7 +1,9 @@
 """Recordings written for a test, what a run made of them, and what it should have made of them."""
 
 import json
-from collections.abc import Mapping
+import resource
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +35,17 @@ def write_recording(
     with h5py.File(path, "w") as file:
         file.create_dataset(dataset, data=x, **(storage or {})).attrs.update(attrs)
     return path
+
+
+@contextmanager
+def file_size_limit(n_bytes: int) -> Iterator[None]:
+    """Let no file grow beyond a limit; Python ignores the signal, so that writes fail."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @dataclass(frozen=True)

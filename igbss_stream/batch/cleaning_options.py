@@ -1,35 +1,30 @@
 """Options of `batch` that say which sources are taken out of the channels."""
 
-import functools
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
 
+from igbss_stream.console import with_options
 from igbss_stream.errors import ParameterError
 
 if TYPE_CHECKING:
     from igbss_stream.cleaning import Cleaning
 
 
-def cleaning_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options; `cleaning_of` reads them."""
-    options = [
-        click.option(
-            "--exclude",
-            metavar="N,...",
-            help="Sources by number, from 0, with commas between: write the channels without them.",
-        ),
-        click.option(
-            "--exclude-like",
-            multiple=True,
-            metavar="CHANNEL[:R]",
-            help="Take out sources whose correlation with this channel is R or more, or -R or less; may be "
-            "repeated.  [default of R: 0.5]",
-        ),
-    ]
-
-    return functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
+cleaning_options = with_options(
+    click.option(
+        "--exclude",
+        metavar="N,...",
+        help="Sources by number, from 0, with commas between: write the channels without them.",
+    ),
+    click.option(
+        "--exclude-like",
+        multiple=True,
+        metavar="CHANNEL[:R]",
+        help="Take out sources whose correlation with this channel is R or more, or -R or less; may be "
+        "repeated.  [default of R: 0.5]",
+    ),
+)
 
 
 def cleaning_of(exclude: str | None, exclude_like: tuple[str, ...]) -> "Cleaning | None":

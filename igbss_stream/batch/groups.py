@@ -25,7 +25,7 @@ from igbss_stream.batch.models import unlike
 from igbss_stream.batch.settled import learned_from, settled
 from igbss_stream.errors import IgbssError
 from igbss_stream.ingest.files import open_file_of_any_kind
-from igbss_stream.publish.files import remove_left_over
+from igbss_stream.publish.files import partial_of, remove_left_over
 from igbss_stream.publish.hdf5 import Hdf5Sink
 from igbss_stream.separator import Separator
 from igbss_stream.survey import Survey
@@ -100,7 +100,7 @@ def with_shared_models(
         failed.clear()
         members = _members(jobs, done, watch, failed)
     for path, of_model in done.items():
-        remove_left_over(path.with_name(f"{path.name}.partial"))
+        remove_left_over(partial_of(path))
         ready += [replace(job, model=path) for job in of_model]
     for group in _groups(members, per, failed):
         path, of_group = _file(folder, per, group[0]), [member.job for member in group]

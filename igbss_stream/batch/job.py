@@ -279,20 +279,6 @@ def in_turn(jobs: Iterable[Job], watch: Watch | None = None, do: Do = result_of)
         yield do(job, None if watch is None else watch(job))
 
 
-def partial_of(output: Path) -> Path:
-    """Return where an output is written until it is complete.
-
-    Parameters
-    ----------
-    output : Path
-
-    Returns
-    -------
-    Path
-    """
-    return output.with_name(f"{output.name}.partial")
-
-
 def made_of(job: Job, model: KnownModel | None) -> Fingerprint:
     """Return what the output of a job depends on.
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from igbss_stream.batch.fingerprint import Fingerprint, differences
 from igbss_stream.errors import RecordingError
 from igbss_stream.ingest.output_file import OutputFacts, facts_of
-from igbss_stream.publish.files import remove_left_over
+from igbss_stream.publish.files import partial_of, remove_left_over
 
 
 def kept(output: Path, now: Fingerprint, *, overwrite: bool) -> OutputFacts | None:
@@ -37,7 +37,7 @@ def kept(output: Path, now: Fingerprint, *, overwrite: bool) -> OutputFacts | No
     except RecordingError as error:
         differs = str(error)
     if not differs:
-        remove_left_over(output.with_name(f"{output.name}.partial"))
+        remove_left_over(partial_of(output))
         return earlier
     if overwrite:
         return None

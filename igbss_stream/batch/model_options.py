@@ -1,12 +1,11 @@
 """The options of `batch` that say what the model is like."""
 
-import functools
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from igbss_stream.console import with_options
 from igbss_stream.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -14,57 +13,50 @@ if TYPE_CHECKING:
     from igbss_stream.transform import Transform
 
 
-def model_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the parameters of the estimator as options; `model_settings_from` reads them."""
-    options = [
-        click.option("--n-sources", type=int, help="Number of sources.  [default: as many as channels]"),
-        click.option(
-            "--structure",
-            default="learned",
-            show_default=True,
-            help="Which sources reach which channels: learned (from the samples), systematic, cyclic, "
-            "random, or a file (.npy, .csv, .txt) with a matrix of weights, channels by sources.",
-        ),
-        click.option(
-            "--order", default=1, show_default=True, help="Largest number of sources that interact."
-        ),
-        click.option(
-            "--transform",
-            default="exp",
-            show_default=True,
-            help="How samples become probabilities: exp, min-max or sum.",
-        ),
-        click.option("--scale", type=float, help="Scale of transform exp, in the unit of the recording."),
-        click.option("--margin", type=float, help="Margin of transform min-max, as a share of the range."),
-        click.option(
-            "--closure",
-            default="strict",
-            show_default=True,
-            help="strict or full: what lies above a mixing node.",
-        ),
-        click.option(
-            "--solver",
-            default="auto",
-            show_default=True,
-            help="auto, closed-form, joint, blocked or gradient.",
-        ),
-        click.option(
-            "--latent-mass", default=0.0, show_default=True, help="Share of mass on latent states."
-        ),
-        click.option("--init", default="zero", show_default=True, help="Start of a fit: zero or random."),
-        click.option(
-            "--tol", default=1e-10, show_default=True, help="Relative gradient at which a fit is done."
-        ),
-        click.option("--max-iter", default=1000, show_default=True, help="Largest number of iterations."),
-        click.option("--random-state", type=int, help="Seed of structure random and of init random."),
-        click.option(
-            "--scaling",
-            default="unit-variance",
-            show_default=True,
-            help="Scale of learned sources: unit-variance, or back-projected to their strongest channel.",
-        ),
-    ]
-    return functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
+model_options = with_options(
+    click.option("--n-sources", type=int, help="Number of sources.  [default: as many as channels]"),
+    click.option(
+        "--structure",
+        default="learned",
+        show_default=True,
+        help="Which sources reach which channels: learned (from the samples), systematic, cyclic, "
+        "random, or a file (.npy, .csv, .txt) with a matrix of weights, channels by sources.",
+    ),
+    click.option("--order", default=1, show_default=True, help="Largest number of sources that interact."),
+    click.option(
+        "--transform",
+        default="exp",
+        show_default=True,
+        help="How samples become probabilities: exp, min-max or sum.",
+    ),
+    click.option("--scale", type=float, help="Scale of transform exp, in the unit of the recording."),
+    click.option("--margin", type=float, help="Margin of transform min-max, as a share of the range."),
+    click.option(
+        "--closure",
+        default="strict",
+        show_default=True,
+        help="strict or full: what lies above a mixing node.",
+    ),
+    click.option(
+        "--solver",
+        default="auto",
+        show_default=True,
+        help="auto, closed-form, joint, blocked or gradient.",
+    ),
+    click.option("--latent-mass", default=0.0, show_default=True, help="Share of mass on latent states."),
+    click.option("--init", default="zero", show_default=True, help="Start of a fit: zero or random."),
+    click.option(
+        "--tol", default=1e-10, show_default=True, help="Relative gradient at which a fit is done."
+    ),
+    click.option("--max-iter", default=1000, show_default=True, help="Largest number of iterations."),
+    click.option("--random-state", type=int, help="Seed of structure random and of init random."),
+    click.option(
+        "--scaling",
+        default="unit-variance",
+        show_default=True,
+        help="Scale of learned sources: unit-variance, or back-projected to their strongest channel.",
+    ),
+)
 
 
 def model_settings_from(options: dict[str, Any]) -> "ModelSettings":

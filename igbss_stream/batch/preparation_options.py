@@ -1,42 +1,36 @@
 """The options of `batch` that say what is done to samples before they are separated."""
 
-import functools
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from igbss_stream.console import with_options
 from igbss_stream.errors import ParameterError
 
 if TYPE_CHECKING:
     from igbss_stream.preparation.settings import Preparation
 
 
-def preparation_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add what `Preparation` takes as options."""
-    options = [
-        click.option("--reference", help="average, or names of channels, whose mean is subtracted."),
-        click.option(
-            "--bandpass",
-            metavar="LOW:HIGH",
-            help="Frequencies to keep, in Hz: --highpass and --lowpass in one.",
-        ),
-        click.option("--highpass", type=float, help="Take out what is slower than this, in Hz."),
-        click.option("--lowpass", type=float, help="Take out what is faster than this, in Hz."),
-        click.option(
-            "--filter-order", type=int, default=4, show_default=True, help="Order of these filters."
-        ),
-        click.option(
-            "--notch",
-            multiple=True,
-            help="Frequencies to take out, in Hz, such as those of the mains: 50,100,150.",
-        ),
-        click.option(
-            "--notch-width", type=float, default=2.0, show_default=True, help="Width of a notch, in Hz."
-        ),
-        click.option("--resample", type=float, help="New rate, in Hz."),
-    ]
-    return functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
+preparation_options = with_options(
+    click.option("--reference", help="average, or names of channels, whose mean is subtracted."),
+    click.option(
+        "--bandpass",
+        metavar="LOW:HIGH",
+        help="Frequencies to keep, in Hz: --highpass and --lowpass in one.",
+    ),
+    click.option("--highpass", type=float, help="Take out what is slower than this, in Hz."),
+    click.option("--lowpass", type=float, help="Take out what is faster than this, in Hz."),
+    click.option("--filter-order", type=int, default=4, show_default=True, help="Order of these filters."),
+    click.option(
+        "--notch",
+        multiple=True,
+        help="Frequencies to take out, in Hz, such as those of the mains: 50,100,150.",
+    ),
+    click.option(
+        "--notch-width", type=float, default=2.0, show_default=True, help="Width of a notch, in Hz."
+    ),
+    click.option("--resample", type=float, help="New rate, in Hz."),
+)
 
 
 def preparation_from(options: dict[str, Any]) -> "Preparation":

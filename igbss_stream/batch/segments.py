@@ -43,6 +43,7 @@ from igbss_stream.errors import ParameterError
 from igbss_stream.ingest.files import open_file_of_any_kind
 from igbss_stream.ingest.output_file import facts_of
 from igbss_stream.ingest.recording import Recording
+from igbss_stream.publish.files import check_new
 from igbss_stream.publish.hdf5 import Hdf5Sink
 from igbss_stream.separator import Separator
 from igbss_stream.threads import reckoning
@@ -165,7 +166,7 @@ def _learned(job: Job, tell: Tell, *, progress: Progress | None, seconds: float)
             tell(note)
         if job.make_folders:
             make_folder(job.output)
-        Hdf5Sink(job.output, overwrite=job.overwrite, source=recording.path).check()
+        check_new(job.output, overwrite=job.overwrite, source=recording.path)
         source = Channels(recording, _positions(known, recording))
         start = starting(source, job.settings, known, pool)
         _check(job, start.separator)

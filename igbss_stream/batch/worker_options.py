@@ -2,12 +2,13 @@
 
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
 
+from igbss_stream.console import with_options
 from igbss_stream.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -15,23 +16,20 @@ if TYPE_CHECKING:
     from igbss_stream.batch.segments import Doer
 
 
-def worker_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options for more than one process, and for more than one machine."""
-    options = [
-        click.option("--workers", type=int, help="Work in so many processes of this machine (Dask)."),
-        click.option(
-            "--scheduler",
-            metavar="ADDRESS",
-            help="Do it on the workers of this Dask scheduler: tcp://..., tls://... or its scheduler file.",
-        ),
-        click.option(
-            "--segment",
-            type=float,
-            metavar="SECONDS",
-            help="Do each recording in segments of this length, into parts that OUTPUT joins.",
-        ),
-    ]
-    return functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
+worker_options = with_options(
+    click.option("--workers", type=int, help="Work in so many processes of this machine (Dask)."),
+    click.option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="Do it on the workers of this Dask scheduler: tcp://..., tls://... or its scheduler file.",
+    ),
+    click.option(
+        "--segment",
+        type=float,
+        metavar="SECONDS",
+        help="Do each recording in segments of this length, into parts that OUTPUT joins.",
+    ),
+)
 
 
 @contextmanager

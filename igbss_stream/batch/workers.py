@@ -22,11 +22,11 @@ import distributed
 
 from igbss_stream.batch import in_worker
 from igbss_stream.batch.clusters import elsewhere, processes, silence
-from igbss_stream.batch.job import DONE, FAILED, SKIPPED, Do, Job, Result, Watch, partial_of, result_of
+from igbss_stream.batch.job import DONE, FAILED, SKIPPED, Do, Job, Result, Watch, result_of
 from igbss_stream.batch.segments import parts_of
 from igbss_stream.closing import Closing
 from igbss_stream.errors import ParameterError, printable
-from igbss_stream.publish.files import remove_left_over
+from igbss_stream.publish.files import partial_of, remove_left_over
 
 _log = logging.getLogger("igbss_stream")
 

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from igbss_stream.errors import ParameterError, RecordingError
+from igbss_stream.errors import ParameterError
 from igbss_stream.export.content import Content, Rounding, Written, gap_text
+from igbss_stream.extras import needed
 from igbss_stream.memory import check_memory
 from igbss_stream.publish.files import sync_directory
 
@@ -45,13 +46,7 @@ def write_brainvision(content: Content, output: Path) -> Written:
     IgbssError
         If pybv is missing, something does not fit into the format, or memory does not suffice.
     """
-    try:
-        import pybv
-    except ImportError as missing:
-        raise RecordingError(
-            f"BrainVision is written by pybv, which cannot be imported ({missing}); install it with: "
-            "pip install 'igbss-stream[export]'"
-        ) from missing
+    pybv = needed("pybv", "export", "BrainVision is written by pybv")
     series = content.series
     if not all(name.isprintable() for name in (output.name, *series.channels)):
         raise ParameterError(

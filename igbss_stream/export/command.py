@@ -52,16 +52,10 @@ def export(
 def _check_places(output: Path, kind: str, overwrite: bool, source: Path) -> None:
     """Refuse what may not be written, before anything is read."""
     from igbss_stream.export.brainvision import companions
-    from igbss_stream.publish.files import check_place, same_file
+    from igbss_stream.publish.files import check_new
 
     for path in (output, *(companions(output) if kind == ".vhdr" else ())):
-        check_place(path)
-        if same_file(path, source):
-            raise RecordingError(f"'{path}' is the input itself, which is never overwritten")
-        if (path.is_symlink() or path.exists()) and not overwrite:
-            raise RecordingError(
-                f"'{path}' already exists; pass --overwrite to replace it or choose another output"
-            )
+        check_new(path, overwrite=overwrite, source=source)
 
 
 def _write(content: "Content", output: Path, kind: str) -> "Written":

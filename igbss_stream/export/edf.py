@@ -8,6 +8,7 @@ import numpy as np
 from igbss_stream.errors import ParameterError, RecordingError
 from igbss_stream.export.content import Content, Rounding, Written, gap_text
 from igbss_stream.export.records import Records, cuts
+from igbss_stream.extras import needed
 from igbss_stream.memory import check_memory
 from igbss_stream.whole_file import write_whole
 
@@ -43,13 +44,7 @@ def write_edf(content: Content, output: Path, *, bits: int) -> Written:
     IgbssError
         If edfio is missing, something does not fit into the format, or memory does not suffice.
     """
-    try:
-        import edfio
-    except ImportError as error:
-        raise RecordingError(
-            f"EDF and BDF are written by edfio, which cannot be imported ({error}); install it with: "
-            "pip install 'igbss-stream[export]'"
-        ) from error
+    edfio = needed("edfio", "export", "EDF and BDF are written by edfio")
     kinds: dict[int, tuple[Any, Any, Any]] = {
         16: (edfio.Edf, edfio.EdfSignal, np.int16),
         24: (edfio.Bdf, edfio.BdfSignal, np.int32),

@@ -4,7 +4,6 @@ Samples are read in blocks, in SI units. What MNE warns of becomes a note of the
 join, fill in or resample silently, the place is told, or the file is refused.
 """
 
-import importlib
 import itertools
 import math
 import re
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream.errors import InputError, ParameterError, RecordingError
+from igbss_stream.extras import needed
 from igbss_stream.ingest.edf_head import EdfHead, edf_head
 from igbss_stream.ingest.hdf5_file import check_counts, one_line
 from igbss_stream.ingest.offered import SeveralSignalsError
@@ -228,20 +228,16 @@ def _opened(path: Path, kind: str, include: list[str] | None) -> tuple[Any, tupl
             "rename it"
         )
     options = {} if include is None else {"include": include}
-    try:
-        with warnings.catch_warnings(record=True) as warned:
-            warnings.simplefilter("always")
-            mne = importlib.import_module("mne")
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        mne = needed("mne", "mne", f"{str(path)!r} is {kind}, read by MNE")
+        try:
             raw = mne.io.read_raw(path, preload=False, verbose="ERROR", **options)
-    except ImportError as error:
-        raise RecordingError(
-            f"{str(path)!r} is {kind}, which MNE reads, and that cannot be imported ({error}); install it "
-            "with: pip install 'igbss-stream[mne]'"
-        ) from error
-    except Exception as error:  # MNE raises what each format has it stumble over
-        raise RecordingError(
-            f"{str(path)!r} is {kind}, and MNE cannot read it: {one_line(error)}; copy or record it again"
-        ) from error
+        except Exception as error:  # MNE raises what each format has it stumble over
+            raise RecordingError(
+                f"{str(path)!r} is {kind}, and MNE cannot read it: {one_line(error)}; copy or record it "
+                "again"
+            ) from error
     said = dict.fromkeys(one_line(w.message) for w in warned if issubclass(w.category, RuntimeWarning))
     return raw, tuple(f"MNE warns: {text}" for text in said)
 

@@ -4,7 +4,6 @@ pyxdf reads the samples, a whole stream at once. Their order is their place; the
 synchronised, tell what is missing by the same rules as in a live stream.
 """
 
-import importlib
 import itertools
 import logging
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from igbss_stream.chunk import Gap
 from igbss_stream.dtypes import working_dtype
 from igbss_stream.errors import InputError, ParameterError, RecordingError
+from igbss_stream.extras import needed
 from igbss_stream.ingest.hdf5_file import check_counts, numbered, one_line
 from igbss_stream.ingest.offered import Offered, SeveralSignalsError
 from igbss_stream.ingest.picking import picked
@@ -157,13 +157,7 @@ def _offered(stream: XdfStream, found: list[XdfStream]) -> Offered:
 
 def _loaded(path: Path, stream: XdfStream) -> tuple[NDArray[Any], NDArray[np.float64], tuple[str, ...]]:
     """Return samples and times of a stream, and what pyxdf warned of."""
-    try:
-        pyxdf = importlib.import_module("pyxdf")
-    except ImportError as error:
-        raise RecordingError(
-            f"{str(path)!r} is XDF, which pyxdf reads, and that cannot be imported ({error}); install it "
-            "with: pip install 'igbss-stream[xdf]'"
-        ) from error
+    pyxdf = needed("pyxdf", "xdf", f"{str(path)!r} is XDF, read by pyxdf")
     try:
         with _heard("pyxdf") as said:
             loaded, _ = pyxdf.load_xdf(path, select_streams=[stream.id], dejitter_timestamps=False)

@@ -1,16 +1,14 @@
 """The commands around the daemon: `replay` and `simulate` feed it, `listen` watches what it publishes."""
 
-import functools
 import math
 import sys
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from igbss_stream.console import progress_bar, reading_options, reports_mistakes
+from igbss_stream.console import progress_bar, reading_options, reports_mistakes, with_options
 from igbss_stream.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -18,33 +16,30 @@ if TYPE_CHECKING:
     from igbss_stream.publish.recording import Existing, RecordingSink
 
 
-def _feed_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that every published feed has."""
-    options = [
-        click.option(
-            "--to",
-            "address",
-            required=True,
-            help="Address to publish at: tcp://HOST:PORT, ipc://PATH or a port of this machine; * as the "
-            "port takes a free one.",
-        ),
-        click.option(
-            "--block",
-            default="0.1s",
-            show_default=True,
-            help="Length of a message: samples (25) or time (0.1s, 100ms).",
-        ),
-        click.option(
-            "--speed",
-            default=1.0,
-            show_default=True,
-            help="2 is twice as fast as real time; 0 is as fast as subscribers can read, and they miss "
-            "nothing.",
-        ),
-        click.option("--wait", is_flag=True, help="Begin when a first subscriber is there."),
-        click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors and warnings."),
-    ]
-    return functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
+_feed_options = with_options(
+    click.option(
+        "--to",
+        "address",
+        required=True,
+        help="Address to publish at: tcp://HOST:PORT, ipc://PATH or a port of this machine; * as the "
+        "port takes a free one.",
+    ),
+    click.option(
+        "--block",
+        default="0.1s",
+        show_default=True,
+        help="Length of a message: samples (25) or time (0.1s, 100ms).",
+    ),
+    click.option(
+        "--speed",
+        default=1.0,
+        show_default=True,
+        help="2 is twice as fast as real time; 0 is as fast as subscribers can read, and they miss "
+        "nothing.",
+    ),
+    click.option("--wait", is_flag=True, help="Begin when a first subscriber is there."),
+    click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors and warnings."),
+)
 
 
 _REPLAY_EXAMPLES = """\b

@@ -38,6 +38,33 @@ def check_place(path: Path) -> None:
         )
 
 
+def check_new(path: Path, *, overwrite: bool, source: str | os.PathLike[str] | None = None) -> None:
+    """Refuse a place where nothing may be written.
+
+    Parameters
+    ----------
+    path : Path
+    overwrite : bool
+        Whether a file that is there is replaced.
+    source : path, optional
+        The input, which is never replaced.
+    """
+    check_place(path)
+    if source is not None and same_file(path, source):
+        raise RecordingError(
+            f"'{path}' is the input itself, which is never overwritten; choose another output"
+        )
+    if os.path.lexists(path) and not overwrite:
+        raise RecordingError(
+            f"'{path}' already exists; pass --overwrite to replace it or choose another output"
+        )
+
+
+def partial_of(path: Path) -> Path:
+    """Return where a file is written until it is complete."""
+    return path.parent / f"{path.name}.partial"
+
+
 def claim(partial: Path) -> io.BufferedRandom:
     """Open the partial file, empty and locked; one that a killed run left is used again."""
 

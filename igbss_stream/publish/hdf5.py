@@ -25,9 +25,10 @@ import numpy.typing as npt
 
 from igbss_stream.errors import RecordingError
 from igbss_stream.publish.files import (
-    check_place,
+    check_new,
     claim,
     is_at,
+    partial_of,
     same_file,
     sync_directory,
     why_not_written,
@@ -80,12 +81,12 @@ class Hdf5Sink:
         self._virtual = virtual
         self.overwrite = overwrite
         self.source = source
-        self._partial = self.path.parent / f"{self.path.name}.partial"
+        self._partial = partial_of(self.path)
         self._file: Any = None
         self._reserved: dict[str, Rows] = {}
 
     def __enter__(self) -> Self:
-        self.check()
+        check_new(self.path, overwrite=self.overwrite, source=self.source)
         if self.source is not None and same_file(self._partial, self.source):
             raise RecordingError(
                 f"'{self._partial}' is the input, and the output '{self.path}' would be written "
@@ -245,25 +246,6 @@ class Hdf5Sink:
         """
         with self._guarded():
             set_attributes(self._file, attrs)
-
-    def check(self) -> None:
-        """Refuse an output that may not be written, before anything is.
-
-        Raises
-        ------
-        RecordingError
-            If it may not.
-        """
-        path = self.path
-        check_place(path)
-        if self.source is not None and same_file(path, self.source):
-            raise RecordingError(
-                f"'{path}' is the input itself, which is never overwritten; choose another output"
-            )
-        if os.path.lexists(path) and not self.overwrite:
-            raise RecordingError(
-                f"'{path}' already exists; pass --overwrite to replace it or choose another output"
-            )
 
     def _check_room(self, name: str, n_bytes: int) -> None:
         """Refuse a dataset of `n_bytes` bytes that the disk has no room for."""

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream.errors import IgbssError, RecordingError
-from igbss_stream.publish.files import check_place, claim, lock, sync_directory, why_not_written
+from igbss_stream.publish.files import check_place, claim, lock, partial_of, sync_directory, why_not_written
 from igbss_stream.publish.hdf5_header import (
     LAYOUT,
     PAGE,
@@ -153,7 +153,7 @@ def create_growing(path: Path, tables: Sequence[Table], attrs: Mapping[str, Any]
     """
     check_place(path)
     header = make_header(tables, attrs)
-    partial = path.parent / f"{path.name}.partial"
+    partial = partial_of(path)
     file = claim(partial)
     try:
         _write(file, header.image, 0)

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import subprocess
 import sys
 import warnings
@@ -144,3 +145,15 @@ def assert_says(message: str, *words: str) -> None:
     """Assert that a message holds every one of the words."""
     for word in words:
         assert word in message, message
+
+
+def read_terminal(ours: int) -> str:
+    """Return all that a process writes to a terminal, without what steers it."""
+    shown = b""
+    try:
+        while part := os.read(ours, 4096):
+            shown += part
+    except OSError:
+        pass  # how Linux says that the other end is closed
+    os.close(ours)
+    return re.sub(rb"\x1b\[[0-9;?]*[A-Za-z]", b"", shown).decode()

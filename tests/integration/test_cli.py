@@ -71,6 +71,9 @@ def test_unknown_command_is_a_mistake(igbss: Command) -> None:
         "replay --help",
         "simulate --help",
         "listen --help",
+        "check --help",
+        "init --help",
+        "schema --help",
     ],
 )
 def test_help_does_not_wait_for_heavy_imports(arguments: str) -> None:
@@ -78,7 +81,7 @@ def test_help_does_not_wait_for_heavy_imports(arguments: str) -> None:
         "import sys\n"
         "from igbss_stream.cli import main\n"
         f"main({arguments.split()}, standalone_mode=False)\n"
-        "print('loaded:', *sorted({'numba', 'numpy', 'h5py', 'scipy', 'sklearn', 'rich', 'zmq', 'msgspec'} & set(sys.modules)))"
+        "print('loaded:', *sorted({'numba', 'numpy', 'h5py', 'scipy', 'sklearn', 'rich', 'zmq', 'msgspec', 'yaml'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "loaded:"

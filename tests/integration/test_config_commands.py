@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -167,15 +165,3 @@ def test_schema_is_json(igbss: Command) -> None:
 def test_reference_is_the_page(igbss: Command) -> None:
     page = Path(__file__).parents[2] / "docs" / "configuration.md"
     assert igbss("schema", "--markdown").output == page.read_text()
-
-
-@pytest.mark.parametrize("arguments", ["--help", "check --help", "init --help", "schema --help"])
-def test_help_does_not_wait_for_heavy_imports(arguments: str) -> None:
-    script = (
-        "import sys\n"
-        "from igbss_stream.cli import main\n"
-        f"main({arguments.split()}, standalone_mode=False)\n"
-        "print('loaded:', *sorted({'numba', 'numpy', 'zmq', 'yaml', 'msgspec'} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "loaded:"

@@ -25,7 +25,7 @@ from igbss_stream.live.simulate import Simulation, simulated
 from igbss_stream.live.stop import Stop
 from igbss_stream.publish.zmq import ZmqSink
 from igbss_stream.subscriber import Subscriber
-from tests.integration.conftest import Command, Refusal, Spawn, assert_says
+from tests.integration.conftest import Command, Refusal, Spawn, assert_says, read_terminal
 from tests.integration.test_zmq import joined, until
 from tests.recordings import NAMES, RATE, noise, write_recording
 
@@ -413,18 +413,6 @@ def test_processes_end_cleanly_when_interrupted(spawn: Spawn, recording: Path) -
     code, out, err = finish(replay)
     assert (code, err) == (128 + signal.SIGTERM, "")
     assert_says(out, "interrupted: ")
-
-
-def read_terminal(ours: int) -> str:
-    """Return all that a process writes to a terminal, without what steers it."""
-    shown = b""
-    try:
-        while part := os.read(ours, 4096):
-            shown += part
-    except OSError:
-        pass  # how Linux says that the other end is closed
-    os.close(ours)
-    return re.sub(rb"\x1b\[[0-9;?]*[A-Za-z]", b"", shown).decode()
 
 
 TERMINAL = {"TERM": "xterm", "COLUMNS": "160", "LINES": "40"}

@@ -3,7 +3,6 @@
 import os
 import pty
 import random
-import re
 import shutil
 import signal
 import subprocess
@@ -15,7 +14,7 @@ import numpy as np
 import pytest
 
 import igbss_stream
-from tests.integration.conftest import PUBLISHED, Spawn, assert_says, contents
+from tests.integration.conftest import PUBLISHED, Spawn, assert_says, contents, read_terminal
 from tests.recordings import assert_equal_to_rounding, noise, read_output, unmixed, write_recording
 
 pytestmark = pytest.mark.jit  # each starts an interpreter that loads the kernels
@@ -166,16 +165,9 @@ def test_terminal_shows_progress(spawn: Spawn, recording: Path, tmp_path: Path) 
         stderr=theirs, env={"TERM": "xterm", "COLUMNS": "100"},
     )  # fmt: skip
     os.close(theirs)
-    shown = b""
-    try:
-        while part := os.read(ours, 4096):
-            shown += part
-    except OSError:
-        pass  # how Linux says that the other end is closed
-    os.close(ours)
+    shown = read_terminal(ours)
     assert finish(process)[0] == 0
-    plain = re.sub(rb"\x1b\[[0-9;?]*[A-Za-z]", b"", shown).decode()
-    assert_says(plain, "surveying", "separating", "100%")
+    assert_says(shown, "surveying", "separating", "100%")
 
 
 def peak_memory(spawn: Spawn, recording: Path, output: Path, *options: object) -> int:

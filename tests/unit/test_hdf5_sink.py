@@ -3,15 +3,12 @@
 import errno
 import fcntl
 import os
-import resource
 import shutil
 import subprocess
 import sys
 import tempfile
 import textwrap
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -26,6 +23,7 @@ from igbss_stream.errors import RecordingError
 from igbss_stream.ingest.hdf5 import open_recording
 from igbss_stream.publish import hdf5
 from igbss_stream.publish.hdf5 import Hdf5Sink
+from tests.recordings import file_size_limit
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = np.random.default_rng(0).normal(size=(1000, 4)).astype("f4")
@@ -59,17 +57,6 @@ def names(folder: Path) -> list[str]:
 
 def open_files() -> int:
     return len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").exists() else 0
-
-
-@contextmanager
-def file_size_limit(n_bytes: int) -> Iterator[None]:
-    """Let no file grow beyond a limit; Python turns the signal into an error."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_what_is_written_can_be_read(path: Path) -> None:

@@ -13,9 +13,9 @@ from igbss_stream.config import ModelSettings
 from igbss_stream.learning import Model, Schedule
 from igbss_stream.linear import LinearStage
 from igbss_stream.live.simulate import Simulation
+from igbss_stream.one_call import separate
 from igbss_stream.pipeline import Learning, Pipeline
 from igbss_stream.polynomial import PolynomialStage
-from igbss_stream.separator import separate
 from tests.realdata import DATA, needs_data
 from tests.unit.test_pipeline import Immediate
 

@@ -16,9 +16,10 @@ from igbss_stream.config import ModelSettings
 from igbss_stream.demo import mixing_matrix
 from igbss_stream.errors import InputError, ParameterError
 from igbss_stream.learning import Model, Schedule
+from igbss_stream.one_call import separate
 from igbss_stream.overlap_add import OverlapAdd
 from igbss_stream.pipeline import Item, Learning, Pipeline
-from igbss_stream.separator import Separator, separate
+from igbss_stream.separator import Separator
 from igbss_stream.window import Windows
 from tests.published import model_settings
 

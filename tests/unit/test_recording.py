@@ -4,13 +4,10 @@ import errno
 import json
 import os
 import re
-import resource
 import subprocess
 import sys
 import time
 import tracemalloc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +27,7 @@ from igbss_stream.ingest.hdf5 import open_recording
 from igbss_stream.inspect import describe, render
 from igbss_stream.publish import recording
 from igbss_stream.publish.recording import RecordingSink
+from tests.recordings import file_size_limit
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs" / "recording.md"
@@ -288,17 +286,6 @@ def test_a_file_that_lists_no_more_is_followed_by_the_next(
     index = np.concatenate([index for _, index, _, _ in read_rows])
     np.testing.assert_array_equal(np.concatenate([data[:, 0] for data, _, _, _ in read_rows]), index)
     assert len(index) == 80
-
-
-@contextmanager
-def file_size_limit(n_bytes: int) -> Iterator[None]:
-    """Let no file grow beyond a size; Python ignores the signal, so that writes fail."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_full_disk(path: Path) -> None:
