@@ -1,4 +1,4 @@
-"""From samples to sources as they come: what the daemon and `batch` have in common.
+"""From samples to sources as they come: what the daemon does with each stream.
 
 A `Pipeline` takes chunks and gaps in the order of their indices and gives back chunks and gaps that
 account for the same indices. It knows no sockets and no clock: what comes out depends on what goes in, not

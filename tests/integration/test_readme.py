@@ -34,6 +34,11 @@ def test_parameters_are_those_of_the_function() -> None:
             assert default.strip("`") == signature[name].default
 
 
+def test_every_page_is_linked() -> None:
+    linked = set(re.findall(r"\(docs/(\w+\.md)\)", README.read_text()))
+    assert linked == {page.name for page in (README.parent / "docs").glob("*.md")}
+
+
 def test_commands_of_the_readme_exist() -> None:
     from igbss_stream.cli import main
 
