@@ -2,8 +2,8 @@
 
 One recording, from top to bottom::
 
-    settings    how it is separated                 model_options, preparation_options, cleaning_options,
-    method      of options, or of a model           many_options, storage_options read the command line
+    settings    how it is separated
+    method      of options, or of a model that exists; the modules *_options are the options
        |
     job         one recording to do, as plain data; what came of it
        |
@@ -17,4 +17,7 @@ One recording, from top to bottom::
 Many of them: `inputs` finds them, `outputs` says where each goes, `fingerprint` and `kept` tell what an
 earlier run has done. `groups` learns one model from several, `settled` says which are learned already.
 `many` runs all, `summary` tells what came of each. `command` is the command.
+
+By many: `workers` do jobs on Dask, in processes or on machines that `clusters` finds; `in_worker` runs
+there. `segments` makes one large recording into many jobs.
 """

@@ -1,6 +1,7 @@
 """What the output of `batch` holds: samples, which are appended block by block, and what made them."""
 
 import json
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -138,6 +139,20 @@ def write_model(
         transform=json.dumps(plain(separator.transform)),
         cleaning=None if separator.cleaning is None else json.dumps(separator.cleaning.plain()),
     )
+
+
+def write_origin(sink: Hdf5Sink, recording: Recording, **attrs: str) -> None:
+    """Write which recording the samples are of.
+
+    Parameters
+    ----------
+    sink : Hdf5Sink
+    recording : Recording
+    **attrs
+        More attributes of the output.
+    """
+    name = os.fsencode(recording.path.name).decode(errors="replace")
+    sink.set_attrs(input=name, dataset=recording.dataset, **attrs)
 
 
 def write_excluded(sink: Hdf5Sink, cleaner: Cleaner) -> None:

@@ -9,7 +9,6 @@ its sources are those of the parts, by HDF5's virtual layout, and not copied::
 """
 
 import json
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -21,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream.batch.channels import Channels, Progress
-from igbss_stream.batch.contents import of_sources, write_gaps, write_model
+from igbss_stream.batch.contents import of_sources, write_gaps, write_model, write_origin
 from igbss_stream.batch.job import (
     DONE,
     FAILED,
@@ -236,7 +235,6 @@ def _joined(job: Job, tell: Tell) -> Outcome:
         )
         write_gaps(sink, recording)
         write_model(sink, model.channels, recording.unit, model.separator, job.settings.preparation)
-        name = os.fsencode(recording.path.name).decode(errors="replace")
-        sink.set_attrs(input=name, dataset=recording.dataset, job=json.dumps(made_of(job, known)))
+        write_origin(sink, recording, job=json.dumps(made_of(job, known)))
         facts = n_samples, len(model.channels), n_sources
         return Outcome(*facts, recording.rate, model.separator.solver)

@@ -6,7 +6,6 @@ given up. Otherwise a first pass surveys the recording.
 """
 
 import math
-import os
 import warnings
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +23,7 @@ from igbss_stream.batch.contents import (
     write_excluded,
     write_gaps,
     write_model,
+    write_origin,
 )
 from igbss_stream.batch.models import KnownModel
 from igbss_stream.batch.settings import BatchSettings
@@ -138,8 +138,7 @@ def separate_recording(
             fits = _separate_by_window(source, separator, window, sink, tell)
             sink.write("fits", fits)
         write_model(sink, source.names, recording.unit, separator, settings.preparation)
-        name = os.fsencode(recording.path.name).decode(errors="replace")
-        sink.set_attrs(input=name, dataset=recording.dataset, **(attrs or {}))
+        write_origin(sink, recording, **(attrs or {}))
         if separator.cleaner is not None:
             write_excluded(sink, separator.cleaner)
             for notice in separator.cleaner.notices:
