@@ -175,7 +175,7 @@ def _is_given(option: str) -> bool:
 
 def _give_back_compiler(settings: "BatchSettings") -> None:
     """Load the kernels that are needed, and take the code that compiled them out of memory."""
-    from igbss_stream.live.resident import give_back_library
+    from igbss_stream.resident import give_back_library
 
     if settings.model.is_learned:
         import igbss_stream.learned  # noqa: F401 # its kernels

@@ -6,8 +6,6 @@ says it, or it is the first one.
 """
 
 import math
-import os
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -134,17 +132,8 @@ class Hdf5Recording(Recording):
         out[:] = np.frombuffer(content, raw.dtype).reshape(out.shape)
 
 
-def open_recording(
-    path: str | os.PathLike[str],
-    dataset: str | None = None,
-    axis: int | None = None,
-    rate: float | None = None,
-    *,
-    channels: Sequence[str] | str | None = None,
-    factor: float | None = None,
-    unit: str | None = None,
-) -> Hdf5Recording:
-    """Open a recording in an HDF5 file.
+def open_wanted(path: Path, wanted: Wanted) -> Hdf5Recording:
+    """Open what is wanted of an HDF5 file.
 
     The layout of the file is found by its marks (see docs/reading.md), and says where the samples are,
     their rate, scale, unit and the names of the channels. In a plain file that is ``/data``, or the one
@@ -153,25 +142,13 @@ def open_recording(
 
     Parameters
     ----------
-    path : str or path
-        The file.
-    dataset : str, optional
-        Name of the dataset. One that the layout does not know is read as plain numbers.
-    axis : {0, 1}, optional
-        The axis that runs over samples; by default what the layout says, or 0.
-    rate : float, optional
-        Sampling rate in Hz, in place of the one in the file.
-    channels : sequence of str, or str, optional
-        Channels to take: names, positions from 0, or ranges of them such as ``"0-7"``.
-    factor : float, optional
-        What stored numbers are multiplied by, in place of the scale in the file.
-    unit : str, optional
-        Unit of the samples, in place of the one in the file.
+    path : Path
+    wanted : Wanted
 
     Returns
     -------
     Hdf5Recording
-        The open recording, to be used in a ``with`` statement or closed.
+        To be used in a ``with`` statement, or closed.
 
     Raises
     ------
@@ -189,11 +166,6 @@ def open_recording(
     For a compressed dataset up to 64 MiB of decompressed chunks are kept in memory, as many as blocks
     in sequence need; otherwise every block would decompress large chunks anew.
     """
-    return open_wanted(Path(path), Wanted(dataset, axis, rate, channels, factor, unit))
-
-
-def open_wanted(path: Path, wanted: Wanted) -> Hdf5Recording:
-    """Open what is wanted of an HDF5 file; see `open_recording`."""
     file = open_file(path)
     try:
         with damage_reported(path):

@@ -18,7 +18,7 @@ import pytest
 from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap, Stream
-from igbss_stream.ingest.hdf5 import open_recording
+from igbss_stream.ingest.files import open_recording
 from igbss_stream.live.pacing import Item
 from igbss_stream.live.publishing import publish as publish_feed
 from igbss_stream.live.simulate import Simulation, simulated

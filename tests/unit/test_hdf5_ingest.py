@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 
 from igbss_stream.dtypes import working_dtype
 from igbss_stream.errors import InputError, ParameterError, RecordingError
-from igbss_stream.ingest.hdf5 import Hdf5Recording, open_recording
+from igbss_stream.ingest.files import open_recording
+from igbss_stream.ingest.hdf5 import Hdf5Recording
 from igbss_stream.ingest.hdf5_contents import describe
+from igbss_stream.ingest.recording import Recording
 from tests.realdata import DATA, needs_data
 
 SAMPLES = np.random.default_rng(0).integers(-100, 100, (50, 4))
@@ -54,7 +56,7 @@ def store(path: Path, value: Any, **options: Any) -> None:
         file.create_dataset("data", data=value, **options)
 
 
-def read_all(recording: Hdf5Recording, n: int) -> NDArray[Any]:
+def read_all(recording: Recording, n: int) -> NDArray[Any]:
     """Join all blocks, and check what is promised of each."""
     parts: list[NDArray[Any]] = []
     for start, block in recording.blocks(n):
@@ -305,6 +307,7 @@ def test_big_chunks_are_decompressed_once(path: Path) -> None:
     samples = np.random.default_rng(1).integers(0, 9, (300_000, 4)).astype("f4")
     store(path, samples, chunks=samples.shape, compression="gzip")
     with open_recording(path) as recording:
+        assert isinstance(recording, Hdf5Recording)
         cache = recording._handle.id.get_access_plist().get_chunk_cache()
         assert cache[1] >= samples.nbytes
         np.testing.assert_array_equal(read_all(recording, 100_000), samples)

@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from igbss_stream.errors import RecordingError
-from igbss_stream.ingest.hdf5 import open_recording
+from igbss_stream.ingest.files import open_recording
 from igbss_stream.publish import hdf5
 from igbss_stream.publish.hdf5 import Hdf5Sink
 from tests.recordings import file_size_limit

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from igbss_stream.errors import IgbssError, RecordingError
-from igbss_stream.ingest.hdf5 import open_recording
+from igbss_stream.ingest.files import open_recording
 from igbss_stream.inspect import DatasetDescription, FileDescription, describe, render
 from tests.realdata import DATA, needs_data
 

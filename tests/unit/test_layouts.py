@@ -11,10 +11,10 @@ import pytest
 from numpy.typing import NDArray
 
 from igbss_stream.errors import IgbssError, InputError, ParameterError, RecordingError
-from igbss_stream.ingest.hdf5 import Hdf5Recording, open_recording
+from igbss_stream.ingest.files import open_recording
 from igbss_stream.ingest.layouts.pickled_names import pickled_names
 from igbss_stream.ingest.offered import SeveralSignalsError
-from igbss_stream.ingest.recording import Break
+from igbss_stream.ingest.recording import Break, Recording
 
 X = np.random.default_rng(3).integers(-2000, 2000, (60, 4)).astype("i2")
 NAMES = ("Fz", "Cz", "Pz", "Oz")
@@ -25,7 +25,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "in.h5"
 
 
-def read(recording: Hdf5Recording, n: int = 7) -> NDArray[Any]:
+def read(recording: Recording, n: int = 7) -> NDArray[Any]:
     return np.concatenate([block.copy() for _, block in recording.blocks(n)])
 
 

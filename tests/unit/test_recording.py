@@ -23,7 +23,7 @@ from igbss_stream.batch.settings import BatchSettings
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.config import ModelSettings
 from igbss_stream.errors import ParameterError, RecordingError
-from igbss_stream.ingest.hdf5 import open_recording
+from igbss_stream.ingest.files import open_recording
 from igbss_stream.inspect import describe, render
 from igbss_stream.publish import recording
 from igbss_stream.publish.recording import RecordingSink

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import igbss_stream
 from igbss_stream.errors import ParameterError, RecordingError
-from igbss_stream.ingest.hdf5 import open_recording
+from igbss_stream.ingest.files import open_recording
 from igbss_stream.live.scalp import electrodes
 from igbss_stream.live.simulate import Simulation, chunks, simulated, write_truth
 from igbss_stream.metrics import sir
