@@ -86,26 +86,8 @@ class Pipeline:
         self.settings, self._stream = settings, stream
         if cleaning is not None:
             cleaning.check_channels(stream.channels)
-        if settings.has_products:
-            raise ParameterError(
-                f"order = {settings.order} with a learned structure is for recordings: products of sources "
-                "cannot be learned anew and matched while a stream runs. Use order = 1."
-            )
-        if model is None:
-            separator = Separator(settings, stream.n_channels, cleaning=cleaning)
-        else:
-            separator = model.separator
-            if cleaning is not None and separator.cleaner is None:
-                raise ParameterError("the model does not say which sources are taken out of the channels.")
-        if separator.by_sample:
-            fade = 0 if learning is None else learning.schedule.fade
-            self.path: SamplePath | WindowPath = SamplePath(fade)
-        elif window is None:
-            raise ParameterError(
-                f"solver '{separator.solver}' fits samples in windows: give the length and hop of one."
-            )
-        else:
-            self.path = WindowPath(*window)
+        separator = _separator(settings, stream.n_channels, model, cleaning)
+        self.path = _path(separator, window, learning)
         if model is None and not separator.needs_survey:
             model = Model(1, separator, 0)
             learning = None  # there is nothing to learn
@@ -233,3 +215,31 @@ def runs(chunk: Chunk, taken: NDArray[np.bool_]) -> Iterator[Item]:
             yield Chunk(chunk.data[first:stop], chunk.start + first, chunk.model)
         else:
             yield Gap(chunk.start + first, stop - first, "range")
+
+
+def _separator(
+    settings: ModelSettings, n_channels: int, model: Model | None, cleaning: Cleaning | None
+) -> Separator:
+    """Return what separates first; it is not prepared yet, unless there is a model."""
+    if settings.has_products:
+        raise ParameterError(
+            f"order = {settings.order} with a learned structure is for recordings: products of sources "
+            "cannot be learned anew and matched while a stream runs. Use order = 1."
+        )
+    if model is None:
+        return Separator(settings, n_channels, cleaning=cleaning)
+    if cleaning is not None and model.separator.cleaner is None:
+        raise ParameterError("the model does not say which sources are taken out of the channels.")
+    return model.separator
+
+
+def _path(
+    separator: Separator, window: tuple[int, int] | None, learning: Learning | None
+) -> SamplePath | WindowPath:
+    if separator.by_sample:
+        return SamplePath(0 if learning is None else learning.schedule.fade)
+    if window is None:
+        raise ParameterError(
+            f"solver '{separator.solver}' fits samples in windows: give the length and hop of one."
+        )
+    return WindowPath(*window)

@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from igbss_stream.errors import ParameterError
-from igbss_stream.export.content import Content, Rounding, Written, gap_text
+from igbss_stream.export.content import Array, Content, Rounding, Written, gap_text
 from igbss_stream.extras import needed
+from igbss_stream.ingest.output_file import Series
 from igbss_stream.memory import check_memory
 from igbss_stream.publish.files import sync_directory
 
@@ -48,24 +49,9 @@ def write_brainvision(content: Content, output: Path) -> Written:
     """
     pybv = needed("pybv", "export", "BrainVision is written by pybv")
     series = content.series
-    if not all(name.isprintable() for name in (output.name, *series.channels)):
-        raise ParameterError(
-            f"a header of BrainVision is lines of text, and {output.name!r} or a channel has a line break "
-            "or the like in its name; rename it."
-        )
-    if len(set(series.channels)) < series.n_channels:
-        raise ParameterError("BrainVision needs channels of different names; rename them in the recording.")
-    check_memory(
-        series.n_samples * series.n_channels * _BYTES,
-        "writing BrainVision, which pybv does as a whole,",
-        "export to .edf, which takes a sixth, or fewer samples or sources",
-    )
+    _check(series, output)
     unit, factor, notes = _unit(series.unit)
-    data = np.empty((series.n_channels, series.n_samples))
-    error = np.zeros(series.n_channels)
-    for where, block in content.blocks(factor):
-        data[:, where] = block.T
-        error = np.maximum(error, np.abs(block.astype(np.float32) - block).max(axis=0))
+    data, error = _whole(content, factor)
     with tempfile.TemporaryDirectory(prefix=f"{output.name}.partial-", dir=output.parent) as folder:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of units: what they are is noted
@@ -85,6 +71,32 @@ def write_brainvision(content: Content, output: Path) -> Written:
         _move_in(Path(folder), output)
     rounding = Rounding.of(error, content.deviation * factor, series.channels)
     return Written("float32", rounding, tuple(notes))
+
+
+def _check(series: Series, output: Path) -> None:
+    """Refuse what a header cannot say, and what memory cannot hold."""
+    if not all(name.isprintable() for name in (output.name, *series.channels)):
+        raise ParameterError(
+            f"a header of BrainVision is lines of text, and {output.name!r} or a channel has a line break "
+            "or the like in its name; rename it."
+        )
+    if len(set(series.channels)) < series.n_channels:
+        raise ParameterError("BrainVision needs channels of different names; rename them in the recording.")
+    check_memory(
+        series.n_samples * series.n_channels * _BYTES,
+        "writing BrainVision, which pybv does as a whole,",
+        "export to .edf, which takes a sixth, or fewer samples or sources",
+    )
+
+
+def _whole(content: Content, factor: float) -> tuple[Array, Array]:
+    """Return all samples, (channels, samples), and the largest error of float32 in each."""
+    series = content.series
+    data, error = np.empty((series.n_channels, series.n_samples)), np.zeros(series.n_channels)
+    for where, block in content.blocks(factor):
+        data[:, where] = block.T
+        error = np.maximum(error, np.abs(block.astype(np.float32) - block).max(axis=0))
+    return data, error
 
 
 def _unit(unit: str | None) -> tuple[str, float, list[str]]:

@@ -205,18 +205,6 @@ def _recording(file: Any, layout: Contents, signal: Signal, path: Path, wanted: 
     names = numbered(signal.channels, n_channels)
     picks = None if wanted.channels is None else picked(wanted.channels, names, what)
     _check_size(n_samples, n_channels if picks is None else len(picks), what, signal.advice)
-    facts = Facts(
-        layout.layout,
-        layout.why,
-        signal.dataset,
-        signal.rate,
-        signal.unit,
-        names,
-        signal.types if len(signal.types) == n_channels else (),
-        signal.bad,
-        signal.breaks,
-        signal.notes,
-    )
     gain = signal.gain if wanted.factor is None else np.full(n_channels, float(wanted.factor))
     cache = 0 if signal.raw else _cache_bytes(handle, axis)
     if cache > _DEFAULT_CACHE:
@@ -230,12 +218,27 @@ def _recording(file: Any, layout: Contents, signal: Signal, path: Path, wanted: 
         axis,
         handle,
         raw,
-        facts=facts,
+        facts=_facts(layout, signal, names),
         n_samples=n_samples,
         dtype=dtype,
         picks=picks,
         gain=gain,
         offset=signal.offset,
+    )
+
+
+def _facts(layout: Contents, signal: Signal, names: tuple[str, ...]) -> Facts:
+    return Facts(
+        layout.layout,
+        layout.why,
+        signal.dataset,
+        signal.rate,
+        signal.unit,
+        names,
+        signal.types if len(signal.types) == len(names) else (),
+        signal.bad,
+        signal.breaks,
+        signal.notes,
     )
 
 
