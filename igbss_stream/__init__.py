@@ -15,6 +15,7 @@ The way of a sample through the package::
     live/         drives it while samples come: daemon, configuration, feeds to try, a look at what comes
     one_call      drives it for an array: `separate`
     export/       takes sources of a file on to other formats
+    view/         a page that shows a stream of sources
 
 In a stream `pipeline` takes the steps from transform to cleaning, by models that `learning` provides; its
 two ways are `paths`, sample by sample or through the windows of `window` and `overlap_add`. What moves

@@ -43,7 +43,7 @@ def test_help_of_a_command_lists_its_options(igbss: Command, command: str) -> No
     assert result.exit_code == 0
     assert f"igbss-stream {command}" in result.output
     for parameter in main.commands[command].params:
-        if isinstance(parameter, click.Option):
+        if isinstance(parameter, click.Option) and not parameter.hidden:
             assert_says(result.output, *parameter.opts)
             assert parameter.help
 

@@ -22,7 +22,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # What may be imported only where: a library, or a part of one, and patterns of files.
 ALLOWED = {
     "numba": ("model/_*_kernels.py", "model/_kernels.py", "model/_jit.py"),
-    "scipy.signal": ("preparation/*",),
+    "scipy.signal": ("preparation/*", "view/spectrum.py"),
     "h5py": ("ingest/*", "publish/*"),
     "hdf5plugin": ("compression.py",),
     "zmq": ("ingest/*", "publish/*", "sockets.py", "subscriber.py"),
@@ -35,7 +35,7 @@ ALLOWED = {
     "dask": ("batch/clusters.py",),
     "distributed": ("batch/workers.py", "batch/clusters.py", "batch/in_worker.py"),
     "bokeh": ("view/*",),
-    "prometheus_client": ("live/health.py",),
+    "prometheus_client": ("live/health.py", "view/feed.py"),
     "click": (
         "cli.py",
         "console.py",
