@@ -118,9 +118,13 @@ def _check_places(places: Sequence[Path], found: Sequence[Found]) -> None:
     for place, item in zip(places, found, strict=True):
         at = os.path.realpath(place)
         if at in taken:
+            other = taken[at]
+            apart = (
+                "{name} or {index}" if other.parent == item.path.parent else "{path}, {parent} or {index}"
+            )
             raise ParameterError(
-                f"'{taken[at]}' and '{item.path}' would both be written to '{place}'; tell them apart in "
-                "--output by {parent}, {path}, {name} or {index}"
+                f"'{other}' and '{item.path}' would both be written to '{place}'; tell them apart in "
+                f"--output by {apart}"
             )
         if at in inputs:
             raise ParameterError(

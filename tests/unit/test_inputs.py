@@ -121,7 +121,7 @@ def test_templates(template: str, places: list[str]) -> None:
         ("{index:{stem}}.h5", ["cannot be filled in"]),
         ("{index:q}.h5", ["cannot be filled in"]),
         ("{stem.h5", ["is no template", "{stem}"]),
-        ("out/x.h5{{", ["'in/a.EDF' and 'in/b.h5' would both be written to 'out/x.h5{'", "{path}"]),
+        ("out/x.h5{{", ["'in/a.EDF' and 'in/b.h5' would both be written to 'out/x.h5{'", "by {name} or {index}"]),
         ("in/sub/{index}.h5/../../{name}", ["'in/a.EDF'", "never overwritten"]),
     ],
 )  # fmt: skip
@@ -134,7 +134,7 @@ def test_templates_that_cannot_be(template: str, words: list[str]) -> None:
 
 def test_recordings_of_one_name_need_a_telling_template(folder: Path) -> None:
     (folder / "in/sub/b.bdf").touch()
-    with pytest.raises(IgbssError, match=r"'in/b.h5' and 'in/sub/b.bdf' would both be .* 'out/b.h5'"):
+    with pytest.raises(IgbssError, match=r"'in/b.h5' and 'in/sub/b.bdf' would both be .* 'out/b.h5'.*by {path}"):
         place_all("out/", find(["in"]))
     places = place_all("out/{path}.h5", find(["in"]))
     assert len({str(place) for place in places}) == 5
