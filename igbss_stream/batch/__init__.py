@@ -19,5 +19,5 @@ earlier run has done. `groups` learns one model from several, `settled` says whi
 `many` runs all, `summary` tells what came of each. `command` is the command.
 
 By many: `workers` do jobs on Dask, in processes or on machines that `clusters` finds; `in_worker` runs
-there. `segments` makes one large recording into many jobs.
+there. `segments` makes one large recording into many jobs, which share what its `first_pass` found.
 """

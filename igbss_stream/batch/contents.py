@@ -41,11 +41,8 @@ def reserve_samples(sink: Hdf5Sink, source: Channels, separator: Separator, comp
         sink.create(
             "cleaned",
             (n_samples, len(source.names)),
-            recording.dtype,
             compression=compression,
-            rate=recording.rate,
-            unit=recording.unit,
-            channels=source.names,
+            **of_cleaned(recording, source.names),
         )
 
 
@@ -67,6 +64,28 @@ def of_sources(recording: Recording, separator: Separator) -> dict[str, Any]:
         "rate": recording.rate,
         "unit": None if separator.settings.has_unit_variance else recording.unit,
         "channels": [f"source-{n}" for n in range(separator.stage.n_sources)],
+    }
+
+
+def of_cleaned(recording: Recording, channels: Sequence[str]) -> dict[str, Any]:
+    """Return type and attributes of the cleaned channels of a recording.
+
+    Parameters
+    ----------
+    recording : Recording
+        As it is separated.
+    channels : sequence of str
+        Those that are separated.
+
+    Returns
+    -------
+    dict
+    """
+    return {
+        "dtype": recording.dtype,
+        "rate": recording.rate,
+        "unit": recording.unit,
+        "channels": channels,
     }
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from igbss_stream.batch.channels import Progress
 from igbss_stream.batch.fingerprint import Fingerprint, described, fingerprint, of_file
+from igbss_stream.batch.first_pass import FirstPass, Segment
 from igbss_stream.batch.kept import kept, make_folder
 from igbss_stream.batch.models import KnownModel, known_model
 from igbss_stream.batch.separate import Outcome, separate_recording
@@ -54,7 +55,8 @@ class Job:
     model : Path or None
         A file with the model that separates, in place of the settings' model.
     rows : (int, int) or None
-        The first row to separate and the one after the last, see `igbss_stream.batch.segments`.
+        The first row to separate and the one after the last, by a model in whose file there is what the
+        first pass found; see `igbss_stream.batch.segments`.
     """
 
     input: Path
@@ -166,11 +168,17 @@ def run_job(job: Job, progress: Progress | None = None, tell: Tell | None = None
             job.output,
             job.settings,
             model=model,
-            rows=job.rows,
+            segment=_segment(job),
             attrs={"job": json.dumps(made_from)},
             overwrite=job.overwrite,
             progress=progress,
         )
+
+
+def _segment(job: Job) -> Segment | None:
+    if job.rows is None or job.model is None:
+        return None
+    return Segment(job.rows, FirstPass.read(job.model))
 
 
 def earlier_outcome(job: Job) -> Outcome | None:

@@ -2,25 +2,31 @@
 
 The model is learned first, by one pass over the whole recording, as without segments, and put into a file.
 Each segment is then a job of its own, which applies that model to its rows. At last the output is made:
-its sources are those of the parts, by HDF5's virtual layout, and not copied::
+its samples are those of the parts, by HDF5's virtual layout, and not copied::
 
-    out.h5              /sources (virtual), /mixing, /unmixing, ... as without segments
+    out.h5              /sources and /cleaned (virtual), /mixing, /unmixing, ... as without segments
     out.h5.parts/       model.h5, 0000.h5, 0001.h5, ...
 """
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
-from igbss_stream.batch.channels import Channels, Progress
-from igbss_stream.batch.contents import of_sources, write_gaps, write_model, write_origin
+from igbss_stream.batch.channels import Channels, Progress, flat_channels, prepared
+from igbss_stream.batch.contents import (
+    of_cleaned,
+    of_sources,
+    write_excluded,
+    write_gaps,
+    write_model,
+    write_origin,
+)
+from igbss_stream.batch.first_pass import ATTRIBUTE, FirstPass
 from igbss_stream.batch.job import (
     DONE,
     FAILED,
@@ -38,10 +44,11 @@ from igbss_stream.batch.kept import kept, make_folder
 from igbss_stream.batch.models import KnownModel, known_model
 from igbss_stream.batch.separate import Outcome
 from igbss_stream.batch.starting import starting
-from igbss_stream.errors import ParameterError
+from igbss_stream.errors import IgbssWarning, ParameterError
 from igbss_stream.ingest.files import open_file_of_any_kind
 from igbss_stream.ingest.output_file import facts_of
 from igbss_stream.ingest.recording import Recording
+from igbss_stream.preparation.settings import Preparation
 from igbss_stream.publish.files import check_new
 from igbss_stream.publish.hdf5 import Hdf5Sink
 from igbss_stream.separator import Separator
@@ -76,6 +83,10 @@ def parts_of(output: Path) -> Path:
     Path
     """
     return output.with_name(f"{output.name}.parts")
+
+
+def _model_of(job: Job) -> Path:
+    return parts_of(job.output) / "model.h5"
 
 
 def in_segments(
@@ -131,7 +142,7 @@ def _parts(whole: _Whole) -> list[Job]:
     folder = parts_of(whole.job.output)
     return [
         replace(
-            whole.job, output=folder / f"{n:04d}.h5", model=folder / "model.h5", rows=span, overwrite=True
+            whole.job, output=folder / f"{n:04d}.h5", model=_model_of(whole.job), rows=span, overwrite=True
         )
         for n, span in enumerate(whole.spans)
     ]
@@ -159,55 +170,63 @@ def _learn(job: Job, progress: Progress | None = None, *, seconds: float) -> Res
 
 def _learned(job: Job, tell: Tell, *, progress: Progress | None, seconds: float) -> Outcome:
     known = None if job.model is None else known_model(job.model)
-    model = parts_of(job.output) / "model.h5"
-    with open_file_of_any_kind(job.input, job.wanted) as recording, reckoning() as pool:
+    path = _model_of(job)
+    with open_file_of_any_kind(job.input, job.wanted) as recording:
         for note in recording.notes:
             tell(note)
         if job.make_folders:
             make_folder(job.output)
         check_new(job.output, overwrite=job.overwrite, source=recording.path)
-        source = Channels(recording, _positions(known, recording))
-        start = starting(source, job.settings, known, pool)
-        _check(job, start.separator)
+        _check_preparation(job.settings.preparation)
         _spans(recording.n_samples, recording.rate, seconds)
         made_from = made_of(job, known)
-        if not (job.resume and model.exists() and kept(model, made_from, overwrite=True)):
-            start.look(source, progress or _tell_nothing)
-            make_folder(model)
-            with Hdf5Sink(model, overwrite=True) as sink:
-                write_model(sink, source.names, recording.unit, start.separator, job.settings.preparation)
-                sink.set_attrs(job=json.dumps(made_from))
-        facts = recording.n_samples, len(source.names)
-        return Outcome(
-            *facts, known_model(model).separator.stage.n_sources, recording.rate, start.separator.solver
-        )
+        if not (job.resume and path.exists() and kept(path, made_from, overwrite=True)):
+            _look(job, recording, known, json.dumps(made_from), progress or _tell_nothing)
+        model = known_model(path)
+        for notice in FirstPass.read(path).notices:  # here, as segments are not asked what they say
+            warnings.warn(f"{notice}.", IgbssWarning, stacklevel=2)
+        facts = recording.n_samples, len(model.channels), model.separator.stage.n_sources
+        return Outcome(*facts, recording.rate, model.separator.solver)
+
+
+def _look(
+    job: Job, recording: Recording, known: KnownModel | None, made_from: str, progress: Progress
+) -> None:
+    """Find what takes all samples to say, and write it: flat channels, the model, sources to take out."""
+    preparation = job.settings.preparation
+    flat = flat_channels(recording, progress) if job.settings.drop_flat else []
+    recording, keep = prepared(recording, preparation, flat)
+    if known is not None:
+        keep = keep[known.positions([recording.channels[i] for i in keep], recording.unit)]
+    source = Channels(recording, keep)
+    with reckoning() as pool:
+        start = starting(source, job.settings, known, pool)
+        _check_separator(start.separator)
+        start.look(source, progress)
+    found = FirstPass.of(flat, start.separator.cleaner)
+    make_folder(_model_of(job))
+    with Hdf5Sink(_model_of(job), overwrite=True) as sink:
+        write_model(sink, source.names, recording.unit, start.separator, preparation)
+        sink.set_attrs(job=made_from, **{ATTRIBUTE: found.to_json()})
 
 
 def _tell_nothing(*_: object) -> None:
     pass
 
 
-def _positions(known: KnownModel | None, recording: Recording) -> NDArray[np.int_]:
-    if known is None:
-        return np.arange(recording.n_channels)
-    return known.positions(recording.channels, recording.unit)
+def _check_preparation(preparation: Preparation) -> None:
+    if not preparation.by_row:
+        raise ParameterError(
+            "filters and another rate do not go with --segment: they take the recording from its start. "
+            "Leave --segment out, or filter and resample the recording into a file of its own first."
+        )
 
 
-def _check(job: Job, separator: Separator) -> None:
-    """Refuse what needs more of the recording than its own rows."""
+def _check_separator(separator: Separator) -> None:
     if not separator.by_sample:
         raise ParameterError(
             "--segment goes with sources that are found sample by sample (solver 'closed-form'). Got "
             f"solver '{separator.solver}' instead, which fits windows; leave --segment out."
-        )
-    if job.settings.cleaning is not None:
-        raise ParameterError("--exclude and --exclude-like do not go with --segment; leave --segment out.")
-    if job.settings.drop_flat:
-        raise ParameterError("--drop-flat does not go with --segment; name the good ones by --channels.")
-    if not job.settings.preparation.does_nothing:
-        raise ParameterError(
-            "filters, another rate and another reference do not go with --segment: they take the recording "
-            "from its start; leave --segment out."
         )
 
 
@@ -218,23 +237,50 @@ def _join(job: Job, progress: Progress | None = None) -> Result:
 
 def _joined(job: Job, tell: Tell) -> Outcome:
     known = None if job.model is None else known_model(job.model)
-    folder = parts_of(job.output)
-    model = known_model(folder / "model.h5")
+    model, found = known_model(_model_of(job)), FirstPass.read(_model_of(job))
+    separator = found.separator(model, job.settings.cleaning)
     with (
-        open_file_of_any_kind(job.input, job.wanted) as recording,
-        Hdf5Sink(job.output, overwrite=job.overwrite, source=recording.path, virtual=True) as sink,
+        open_file_of_any_kind(job.input, job.wanted) as stored,
+        Hdf5Sink(job.output, overwrite=job.overwrite, source=stored.path, virtual=True) as sink,
     ):
-        pieces, n_samples = list[tuple[str, int]](), 0
-        while n_samples < recording.n_samples:
-            part = folder / f"{len(pieces):04d}.h5"
-            pieces.append((f"{folder.name}/{part.name}", facts_of(part).n_samples))
-            n_samples += pieces[-1][1]
-        n_sources = model.separator.stage.n_sources
-        sink.join(
-            "sources", (n_samples, n_sources), pieces=pieces, **of_sources(recording, model.separator)
-        )
+        recording, _ = prepared(stored, job.settings.preparation, found.flat)
+        _join_samples(sink, _pieces(job, recording.n_samples), recording, separator, model.channels)
         write_gaps(sink, recording)
-        write_model(sink, model.channels, recording.unit, model.separator, job.settings.preparation)
+        write_model(sink, model.channels, recording.unit, separator, job.settings.preparation)
         write_origin(sink, recording, job=json.dumps(made_of(job, known)))
-        facts = n_samples, len(model.channels), n_sources
-        return Outcome(*facts, recording.rate, model.separator.solver)
+        if separator.cleaner is not None:
+            write_excluded(sink, separator.cleaner)
+        return Outcome(
+            n_samples=recording.n_samples,
+            n_channels=len(model.channels),
+            n_sources=separator.stage.n_sources,
+            rate=recording.rate,
+            solver=separator.solver,
+            left_out=tuple(stored.channels[i] for i in found.flat),
+            taken_out=None if separator.cleaner is None else str(separator.cleaner),
+        )
+
+
+def _pieces(job: Job, n_samples: int) -> list[tuple[str, int]]:
+    """Return the parts, as the output names them, and how many rows each has."""
+    folder, pieces, row = parts_of(job.output), list[tuple[str, int]](), 0
+    while row < n_samples:
+        part = folder / f"{len(pieces):04d}.h5"
+        pieces.append((f"{folder.name}/{part.name}", facts_of(part).n_samples))
+        row += pieces[-1][1]
+    return pieces
+
+
+def _join_samples(
+    sink: Hdf5Sink,
+    pieces: list[tuple[str, int]],
+    recording: Recording,
+    separator: Separator,
+    channels: Sequence[str],
+) -> None:
+    n_samples = recording.n_samples
+    shape = n_samples, separator.stage.n_sources
+    sink.join("sources", shape, pieces=pieces, **of_sources(recording, separator))
+    if separator.cleaning is not None:
+        shape = n_samples, len(channels)
+        sink.join("cleaned", shape, pieces=pieces, **of_cleaned(recording, channels))

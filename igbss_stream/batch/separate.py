@@ -7,9 +7,9 @@ given up. Otherwise a first pass surveys the recording.
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,10 @@ from igbss_stream.batch.contents import (
     write_model,
     write_origin,
 )
+from igbss_stream.batch.first_pass import Segment
 from igbss_stream.batch.models import KnownModel
 from igbss_stream.batch.settings import BatchSettings
-from igbss_stream.batch.starting import Start, starting
+from igbss_stream.batch.starting import Start, going_on, starting
 from igbss_stream.batch.windows import cut, planned
 from igbss_stream.errors import IgbssWarning, ParameterError
 from igbss_stream.ingest.recording import Recording
@@ -80,7 +81,7 @@ def separate_recording(
     settings: BatchSettings,
     *,
     model: KnownModel | None = None,
-    rows: tuple[int, int] | None = None,
+    segment: Segment | None = None,
     attrs: Mapping[str, str] | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
@@ -95,9 +96,8 @@ def separate_recording(
     settings : BatchSettings
     model : KnownModel, optional
         What separates, in place of the settings' model.
-    rows : (int, int), optional
-        The first row to separate and the one after the last, where the model is known and all rows are
-        known to be good; see `igbss_stream.batch.segments`.
+    segment : Segment, optional
+        The rows to separate, by a model that is given; all by default. See `igbss_stream.batch.segments`.
     attrs : mapping, optional
         More attributes of the output.
     overwrite : bool
@@ -115,21 +115,22 @@ def separate_recording(
     """
     tell = progress or (lambda *_: None)
     with Hdf5Sink(output, overwrite=overwrite, source=recording.path) as sink, reckoning() as pool:
-        flat = flat_channels(recording, tell) if settings.drop_flat else []
+        flat = _flat(recording, settings, segment, tell)
         left_out = tuple(recording.channels[i] for i in flat)
         recording, keep = prepared(recording, settings.preparation, flat)
         window = _window(settings.window, recording.rate)
         if model is not None:
             keep = keep[model.positions([recording.channels[i] for i in keep], recording.unit)]
-        source = Channels(recording, keep, rows)
-        start = starting(source, settings, model, pool)
-        if rows is not None:  # all were looked at when the model was learned
-            start = replace(start, looks_first=True)
-        elif start.looks_first:
-            start.look(source, tell)
+        source = Channels(recording, keep, None if segment is None else segment.rows)
+        if segment is not None and model is not None:
+            start = going_on(source, settings, model, segment.found)
+        else:
+            start = starting(source, settings, model, pool)
+            if start.looks_first:
+                start.look(source, tell)
         separator = start.separator
         reserve_samples(sink, source, separator, settings.compression)
-        if rows is None:
+        if segment is None:
             write_gaps(sink, recording)
         if separator.by_sample:
             fits = np.array([], _FIT)
@@ -144,6 +145,15 @@ def separate_recording(
             for notice in separator.cleaner.notices:
                 warnings.warn(f"{notice}.", IgbssWarning, stacklevel=2)
     return _outcome(source, separator, left_out, fits)
+
+
+def _flat(
+    recording: Recording, settings: BatchSettings, segment: Segment | None, tell: Progress
+) -> Sequence[int]:
+    """Return the positions of the channels that are left out; a channel that rests in a segment is not."""
+    if segment is not None:
+        return segment.found.flat
+    return flat_channels(recording, tell) if settings.drop_flat else []
 
 
 def _window(seconds: float | None, rate: float | None) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from igbss_stream.batch.channels import Channels, Progress
+from igbss_stream.batch.first_pass import FirstPass
 from igbss_stream.batch.models import KnownModel
 from igbss_stream.batch.settings import BatchSettings
 from igbss_stream.cleaning import Cleaning
@@ -76,6 +77,25 @@ def starting(
     survey = separator.new_survey(source.names, source.dtype, source.n_samples, pool)
     ready = partial(separator.prepare, remedy=" with --drop-flat")
     return Start(separator, survey, ready, separator.needs_survey)
+
+
+def going_on(source: Channels, settings: BatchSettings, model: KnownModel, found: FirstPass) -> Start:
+    """Return what separates a segment, whose samples have all been looked at.
+
+    Parameters
+    ----------
+    source : Channels
+        In the order of the model.
+    settings : BatchSettings
+    model : KnownModel
+    found : FirstPass
+
+    Returns
+    -------
+    Start
+    """
+    survey = Survey(source.names, source.dtype, source.n_samples)
+    return Start(found.separator(model, settings.cleaning), survey, lambda _: None, looks_first=True)
 
 
 def _of_model(model: KnownModel, source: Channels, cleaning: Cleaning | None) -> Start:

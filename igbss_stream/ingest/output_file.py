@@ -169,6 +169,28 @@ class OutputFile(Closing):
                 preparation=json.loads(attrs.get("preparation", "{}")),
             )
 
+    def told(self, name: str) -> dict[str, Any]:
+        """Return an attribute of the file that holds JSON.
+
+        Parameters
+        ----------
+        name : str
+
+        Raises
+        ------
+        RecordingError
+            If it is not there, or damaged.
+        """
+        with damage_reported(self.path):
+            text = self._file.attrs.get(name)
+        if text is None:
+            raise RecordingError(
+                f"{str(self.path)!r} has no attribute {name!r}, as another version wrote it: separate "
+                "again without --resume"
+            )
+        told: dict[str, Any] = json.loads(text)
+        return told
+
     def series(self, name: str) -> "Series":
         """Return a dataset of samples, to be read in blocks.
 

@@ -54,7 +54,8 @@ class PreparedRecording(Recording):
     Notes
     -----
     Reading it raises an `InputError` if samples of the source are not finite or a channel of it is flat:
-    after a filter or another reference neither could be told any more.
+    after a filter or another reference neither could be told any more. Some rows alone can be read where
+    another reference is all that is done; these are not checked.
     """
 
     def __init__(
@@ -105,6 +106,15 @@ class PreparedRecording(Recording):
     def close(self) -> None:
         """Close the source."""
         self._source.close()
+
+    def _blocks(self, n: int, first: int, stop: int) -> Iterator[tuple[int, NDArray[Any]]]:
+        if (first, stop) == (0, self.n_samples):
+            yield from super()._blocks(n, first, stop)
+            return
+        if len(self._sos) or self._fir is not None:
+            raise RuntimeError("filters and a new rate take the recording from its start")
+        for start, block in self._source.blocks(n, first, stop):
+            yield start, self._reference.apply(block).astype(self.dtype, copy=False)
 
     def _filler(self, n: int) -> Fill:
         pieces = self._prepared()

@@ -84,6 +84,11 @@ class Preparation:
         """Whether samples stay as they are."""
         return not self.has_filters and self.resample is None and self.reference is None
 
+    @property
+    def by_row(self) -> bool:
+        """Whether each sample is prepared on its own: by another reference alone, or not at all."""
+        return not self.has_filters and self.resample is None
+
     def check(self, rate: float) -> None:
         """Check it against the rate of the samples.
 

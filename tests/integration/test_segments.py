@@ -1,5 +1,6 @@
 """A recording separated in segments: what one piece gives, to the bit, in parts that may be kept."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -21,6 +22,17 @@ def source(tmp_path: Path) -> Path:
     with h5py.File(path, "r+") as file:
         file["gaps"] = np.array([(2001, 2001, 500, b"lost")], GAP)
     return path
+
+
+@pytest.fixture
+def flat(source: Path) -> Path:
+    """Return that recording with a channel more, which is flat."""
+    with h5py.File(source, "r+") as file:
+        x, attrs = file["data"][()], dict(file["data"].attrs)
+        del file["data"]
+        file["data"] = np.insert(x, 2, np.float32(7), axis=1)
+        file["data"].attrs.update(attrs | {"channels": ["Fz", "Cz", "ref", "Pz", "Oz"]})
+    return source
 
 
 def assert_same(joined: Path, whole: Path) -> None:
@@ -71,6 +83,72 @@ def test_segments_are_the_whole(
     assert_same(moved / "joined.h5", tmp_path / "out.h5")
     (moved / "joined.h5.parts" / "0001.h5").unlink()
     assert np.isnan(read_output(moved / "joined.h5").sources).all(axis=1).sum() == 1775
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "--exclude 2,0",
+        "--exclude-like Cz:0.6 --exclude 3 --compression gzip",
+        pytest.param("--structure learned --n-sources 3 --exclude-like Cz:0.4", marks=pytest.mark.jit),
+        "--drop-flat --exclude 1",
+        "--reference average",
+        "--reference Oz --drop-flat --exclude-like Cz:0.6",
+    ],
+)
+def test_what_takes_the_whole_is_found_once(
+    igbss: Command, flat: Path, tmp_path: Path, options: str
+) -> None:
+    """Sources that are like a channel, and flat channels, are those of all samples in every segment.
+
+    A channel rests in the first half, and takes no part in it; another one rests throughout.
+    """
+    words = options.split()
+    if "--drop-flat" not in words:
+        words += ["--channels", "Fz,Cz,Pz,Oz"]
+    for name, more in ("out.h5", ()), ("joined.h5", ("--segment", 7.1)):
+        result = igbss("batch", flat, "-o", tmp_path / name, *words, *more)
+        assert result.exit_code == 0, result.output
+    assert_same(tmp_path / "joined.h5", tmp_path / "out.h5")
+    whole = read_output(tmp_path / "out.h5").datasets
+    assert ("cleaned" in whole) == ("excluded" in whole) == ("exclude" in options)
+    assert whole["mixing"].shape[0] == 4 - ("Oz" in words)
+    if "--exclude-like" in words:
+        assert whole["excluded"]["channel"].any()
+    with h5py.File(tmp_path / "joined.h5") as joined:
+        virtual = [name for name, data in joined.items() if data.is_virtual]
+    assert virtual == [name for name in ("cleaned", "sources") if name in whole]
+
+
+def test_models_that_exist_are_asked_for_the_whole(igbss: Command, flat: Path, tmp_path: Path) -> None:
+    """Of a model in another order of channels: sources like a channel are those of this recording."""
+    names = "Oz,Cz,Fz,Pz"
+    assert igbss("batch", flat, "-o", tmp_path / "m.h5", "--channels", names).exit_code == 0
+    model = ("--model", tmp_path / "m.h5", "--drop-flat", "--exclude-like", "Cz:0.6")
+    for name, more in ("whole", ()), ("joined", ("--segment", 5)):
+        summary = ("--summary", tmp_path / f"{name}.json")
+        result = igbss("batch", flat, "-o", tmp_path / f"{name}.h5", *model, *more, *summary)
+        assert result.exit_code == 0, result.output
+        (told,) = json.loads(summary[1].read_text())["files"]
+        assert (told["left_out"], told["n_channels"], told["message"]) == ("ref", 4, "")
+    assert_same(tmp_path / "joined.h5", tmp_path / "whole.h5")
+    assert len(read_output(tmp_path / "joined.h5").datasets["excluded"])
+
+
+def test_nothing_like_a_channel_is_told_once(igbss: Command, source: Path, tmp_path: Path) -> None:
+    """Also where the run that found it came to no end."""
+    output, parts = tmp_path / "out.h5", tmp_path / "out.h5.parts"
+    words = ("batch", source, "-o", output, "--segment", 7.1, "--exclude-like", "Cz:0.99")
+    (parts / "0001.h5").mkdir(parents=True)
+    assert "is a directory" in igbss(*words, "--summary", tmp_path / "a.json").output
+    (parts / "0001.h5").rmdir()
+    assert igbss(*words, "--resume", "--summary", tmp_path / "b.json").exit_code == 0
+    (told,) = json.loads((tmp_path / "b.json").read_text())["files"]
+    assert told["message"].count("no source is like Cz by 0.99 or more") == 1
+    found = read_output(output).datasets
+    assert len(found["excluded"]) == 0
+    with h5py.File(source) as file:
+        assert found["cleaned"].tobytes() == file["data"][()].tobytes()
 
 
 def test_text_in_segments(separated: Command, igbss: Command, tmp_path: Path) -> None:
@@ -141,9 +219,10 @@ def test_part_that_cannot_be_written_fails_the_whole(igbss: Command, source: Pat
         ("--segment 0", ("--segment must be a number of seconds above 0", "0")),
         ("--segment nan", ("--segment", "nan")),
         ("--segment 1e-9", ("--segment must make 1 to 10000 segments", "1e-09")),
-        ("--segment 5 --drop-flat", ("--drop-flat", "--channels")),
-        ("--segment 5 --bandpass 1:40", ("filters", "leave --segment out")),
-        ("--segment 5 --exclude 0", ("--exclude", "leave --segment out")),
+        ("--segment 5 --bandpass 1:40", ("filters and another rate", "Leave --segment out, or filter")),
+        ("--segment 5 --resample 100", ("filters and another rate", "Leave --segment out, or filter")),
+        ("--segment 5 --exclude 4", ("source 4 cannot be taken out", "0 to 3")),
+        ("--segment 5 --exclude-like EOG", ("'EOG'", "none of the channels")),
         ("--segment 5 --solver joint", ("closed-form", "joint", "leave --segment out")),
     ],
 )
