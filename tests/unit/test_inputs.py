@@ -134,7 +134,9 @@ def test_templates_that_cannot_be(template: str, words: list[str]) -> None:
 
 def test_recordings_of_one_name_need_a_telling_template(folder: Path) -> None:
     (folder / "in/sub/b.bdf").touch()
-    with pytest.raises(IgbssError, match=r"'in/b.h5' and 'in/sub/b.bdf' would both be .* 'out/b.h5'.*by {path}"):
+    with pytest.raises(
+        IgbssError, match=r"'in/b.h5' and 'in/sub/b.bdf' would both be .* 'out/b.h5'.*by {path}"
+    ):
         place_all("out/", find(["in"]))
     places = place_all("out/{path}.h5", find(["in"]))
     assert len({str(place) for place in places}) == 5
