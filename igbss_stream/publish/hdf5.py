@@ -153,7 +153,7 @@ class Hdf5Sink:
         with self._guarded():
             dataset = stored(_group(self._file, name), _last(name), shape, dtype, compression)
             set_attributes(dataset, attrs)
-        self._reserved[name] = Rows(dataset)
+        self._reserved[name] = Rows(dataset, self._stream.file.fileno())
 
     def join(
         self,
@@ -199,14 +199,14 @@ class Hdf5Sink:
             If the file cannot be written, e.g. because the disk is full.
         """
         reserved = self._reserved[name]
-        dataset, start, stop = reserved.dataset, reserved.rows, reserved.rows + len(block)
-        if stop > reserved.all_rows or block.shape[1:] != dataset.shape[1:]:
+        start, stop = reserved.rows, reserved.rows + len(block)
+        if stop > reserved.all_rows or block.shape[1:] != reserved.shape[1:]:
             raise ValueError(
                 f"rows {start} to {stop} of shape {block.shape} do not fit into dataset {name!r} "
-                f"of shape {dataset.shape}"
+                f"of shape {reserved.shape}"
             )
-        if not np.can_cast(block.dtype, dataset.dtype, "same_kind"):
-            raise ValueError(f"{block.dtype} does not fit into dataset {name!r} of {dataset.dtype}")
+        if not np.can_cast(block.dtype, reserved.dtype, "same_kind"):
+            raise ValueError(f"{block.dtype} does not fit into dataset {name!r} of {reserved.dtype}")
         with self._guarded():
             reserved.append(block)
 
