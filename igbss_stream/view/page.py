@@ -12,11 +12,12 @@ from bokeh.document import Document
 from bokeh.models import CustomJS
 from numpy.typing import NDArray
 
+from igbss_stream.drawing.scales import pretty
+from igbss_stream.drawing.spectrum import spectrum
 from igbss_stream.view.feed import Feed
 from igbss_stream.view.live import Live
 from igbss_stream.view.shown import Panel, Shown, Weights
-from igbss_stream.view.side import Bars, Map, Spectrum, pretty
-from igbss_stream.view.spectrum import spectrum
+from igbss_stream.view.side import Bars, Map, Spectrum
 from igbss_stream.view.status import figures, sentence
 from igbss_stream.view.traces import Columns, columns, middles, spacing_of, width_of
 

@@ -15,7 +15,8 @@ from bokeh.models.annotations import ColorBar
 from bokeh.plotting import figure
 from numpy.typing import NDArray
 
-from igbss_stream.view.scalp import RADIUS, Montage, montage, scalp_map
+from igbss_stream.drawing.scales import blend, pretty
+from igbss_stream.drawing.scalp import RADIUS, Montage, montage, scalp_map
 from igbss_stream.view.shown import Weights
 
 _INK, _SOFT, _SOURCE = "#1f2937", "#6b7280", "#b45309"
@@ -23,18 +24,7 @@ _SIDE = 215  # pixels of the screen
 _PIXELS = 96  # of a side of the map
 _LABELS = 20  # of channels that have room under the bars
 _MARGIN = 0.05  # of the span of the weights, around them
-# blue over white to red, of equal lightness on both sides
-_LOW, _MIDDLE, _HIGH = (33, 102, 172), (250, 250, 250), (178, 24, 43)
-
-
-def _blend(share: float) -> str:
-    """Return the colour for a share of the largest weight, -1 to 1."""
-    end = _HIGH if share > 0 else _LOW
-    mixed = (round(m + abs(share) * (e - m)) for m, e in zip(_MIDDLE, end, strict=True))
-    return "#{:02x}{:02x}{:02x}".format(*mixed)
-
-
-_PALETTE = [_blend(share) for share in np.linspace(-1, 1, 65)]
+_PALETTE = [blend(share) for share in np.linspace(-1, 1, 65)]
 
 
 def _figure(name: str, height: int, **options: Any) -> Any:
@@ -197,8 +187,3 @@ class Map:
         bend = np.linspace(-np.pi / 2, np.pi / 2, 24)
         for side in (-1, 1):
             self.plot.line(side * (RADIUS + 0.08 * np.cos(bend)), 0.22 * np.sin(bend), **style)
-
-
-def pretty(unit: str | None) -> str:
-    """Return a unit as it is printed."""
-    return {"uV": "µV", "uv": "µV"}.get(unit or "", unit or "")

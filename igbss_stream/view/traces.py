@@ -11,34 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from igbss_stream.drawing.columns import decimate
+from igbss_stream.drawing.scales import round_up
+
 Array = NDArray[np.float32]
 
 _ALL = slice(None)
 _TAIL = 0.01  # of the samples lie below, and as many above, what is taken as the reach of a trace
 _PEAKS = 1.3  # for the peaks beyond
 _MOST = 0.75  # of the traces keep to their row; the largest ones may reach into the next
-
-
-def decimate(x: NDArray[Any], width: int) -> tuple[Array, Array]:
-    """Return the least and the largest of every so many samples.
-
-    Parameters
-    ----------
-    x : ndarray of shape (samples, traces)
-        A whole number of columns. NaN is what is missing.
-    width : int
-        Samples in a column.
-
-    Returns
-    -------
-    low, high : ndarray of shape (columns, traces)
-        NaN where all samples of a column are missing.
-    """
-    stacked = x.reshape(-1, width, x.shape[1])
-    if width == 1:
-        return stacked[:, 0].astype(np.float32), stacked[:, 0].astype(np.float32)
-    low, high = np.fmin.reduce(stacked, axis=1), np.fmax.reduce(stacked, axis=1)
-    return low.astype(np.float32, copy=False), high.astype(np.float32, copy=False)
 
 
 class Ring:
@@ -185,13 +166,6 @@ def spacing_of(x: Array) -> float:
     low, high = np.quantile(x, (_TAIL, 1 - _TAIL), axis=0)
     reach = (_PEAKS * (high - low))[high > low]
     return round_up(float(np.quantile(reach, _MOST))) if len(reach) else 1.0
-
-
-def round_up(value: float) -> float:
-    """Return the least of 1, 2 and 5 times a power of ten that is not below a number above 0."""
-    power = int(np.floor(np.log10(value)))
-    steps = (float(f"{digit}e{exponent}") for exponent in (power, power + 1) for digit in (1, 2, 5))
-    return next(step for step in steps if step >= value * (1 - 1e-9))
 
 
 def middles(x: Array) -> Array:

@@ -22,7 +22,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # What may be imported only where: a library, or a part of one, and patterns of files.
 ALLOWED = {
     "numba": ("model/_*_kernels.py", "model/_kernels.py", "model/_jit.py"),
-    "scipy.signal": ("preparation/*", "view/spectrum.py"),
+    "scipy.signal": ("preparation/*", "drawing/spectrum.py"),
     "h5py": ("ingest/*", "publish/*"),
     "hdf5plugin": ("compression.py",),
     "zmq": ("ingest/*", "publish/*", "sockets.py", "subscriber.py"),

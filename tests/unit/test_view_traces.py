@@ -7,10 +7,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import signal
 
+from igbss_stream.drawing.scales import round_up
+from igbss_stream.drawing.scalp import montage, scalp_map
+from igbss_stream.drawing.spectrum import spectrum
 from igbss_stream.view.page import Head
-from igbss_stream.view.scalp import montage, scalp_map
-from igbss_stream.view.spectrum import spectrum
-from igbss_stream.view.traces import Ring, columns, middles, round_up, spacing_of, width_of
+from igbss_stream.view.traces import Ring, columns, middles, spacing_of, width_of
 
 pytest.importorskip("bokeh")
 

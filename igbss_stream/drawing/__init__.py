@@ -1,0 +1,1 @@
+"""What pictures of sources are made of, on the live page and in reports."""
