@@ -16,6 +16,7 @@ from igbss_stream.errors import ParameterError
 from igbss_stream.export.command import export
 from igbss_stream.live.commands import check, init, run, schema
 from igbss_stream.live.feed_commands import listen, replay, simulate
+from igbss_stream.report.command import report
 from igbss_stream.view.command import view
 
 _LEAST_DEMO = 50  # samples: fewer do not show a square wave and a sawtooth
@@ -30,7 +31,7 @@ def main() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
-for _command in (batch, export, run, replay, simulate, listen, view, check, init, schema):
+for _command in (batch, report, export, run, replay, simulate, listen, view, check, init, schema):
     main.add_command(_command)
 
 

@@ -1,6 +1,7 @@
-"""The spectrum of a source, from what of it is there."""
+"""The spectrum of a source, from what of it is there, or of many, from samples that come block by block."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +10,7 @@ from scipy import signal
 Array = NDArray[np.float64]
 
 _RESOLUTION = 0.5  # Hz, about: segments of two seconds
+_SHORTEST, _LONGEST = 8, 4096  # samples of a segment of spectra that grow
 
 
 def spectrum(x: NDArray[np.floating], rate: float) -> tuple[Array, Array]:
@@ -44,3 +46,56 @@ def _runs(x: NDArray[np.floating]) -> Iterator[Array]:
     edges = np.flatnonzero(np.diff(there))
     for start, stop in edges.reshape(-1, 2):
         yield np.asarray(x[start:stop], np.float64)
+
+
+class GrowingSpectra:
+    """Power spectral densities by Welch's method, the same however the samples are cut into blocks.
+
+    Parameters
+    ----------
+    n_traces : int
+    rate : float
+        In Hz.
+
+    Attributes
+    ----------
+    n_segments : int
+        How many were averaged until now.
+    """
+
+    def __init__(self, n_traces: int, rate: float) -> None:
+        self.n_segments = 0
+        self._rate = rate
+        self._length = max(_SHORTEST, min(round(rate / _RESOLUTION), _LONGEST))
+        self._hop = self._length - self._length // 2
+        self._rest: Array = np.empty((0, n_traces))
+        self._sum = np.zeros((self._length // 2 + 1, n_traces))
+
+    def update(self, x: NDArray[Any]) -> None:
+        """Take in the samples that follow, (samples, traces)."""
+        held = np.concatenate([self._rest, np.asarray(x, np.float64)])
+        n = max(0, (len(held) - self._length) // self._hop + 1)
+        if n:
+            used = held[: (n - 1) * self._hop + self._length]
+            density = signal.welch(
+                used,
+                self._rate,
+                nperseg=self._length,
+                noverlap=self._length - self._hop,
+                detrend="linear",
+                axis=0,
+            )[1]
+            self._sum += n * density
+            self.n_segments += n
+        self._rest = held[n * self._hop :]
+
+    def cut(self) -> None:
+        """Note that what comes next does not continue what came before."""
+        self._rest = self._rest[:0]
+
+    def finish(self) -> tuple[Array, Array]:
+        """Return frequencies without 0, and densities (frequencies, traces); empty without a segment."""
+        if self.n_segments == 0:
+            return np.empty(0), np.empty((0, self._sum.shape[1]))
+        frequency = np.fft.rfftfreq(self._length, 1 / self._rate)
+        return np.asarray(frequency[1:], np.float64), np.asarray(self._sum[1:] / self.n_segments)

@@ -31,7 +31,9 @@ from igbss_stream.ingest.recording import Break
 
 Array = NDArray[np.float64]
 
+_ALL = slice(None)
 _MARKS = ("settings", "transform", "solver", "igbss_stream_version")
+_JSON = ("job", "settings", "preparation", "cleaning", "transform")
 _DETAILS = ("filter_order", "notch_width")  # of a preparation, that do nothing on their own
 
 
@@ -191,6 +193,36 @@ class OutputFile(Closing):
         told: dict[str, Any] = json.loads(text)
         return told
 
+    def attributes(self) -> dict[str, Any]:
+        """Return the attributes of the file; those that are JSON as what it tells.
+
+        Raises
+        ------
+        RecordingError
+            If it is damaged.
+        """
+        with damage_reported(self.path):
+            found = {name: str(value) for name, value in self._file.attrs.items()}
+            return {name: json.loads(text) if name in _JSON else text for name, text in found.items()}
+
+    def table(self, name: str) -> NDArray[np.void] | None:
+        """Return a table, such as ``"fits"``; None if there is none of that name.
+
+        Raises
+        ------
+        RecordingError
+            If it is damaged.
+        """
+        with damage_reported(self.path):
+            handle = dataset(self._file, name)
+            if handle is None or handle.ndim != 1 or handle.dtype.names is None:
+                return None
+            return np.asarray(handle[()])
+
+    def has(self, name: str) -> bool:
+        """Return whether there is a dataset of that name."""
+        return dataset(self._file, name) is not None
+
     def series(self, name: str) -> "Series":
         """Return a dataset of samples, to be read in blocks.
 
@@ -315,10 +347,19 @@ class Series:
             If they cannot be read.
         """
         for start in range(0, self.n_samples, n):
-            try:
-                block = self._handle[start : start + n]
-            except LIBRARY_ERRORS as error:
-                raise RecordingError(
-                    f"samples from {start} on of {self.what} cannot be read: {one_line(error)}"
-                ) from error
-            yield start, np.asarray(block, self.dtype)
+            yield start, self.read(start, start + n)
+
+    def read(self, start: int, stop: int, channel: slice | int = _ALL) -> NDArray[Any]:
+        """Return samples from one row to another, of all channels or of one.
+
+        Raises
+        ------
+        RecordingError
+            If they cannot be read.
+        """
+        try:
+            return np.asarray(self._handle[start:stop, channel], self.dtype)
+        except LIBRARY_ERRORS as error:
+            raise RecordingError(
+                f"samples from {start} on of {self.what} cannot be read: {one_line(error)}"
+            ) from error

@@ -1,0 +1,122 @@
+"""What an output of `batch` holds, opened for a report."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from igbss_stream.cleaning import Excluded
+from igbss_stream.errors import RecordingError
+from igbss_stream.ingest.output_file import OutputFacts, OutputFile, Series, StoredModel
+from igbss_stream.ingest.recording import Break
+
+
+@dataclass(frozen=True, eq=False)
+class Contents:
+    """An output that is open.
+
+    Parameters
+    ----------
+    path : Path
+    size : int
+        Of the file, in bytes.
+    attributes : dict
+        Of the file; those that are JSON as what it tells.
+    facts : OutputFacts
+    model : StoredModel
+    sources : Series
+    cleaned : Series or None
+    excluded : tuple of Excluded
+        Sources that were taken out of the channels.
+    fits : ndarray or None
+        A row a window.
+    """
+
+    path: Path
+    size: int
+    attributes: dict[str, Any]
+    facts: OutputFacts
+    model: StoredModel
+    sources: Series
+    cleaned: Series | None
+    excluded: tuple[Excluded, ...]
+    fits: NDArray[np.void] | None
+
+    @classmethod
+    def of(cls, output: OutputFile) -> "Contents":
+        """Look through an output.
+
+        Raises
+        ------
+        RecordingError
+            If `batch` did not write it, it has no samples, or it is damaged.
+        """
+        facts, model = output.facts(), output.model()
+        sources = output.series("sources")
+        cleaned = output.series("cleaned") if output.has("cleaned") else None
+        _check(output.path, model, sources, cleaned)
+        return cls(
+            path=output.path,
+            size=os.stat(output.path).st_size,
+            attributes=output.attributes(),
+            facts=facts,
+            model=model,
+            sources=sources,
+            cleaned=cleaned,
+            excluded=_excluded(output, sources.n_channels),
+            fits=output.table("fits"),
+        )
+
+    @property
+    def gaps(self) -> tuple[Break, ...]:
+        """Where samples are missing."""
+        return self.sources.gaps
+
+    @property
+    def n_missing(self) -> int:
+        """How many samples are missing."""
+        return sum(gap.n_samples for gap in self.gaps)
+
+    @property
+    def n_indices(self) -> int:
+        """How many samples there would be if none were missing."""
+        return int(self.sources.n_samples + self.n_missing)
+
+    @property
+    def excluded_sources(self) -> tuple[int, ...]:
+        """The numbers of sources that were taken out, each once, in the order of the table."""
+        return tuple(dict.fromkeys(one.source for one in self.excluded))
+
+
+def _check(path: Path, model: StoredModel, sources: Series, cleaned: Series | None) -> None:
+    """Refuse parts that do not fit each other."""
+    n_sources, n_channels = model.unmixing.shape[-2:]
+    shapes = {
+        "/sources": (sources.n_channels, n_sources),
+        "/mixing": (model.mixing.shape[-2], n_channels),
+        "the channels of /mixing": (len(model.channels), n_channels),
+    }
+    if cleaned is not None:
+        shapes["/cleaned"] = (cleaned.n_channels, n_channels)
+        shapes["the samples of /cleaned"] = (cleaned.n_samples, sources.n_samples)
+    for what, (found, wanted) in shapes.items():
+        if found != wanted:
+            raise RecordingError(
+                f"{what} in {str(path)!r} have {found} entries, where others have {wanted}: separate again"
+            )
+
+
+def _excluded(output: OutputFile, n_sources: int) -> tuple[Excluded, ...]:
+    table = output.table("excluded")
+    if table is None:
+        return ()
+    found = tuple(
+        Excluded(
+            int(row["source"]), bytes(row["channel"]).decode(errors="replace"), float(row["correlation"])
+        )
+        for row in table
+    )
+    return tuple(one for one in found if 0 <= one.source < n_sources)

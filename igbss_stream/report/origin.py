@@ -1,0 +1,226 @@
+"""Sections on what went in, and on how it was separated."""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from igbss_stream.drawing.scales import pretty
+from igbss_stream.report.contents import Contents
+from igbss_stream.report.markup import duration, facts, figure, number, table, text
+from igbss_stream.report.plots import fits_plot
+from igbss_stream.report.stretch import whole
+
+_MOST_GAPS = 30  # that a table lists
+_MOST_FITS = 1500  # dots of a drawing
+_PLAIN = ("filter_order", "notch_width")  # that do nothing on their own
+
+
+def went_in(contents: Contents, marked: Sequence[int]) -> str:
+    """Return the section on the recording.
+
+    Parameters
+    ----------
+    contents : Contents
+    marked : sequence of int
+        Reference channels.
+    """
+    return (
+        '<section id="input"><h2>What went in</h2>'
+        + facts(_of_recording(contents, marked))
+        + _channels(contents, marked)
+        + _bad_stretches(contents)
+        + "</section>"
+    )
+
+
+def was_separated(contents: Contents) -> str:
+    """Return the section on settings, model and convergence."""
+    return (
+        '<section id="method"><h2>How it was separated</h2>'
+        + facts(_of_method(contents))
+        + _convergence(contents)
+        + "<details><summary>All settings</summary>"
+        + table(("setting", "value"), _settings(contents))
+        + "</details></section>"
+    )
+
+
+def length_of(contents: Contents) -> str:
+    """Return how long the recording is, as text."""
+    rate, n = contents.sources.rate, contents.sources.n_samples
+    return duration(n / rate) if rate else f"{n:,} samples"
+
+
+def _of_recording(contents: Contents, marked: Sequence[int]) -> Iterator[tuple[str, str]]:
+    told, rate = contents.attributes, contents.sources.rate
+    given = ((contents.facts.job or {}).get("input") or {}).get("size")
+    size = f" ({_bytes(given)})" if isinstance(given, int) else ""
+    yield "file", f"<b>{text(told.get('input', 'not told'))}</b>{size}"
+    if told.get("dataset"):
+        yield "dataset", text(told["dataset"])
+    yield (
+        "channels",
+        f"{len(contents.model.channels)}" + (f", {len(marked)} of them references" if marked else ""),
+    )
+    yield "rate", f"{rate:g} Hz" if rate else "not known"
+    yield "samples", f"{contents.sources.n_samples:,}"
+    yield "duration", f"{length_of(contents)}" + (", gaps not counted" if contents.n_missing else "")
+    yield "unit", text(pretty(contents.model.unit)) or "not known"
+    yield (
+        "gaps",
+        f"{len(contents.gaps)}" + (f", {contents.n_missing:,} samples missing" if contents.gaps else ""),
+    )
+    wanted = ((contents.facts.job or {}).get("wanted") or {}).get("channels")
+    if wanted:
+        yield "channels asked for", text(wanted)
+
+
+def _channels(contents: Contents, marked: Sequence[int]) -> str:
+    names = [
+        f'<b class="marked">{text(name)}</b>' if i in marked else text(name)
+        for i, name in enumerate(contents.model.channels[:1024])
+    ]
+    more = f" and {len(contents.model.channels) - 1024} more" if len(contents.model.channels) > 1024 else ""
+    note = ' Reference channels are <b class="marked">in this colour</b>.' if marked else ""
+    return f'<p><span class="soft">In their order:</span> {", ".join(names)}{more}.{note}</p>'
+
+
+def _bad_stretches(contents: Contents) -> str:
+    job = (contents.facts.job or {}).get("settings") or {}
+    flat = (
+        " Flat channels, if there were any, were left out (<code>--drop-flat</code>)."
+        if job.get("drop_flat")
+        else ""
+    )
+    if not contents.gaps:
+        return (
+            "<p>The recording tells of no missing samples. Samples that are not finite are refused by "
+            f"<code>batch</code>: there are none.{flat}</p>"
+        )
+    rate = contents.sources.rate or 1.0
+    unit = "s" if contents.sources.rate else "samples"
+    rows, missing = [], 0
+    for gap in contents.gaps[:_MOST_GAPS]:
+        length = number(gap.n_samples / rate, 4) if gap.n_samples else "not known"
+        rows.append((number((gap.row + missing) / rate, 7), length, f"{gap.n_samples:,}", text(gap.reason)))
+        missing += gap.n_samples
+    more = len(contents.gaps) - len(rows)
+    return (
+        "<h3>Where samples are missing</h3>"
+        + table((f"from ({unit})", f"length ({unit})", "samples", "reason"), rows, (0, 1, 2))
+        + (f"<p>{more} more are in <code>/gaps</code> of the output.</p>" if more else "")
+        + f"<p>Pink bands in the traces are gaps. Other samples are finite.{flat}</p>"
+    )
+
+
+def _of_method(contents: Contents) -> Iterator[tuple[str, str]]:
+    settings, told = contents.model.settings, contents.attributes
+    yield "sources", f"{contents.sources.n_channels} from {len(contents.model.channels)} channels"
+    yield "structure", text(_short(settings.get("structure", "not told")))
+    yield "order of interaction", text(settings.get("order", 1))
+    yield "transform", text(contents.model.transform.get("name", "not told"))
+    yield "solver", text(contents.facts.solver)
+    yield "sources in", text(pretty(contents.sources.unit)) or _no_unit(contents)
+    yield "prepared", _prepared(contents.model.preparation)
+    yield "cleaned", "no" if contents.cleaned is None else "yes, see below"
+    yield "made by", f"igbss_stream {text(told.get('igbss_stream_version', ''))}"
+
+
+def _no_unit(contents: Contents) -> str:
+    learned = contents.model.settings.get("structure") == "learned"
+    return "standard deviations (SD)" if learned and contents.model.mean is not None else "no known unit"
+
+
+def unit_of(contents: Contents) -> str:
+    """Return the unit of the sources as it is printed in plots."""
+    return pretty(contents.sources.unit) or ("SD" if "(SD)" in _no_unit(contents) else "1")
+
+
+def _prepared(preparation: dict[str, Any]) -> str:
+    used = {
+        name: value
+        for name, value in preparation.items()
+        if value not in (None, [], "") and name not in _PLAIN
+    }
+    return "; ".join(f"{text(name)} {text(_short(value))}" for name, value in used.items()) or "as recorded"
+
+
+def _settings(contents: Contents) -> Iterator[tuple[str, str]]:
+    for group in ("settings", "preparation", "cleaning"):
+        for name, value in (contents.attributes.get(group) or {}).items():
+            yield f"{group}: {text(name)}", f"<code>{text(_short(value))}</code>"
+    job = (contents.facts.job or {}).get("settings") or {}
+    for name in ("window", "drop_flat", "compression"):
+        if name in job:
+            yield f"batch: {name}", f"<code>{text(_short(job[name]))}</code>"
+
+
+def _short(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _convergence(contents: Contents) -> str:
+    one = (
+        "One model holds for all samples"
+        if contents.model.mixing.ndim == 2
+        else f"One model of {len(contents.model.mixing)} periods holds for all samples"
+    )
+    known = (contents.facts.job or {}).get("model") is not None
+    origin = " It was taken from an earlier output (<code>--model</code>)." if known else ""
+    fits = contents.fits
+    if fits is None or not len(fits):
+        learned = contents.model.settings.get("structure") == "learned"
+        how = (
+            "its structure was learned by maximum likelihood, and the output keeps no value of that search"
+            if learned and not known
+            else "nothing was fitted"
+        )
+        return (
+            f"<p>{one}.{origin} No divergence is shown, since there was none to bring down: sources are "
+            f"<code>/unmixing</code> times the channels, sample by sample, and {how}.</p>"
+            if contents.facts.solver == "closed-form"
+            else f"<p>{one}.{origin} The output keeps no fits: {how}.</p>"
+        )
+    return f"<p>{one}.{origin}</p>" + _fits(contents)
+
+
+def _fits(contents: Contents) -> str:
+    fits = contents.fits
+    assert fits is not None
+    good, kl, n_iter = fits["converged"].astype(bool), fits["kl"], fits["n_iter"]
+    words = (
+        f"{len(fits):,} windows were fitted, {int(good.sum()):,} converged; {int(n_iter.min())} to "
+        f"{int(n_iter.max())} iterations, median {number(float(np.median(n_iter)))}; KL at the end "
+        f"{number(float(np.nanmin(kl)))} to {number(float(np.nanmax(kl)))} nats, median "
+        f"{number(float(np.nanmedian(kl)))}."
+    )
+    rate = contents.sources.rate or 1.0
+    rows = np.array([gap.row for gap in contents.gaps], np.int64)
+    lost = np.concatenate([[0], np.cumsum([gap.n_samples for gap in contents.gaps], dtype=np.int64)])
+    middle = (
+        fits["start"] + fits["n_samples"] / 2 + lost[np.searchsorted(rows, fits["start"], side="right")]
+    )
+    step = -(-len(fits) // _MOST_FITS)
+    starts = np.arange(0, len(fits), step)
+    picture = fits_plot(
+        middle[starts] / rate,
+        np.fmax.reduceat(kl, starts),
+        np.logical_and.reduceat(good, starts),
+        whole(contents),
+        f"KL divergence at the end of each fit. {words}",
+    )
+    grouped = f" Each dot is the largest of {step} windows." if step > 1 else ""
+    return f"<p>{words}</p>" + figure(
+        picture,
+        "KL(p̂, p) at the end of the fit of each window; red, hollow dots did not converge. The output "
+        f"keeps the last value of each fit, not every iteration.{grouped}",
+    )
+
+
+def _bytes(size: int) -> str:
+    if size < 1000:
+        return f"{size} bytes"
+    power = min((len(str(size)) - 1) // 3, 3)
+    return f"{number(size / 1000**power)} {('kB', 'MB', 'GB')[power - 1]}"

@@ -1,0 +1,140 @@
+"""The page as a whole: head, list of contents, sections. It refers to nothing outside of itself."""
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from igbss_stream import __version__
+from igbss_stream.console import Progress
+from igbss_stream.report.before_after import cleaning
+from igbss_stream.report.contents import Contents
+from igbss_stream.report.look import look
+from igbss_stream.report.markup import text
+from igbss_stream.report.of_sources import Sources, all_sources, contents_list, one_source
+from igbss_stream.report.origin import length_of, was_separated, went_in
+from igbss_stream.report.ranking import ranking, references
+
+DETAILS = 64
+"""How many sources have a section of their own, where nothing else is asked for."""
+_WORDS = (
+    (
+        "explains",
+        "variance that a source alone makes in all channels, as a share of theirs: the squares of its "
+        "weights, times its variance. Sources that are not quite uncorrelated add up to a little more "
+        "or less than 100 %.",
+    ),
+    (
+        "kurtosis",
+        "fourth moment over the square of the second, less 3: 0 for a Gaussian, below for steady "
+        "oscillations, far above for rare and large events such as blinks.",
+    ),
+    (
+        "correlation",
+        "of a source with a channel, over all samples. Reference channels are those by which the "
+        "channels were cleaned, those asked for by --reference, and those named EOG, ECG or EMG.",
+    ),
+    (
+        "on the scalp",
+        "weights at the electrodes of the 10-20 system, seen from above, the nose up, between them by "
+        "thin-plate splines; red where the source adds, blue where it takes off.",
+    ),
+    (
+        "traces",
+        "a column of the picture goes from the least to the largest of its samples: no peak is lost. "
+        "Pink: samples are missing.",
+    ),
+    (
+        "spectrum",
+        "by Welch's method over all that lies between gaps, in segments of about 2 s (at most 4096 "
+        "samples) less their trend.",
+    ),
+)
+_HERE = Path(__file__).parent
+
+
+def page(
+    contents: Contents, asked: Sequence[str] = (), details: int = DETAILS, tell: Progress | None = None
+) -> str:
+    """Return the report on an output.
+
+    Parameters
+    ----------
+    contents : Contents
+    asked : sequence of str
+        Channels that are references, beside those that are known to be.
+    details : int
+        How many sources have a section of their own.
+    tell : callable, optional
+        Told how far it is.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    IgbssError
+        If samples cannot be read, or there is no such channel.
+    """
+    marked = references(contents, asked)
+    found = look(contents, tell)
+    sources = Sources(contents, found, marked, ranking(contents, found, marked), details)
+    shown = sources.order[:details]
+    body = [
+        went_in(contents, marked),
+        was_separated(contents),
+        all_sources(sources),
+        *(one_source(sources, place) for place in range(len(shown))),
+        cleaning(sources),
+        _how_to_read(),
+    ]
+    return _document(contents, sources, "".join(body))
+
+
+def _document(contents: Contents, sources: Sources, body: str) -> str:
+    style, script = ((_HERE / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    policy = (
+        f"default-src 'none'; img-src data:; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    name = text(contents.attributes.get("input") or contents.path.name)
+    n = contents.sources.n_channels
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta name="generator" content="igbss_stream {__version__}">'
+        f"<title>{name}: {n} sources</title><style>{style}</style></head><body>"
+        f'<a class="skip" href="#input">Skip the list of contents</a>{_contents(sources)}'
+        f"<main><header><h1>{name}</h1><p>{len(contents.model.channels)} channels, {length_of(contents)}, "
+        f"separated into {n} sources. From {text(contents.path.name)}.</p></header>{body}"
+        f"<footer>Made by igbss_stream {__version__}.</footer></main>"
+        f"<script>{script}</script></body></html>\n"
+    )
+
+
+def _contents(sources: Sources) -> str:
+    def item(address: str, name: str, badge: str = "") -> str:
+        kind = ' class="out"' if badge else ""
+        return f'<li{kind}><a href="#{address}">{name}</a></li>'
+
+    each = "".join(item(*entry) for entry in contents_list(sources))
+    return (
+        '<nav aria-label="Contents"><ul>'
+        + item("input", "What went in")
+        + item("method", "How it was separated")
+        + f'<li><a href="#sources">Sources</a><ul>{each}</ul></li>'
+        + item("cleaning", "Cleaning")
+        + item("reading", "How to read this")
+        + '</ul><p class="keys"><kbd>J</kbd> next, <kbd>K</kbd> previous</p></nav>'
+    )
+
+
+def _how_to_read() -> str:
+    words = "".join(f"<div><dt>{text(name)}</dt><dd>{text(meaning)}</dd></div>" for name, meaning in _WORDS)
+    return f'<section id="reading"><h2>How to read this</h2><dl class="words">{words}</dl></section>'
+
+
+def _digest(content: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()

@@ -1,0 +1,136 @@
+"""The order of sources in a report, and why each stands where it does.
+
+First those that were taken out, then those that are like a reference channel, then the others; among each
+those that explain the most variance first.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from igbss_stream.cleaning import LEAST
+from igbss_stream.errors import ParameterError, printable
+from igbss_stream.report.contents import Contents
+from igbss_stream.report.look import Look
+from igbss_stream.report.markup import number, signed
+
+RULE = (
+    "Sources that were taken out come first; then those whose correlation with a reference channel is "
+    f"{LEAST:g} or more in size; then the others. Of each, those that explain the most variance come first."
+)
+_REFERENCE = re.compile(r"(?:^|[^a-z])[vhr]?(?:EOG|ECG|EKG|EMG)(?:$|[^a-z])", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A source and its place.
+
+    Parameters
+    ----------
+    source : int
+    group : {"taken out", "like a reference", "other"}
+    why : str
+        A sentence.
+    like : int or None
+        The reference channel that it is most like, if there is any.
+    """
+
+    source: int
+    group: str
+    why: str
+    like: int | None
+
+
+def references(contents: Contents, asked: Sequence[str]) -> tuple[int, ...]:
+    """Return which channels are references: asked for, cleaned by, or named EOG, ECG, EMG.
+
+    Parameters
+    ----------
+    contents : Contents
+    asked : sequence of str
+
+    Raises
+    ------
+    ParameterError
+        If a channel that is asked for was not separated.
+    """
+    names = contents.model.channels
+    for name in asked:
+        if name not in names:
+            shown = ", ".join(map(printable, names[:40])) + (", ..." if len(names) > 40 else "")
+            raise ParameterError(
+                f"--reference names {printable(name)!r}, which is none of the channels that were "
+                f"separated: {shown}"
+            )
+    by_cleaning = {one.channel for one in contents.excluded if one.channel}
+    return tuple(
+        i for i, name in enumerate(names) if name in asked or name in by_cleaning or _REFERENCE.search(name)
+    )
+
+
+def ranking(contents: Contents, found: Look, marked: Sequence[int]) -> list[Ranked]:
+    """Return all sources in their order.
+
+    Parameters
+    ----------
+    contents : Contents
+    found : Look
+    marked : sequence of int
+        Reference channels.
+    """
+    n = contents.sources.n_channels
+    size, like = _likeness(found, marked, n)
+    explained = np.zeros(n) if found.channels is None else np.nan_to_num(found.channels.explained)
+    order = np.argsort(-explained, kind="stable").tolist()
+    taken = [k for k in order if k in contents.excluded_sources]
+    alike = [k for k in order if size[k] >= LEAST and k not in taken]
+    rest = [k for k in order if k not in taken and k not in alike]
+    whys = {k: _taken_out(contents, k) for k in taken}
+    whys |= {k: _like(contents, found, k, int(like[k])) for k in alike}
+    groups = ((taken, "taken out"), (alike, "like a reference"), (rest, "other"))
+    return [
+        Ranked(
+            k,
+            group,
+            whys.get(k) or _by_variance(found, k, place),
+            int(like[k]) if len(marked) and found.channels is not None else None,
+        )
+        for members, group in groups
+        for place, k in enumerate(members, 1)
+    ]
+
+
+def _likeness(found: Look, marked: Sequence[int], n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the largest |correlation| of each source with a reference, and with which."""
+    if found.channels is None or not marked:
+        return np.zeros(n), np.zeros(n, int)
+    size = np.abs(found.channels.correlation[:, list(marked)])
+    return size.max(axis=1), np.asarray(marked)[size.argmax(axis=1)]
+
+
+def _taken_out(contents: Contents, source: int) -> str:
+    reasons = [one for one in contents.excluded if one.source == source]
+    likes = [
+        f"it is like {printable(one.channel)} ({signed(one.correlation)})" for one in reasons if one.channel
+    ]
+    by_number = ["it was named by its number"] if any(not one.channel for one in reasons) else []
+    return f"Among the first because it was taken out of the channels: {' and '.join(by_number + likes)}."
+
+
+def _like(contents: Contents, found: Look, source: int, channel: int) -> str:
+    assert found.channels is not None
+    r = found.channels.correlation[source, channel]
+    return (
+        f"Here because it is like the reference channel {printable(contents.model.channels[channel])} "
+        f"(correlation {signed(float(r))})."
+    )
+
+
+def _by_variance(found: Look, source: int, place: int) -> str:
+    if found.channels is None:
+        return "In the order of the output: with this transform no share of variance can be told."
+    share = 100 * found.channels.explained[source]
+    rank = {1: "the most", 2: "the second most"}.get(place, f"number {place} in")
+    return f"Here because it explains {rank} variance of the sources that are left ({number(share, 2)} %)."

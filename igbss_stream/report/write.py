@@ -1,0 +1,78 @@
+"""A report from an output, as a file."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from igbss_stream.console import Progress
+from igbss_stream.errors import RecordingError
+from igbss_stream.ingest.output_file import OutputFile
+from igbss_stream.publish.files import why_not_written
+from igbss_stream.report.contents import Contents
+from igbss_stream.report.page import DETAILS, page
+from igbss_stream.whole_file import write_whole
+
+
+@dataclass(frozen=True)
+class Written:
+    """A report that was written.
+
+    Parameters
+    ----------
+    path : Path
+    size : int
+        In bytes.
+    n_sources : int
+    n_details : int
+        How many of them have a section of their own.
+    """
+
+    path: Path
+    size: int
+    n_sources: int
+    n_details: int
+
+
+def report_place(output: Path) -> Path:
+    """Return where the report on an output goes if nothing else is asked for: beside it."""
+    return output.with_suffix(".html")
+
+
+def write_report(
+    output: Path,
+    place: Path,
+    *,
+    references: Sequence[str] = (),
+    details: int = DETAILS,
+    tell: Progress | None = None,
+) -> Written:
+    """Write the report on an output of `batch`; an older file is replaced when the new one is complete.
+
+    Parameters
+    ----------
+    output, place : Path
+    references : sequence of str
+        Channels that are references, beside those that are known to be.
+    details : int
+        How many sources have a section of their own.
+    tell : callable, optional
+        Told how far it is.
+
+    Returns
+    -------
+    Written
+
+    Raises
+    ------
+    IgbssError
+        If the output cannot be read, or the report not be written.
+    """
+    with OutputFile(output) as file:
+        contents = Contents.of(file)
+        html = page(contents, references, details, tell).encode()
+        n = contents.sources.n_channels
+    try:
+        write_whole(place, lambda target: target.write(html))
+    except OSError as error:
+        raise RecordingError(f"'{place}' cannot be written: {why_not_written(error)}") from error
+    return Written(place, len(html), n, min(n, details))
