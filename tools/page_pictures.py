@@ -126,12 +126,12 @@ def take(picture: Picture, out: Path) -> None:
         head.lose.set()
         driver.execute_script("igbssView.panels[0].choose(1)")
         time.sleep(3.5)
-        _save(driver.get_screenshot_as_png(), out / picture.name)
+        save(driver.get_screenshot_as_png(), out / picture.name)
         head.over.set()
         head.join()
 
 
-def _save(png: bytes, path: Path) -> None:
+def save(png: bytes, path: Path) -> None:
     """Write a picture with few colours, a third as large."""
     with Image.open(io.BytesIO(png)) as image:
         image.convert("RGB").quantize(_COLOURS, Image.Quantize.MAXCOVERAGE, kmeans=3).save(

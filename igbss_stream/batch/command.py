@@ -54,6 +54,11 @@ Examples:
 @click.option("--window", type=float, help="Seconds that are fitted together, where a fit is needed.")
 @click.option("--drop-flat", is_flag=True, help="Leave out channels that are constant.")
 @storage_options
+@click.option(
+    "--report",
+    is_flag=True,
+    help="Write a page on the result beside the output, see `igbss-stream report`.",
+)
 @click.option("--overwrite", is_flag=True, help="Replace the output if it exists.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors and warnings.")
 @reports_mistakes
@@ -79,6 +84,7 @@ def batch(
     exclude: str | None,
     exclude_like: tuple[str, ...],
     compression: str,
+    report: bool,
     overwrite: bool,
     quiet: bool,
     **options: Any,
@@ -112,7 +118,7 @@ def batch(
     one = is_one_file(inputs, listed)
     alone = one and summary is None and model_per == "file" and (workers, scheduler, segment) == (None,) * 3
     if alone and not is_template(output):
-        _separate_one(job(input=Path(inputs[0]), output=Path(output)), quiet)
+        _separate_one(job(input=Path(inputs[0]), output=Path(output)), report, quiet)
         return
     found = find(inputs, listed)
     places = place_all(output, found, model)
@@ -121,22 +127,26 @@ def batch(
         for item, place in zip(found, places, strict=True)
     ]
     if alone:
-        _separate_one(jobs[0], quiet)
+        _separate_one(jobs[0], report, quiet)
         return
     with runner_of(workers, scheduler, segment) as runner:
-        code = _separate_many(jobs, runner, output, summary, model_per, quiet)
+        code = _separate_many(jobs, runner, output, summary, model_per, report, quiet)
     if code:
         sys.exit(code)
 
 
-def _separate_one(job: "Job", quiet: bool) -> None:
+def _separate_one(job: "Job", report: bool, quiet: bool) -> None:
     """Separate one recording; what is wrong with it ends the run."""
     from igbss_stream.batch.job import earlier_outcome, run_job
 
+    if report:
+        _check_reports([job])
     began = time.perf_counter()
     if earlier_outcome(job) is not None:
         if not quiet:
             click.echo(f"skipped: {job.output} is complete")
+        if report:
+            _report_on(job, quiet, again=False)
         return
     with progress_bar(quiet) as progress:
         outcome = run_job(job, progress, None if quiet else _tell)
@@ -148,10 +158,37 @@ def _separate_one(job: "Job", quiet: bool) -> None:
             "output says which. Raise --max-iter or --latent-mass.",
             err=True,
         )
+    if report:
+        _report_on(job, quiet)
+
+
+def _check_reports(jobs: list["Job"]) -> None:
+    from igbss_stream.batch.reports import check_reports
+
+    check_reports(jobs)
+
+
+def _report_on(job: "Job", quiet: bool, *, again: bool = True) -> None:
+    """Write the report on an output; if not again, only where there is none."""
+    from igbss_stream.batch.reports import report_on
+    from igbss_stream.report.write import report_place
+
+    if not again and report_place(job.output).exists():
+        return
+    with progress_bar(quiet) as progress:
+        written = report_on(job, progress)
+    if not quiet:
+        click.echo(f"report: {written.path} ({written.size / 1e6:.1f} MB)")
 
 
 def _separate_many(
-    jobs: list["Job"], runner: "Runner", output: str, summary: Path | None, model_per: str, quiet: bool
+    jobs: list["Job"],
+    runner: "Runner",
+    output: str,
+    summary: Path | None,
+    model_per: str,
+    report: bool,
+    quiet: bool,
 ) -> int:
     """Separate every recording that can be, tell of all, and return the exit code that says so."""
     from igbss_stream.batch.many import Many, separate_many
@@ -160,7 +197,16 @@ def _separate_many(
 
     if summary is not None:
         check_place(summary, [job.input for job in jobs], replace=jobs[0].overwrite or jobs[0].resume)
-    many = Many(jobs=jobs, model_per=model_per, folder=folder_of(output), summary=summary, quiet=quiet)
+    if report:
+        _check_reports(jobs)
+    many = Many(
+        jobs=jobs,
+        model_per=model_per,
+        folder=folder_of(output),
+        summary=summary,
+        report=report,
+        quiet=quiet,
+    )
     return separate_many(many, runner)
 
 

@@ -31,6 +31,8 @@ class Many:
         Where shared models are written.
     summary : Path or None
         A file for programs.
+    report : bool
+        Whether a page on each result is written beside it.
     quiet : bool
         Whether nothing is printed but errors.
     """
@@ -39,6 +41,7 @@ class Many:
     model_per: str
     folder: Path
     summary: Path | None = None
+    report: bool = False
     quiet: bool = False
 
 
@@ -65,7 +68,8 @@ def separate_many(many: Many, runner: Runner = in_turn) -> int:
     began, results = time.perf_counter(), list[Result]()
     try:
         with files_progress(many.quiet, len(many.jobs)) as progress:
-            for result in _results(many, runner, progress):
+            for found in _results(many, runner, progress):
+                result = _reported(found, progress) if many.report else found
                 results.append(result)
                 progress.end(f"{printable(str(result.job.input))}: {_said(result)}")
     finally:
@@ -84,6 +88,12 @@ def _results(many: Many, runner: Runner, progress: FilesProgress) -> Iterator[Re
         jobs, failed = with_shared_models(jobs, many.model_per, many.folder, watch)
         yield from failed
     yield from runner(jobs, watch)
+
+
+def _reported(result: Result, progress: FilesProgress) -> Result:
+    from igbss_stream.batch.reports import reported
+
+    return reported(result, progress.begin(printable(result.job.input.name)))
 
 
 def _said(result: Result) -> str:

@@ -11,6 +11,7 @@ Array = NDArray[np.float64]
 
 _RESOLUTION = 0.5  # Hz, about: segments of two seconds
 _SHORTEST, _LONGEST = 8, 4096  # samples of a segment of spectra that grow
+_UNRATED = 512  # samples of a segment where no rate is known
 
 
 def spectrum(x: NDArray[np.floating], rate: float) -> tuple[Array, Array]:
@@ -54,8 +55,8 @@ class GrowingSpectra:
     Parameters
     ----------
     n_traces : int
-    rate : float
-        In Hz.
+    rate : float or None
+        In Hz. If none is known, frequencies are in cycles a sample.
 
     Attributes
     ----------
@@ -63,10 +64,11 @@ class GrowingSpectra:
         How many were averaged until now.
     """
 
-    def __init__(self, n_traces: int, rate: float) -> None:
+    def __init__(self, n_traces: int, rate: float | None) -> None:
         self.n_segments = 0
-        self._rate = rate
-        self._length = max(_SHORTEST, min(round(rate / _RESOLUTION), _LONGEST))
+        self._rate = rate or 1.0
+        wanted = round(rate / _RESOLUTION) if rate else _UNRATED
+        self._length = max(_SHORTEST, min(wanted, _LONGEST))
         self._hop = self._length - self._length // 2
         self._rest: Array = np.empty((0, n_traces))
         self._sum = np.zeros((self._length // 2 + 1, n_traces))

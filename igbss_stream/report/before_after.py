@@ -117,16 +117,16 @@ def _rows(
     sources: Sources, found: OfChannels, removed: Array
 ) -> tuple[list[str], list[list[str]], list[int]]:
     assert found.after is not None
-    assert found.left is not None
+    assert found.likeness is not None
     names, unit = sources.contents.model.channels, pretty(sources.contents.model.unit)
-    marked = sources.marked[:_MOST_REFERENCES]
+    n_marked = min(len(sources.marked), _MOST_REFERENCES)
     sd = f"SD before{f' ({unit})' if unit else ''}"
     header = [
         "channel",
         sd,
         "SD after",
         "variance taken out",
-        *(f"after, with {names[m]} before" for m in marked),
+        *(f"correlation with {names[m]}" for m in sources.marked[:n_marked]),
     ]
     deviations = np.sqrt(np.maximum(found.variance, 0)), np.sqrt(np.maximum(found.after, 0))
     rows = [
@@ -135,7 +135,7 @@ def _rows(
             number(deviations[0][i]),
             number(deviations[1][i]),
             percent(removed[i]),
-            *(signed(float(found.left[i, m])) for m in marked),
+            *(" → ".join(signed(float(r)) for r in found.likeness[:, i, m]) for m in range(n_marked)),
         ]
         for i, name in enumerate(names)
     ]

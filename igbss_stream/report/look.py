@@ -1,5 +1,6 @@
 """The one pass over all samples of an output, in bounded memory."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,8 +34,8 @@ class OfChannels:
         Variance that a source alone makes in all channels, as a share of theirs.
     after : ndarray of shape (channels,) or None
         Variance after cleaning.
-    left : ndarray of shape (channels, channels) or None
-        Correlation of each channel after cleaning with each before.
+    likeness : ndarray of shape (2, channels, references) or None
+        Correlation of each channel, before and after cleaning, with the references before.
     peak : int
         Row where cleaning takes off most.
     """
@@ -44,7 +45,7 @@ class OfChannels:
     correlation: Array
     explained: Array
     after: Array | None
-    left: Array | None
+    likeness: Array | None
     peak: int
 
 
@@ -76,12 +77,14 @@ class Look:
     channels: OfChannels | None
 
 
-def look(contents: Contents, tell: Progress | None = None) -> Look:
+def look(contents: Contents, marked: Sequence[int] = (), tell: Progress | None = None) -> Look:
     """Look through all samples once.
 
     Parameters
     ----------
     contents : Contents
+    marked : sequence of int
+        Reference channels.
     tell : callable, optional
         Told how far it is.
 
@@ -90,7 +93,7 @@ def look(contents: Contents, tell: Progress | None = None) -> Look:
     Look
     """
     sources = contents.sources
-    looking = _Looking(contents)
+    looking = _Looking(contents, marked)
     for piece in pieces(sources, contents.cleaned):
         looking.take(piece)
         if tell is not None:
@@ -99,16 +102,16 @@ def look(contents: Contents, tell: Progress | None = None) -> Look:
 
 
 class _Looking:
-    def __init__(self, contents: Contents) -> None:
+    def __init__(self, contents: Contents, marked: Sequence[int]) -> None:
         n = contents.sources.n_channels
         n_columns = max(100, min(_COLUMNS, _MOST_COLUMNS // n))
         self._mixing = contents.model.mixing
         self._overview = Overview(n, contents.n_indices, n_columns)
-        self._spectra = GrowingSpectra(n, contents.sources.rate or 1.0)
+        self._spectra = GrowingSpectra(n, contents.sources.rate)
         self._moments = Moments(n)
         self._peaks = _Peaks(n)
         possible = Rebuilt.is_possible(contents)
-        self._channels = _Channels(contents, n) if possible else None
+        self._channels = _Channels(contents, n, marked) if possible else None
 
     def take(self, piece: Piece) -> None:
         """Take in samples."""
@@ -160,13 +163,14 @@ class _Peaks:
 
 
 class _Channels:
-    def __init__(self, contents: Contents, n_sources: int) -> None:
+    def __init__(self, contents: Contents, n_sources: int, marked: Sequence[int]) -> None:
         n = len(contents.model.channels)
         self._rebuilt = Rebuilt(contents)
         self._cleaned = contents.cleaned is not None
         self._before, self._after = Moments(n), Moments(n)
         self._with_sources = CrossMoments(n_sources, n)
-        self._left = CrossMoments(n, n)
+        self._marked = list(marked)
+        self._likeness = [CrossMoments(n, len(marked)) for _ in ("before", "after")]
         self._peak = _Peaks(1)
 
     def take(self, piece: Piece, sources: Array) -> None:
@@ -177,7 +181,8 @@ class _Channels:
         if piece.cleaned is not None:
             after = piece.cleaned.astype(np.float64)
             self._after.update(after)
-            self._left.update(after, before)
+            for channels, likeness in zip((before, after), self._likeness, strict=True):
+                likeness.update(channels, before[:, self._marked])
             self._peak.update(piece.row, np.abs(before - after).sum(axis=1, keepdims=True))
 
     def finish(self, of_sources: Array, mixing: Array) -> OfChannels:
@@ -200,6 +205,11 @@ class _Channels:
             correlation=self._with_sources.correlation(of_sources, variance),
             explained=power / total if total > 0 else np.full_like(power, np.nan),
             after=after,
-            left=None if after is None else self._left.correlation(after, variance),
+            likeness=None if after is None else self._likenesses(variance, after),
             peak=int(self._peak.rows[0]),
         )
+
+    def _likenesses(self, before: Array, after: Array) -> Array:
+        marked = before[self._marked]
+        pairs = zip(self._likeness, (before, after), strict=True)
+        return np.array([likeness.correlation(variance, marked) for likeness, variance in pairs])

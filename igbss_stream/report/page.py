@@ -78,7 +78,7 @@ def page(
         If samples cannot be read, or there is no such channel.
     """
     marked = references(contents, asked)
-    found = look(contents, tell)
+    found = look(contents, marked, tell)
     sources = Sources(contents, found, marked, ranking(contents, found, marked), details)
     shown = sources.order[:details]
     body = [

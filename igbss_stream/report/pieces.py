@@ -63,8 +63,9 @@ def spans(gaps: tuple[Break, ...], n_samples: int) -> Iterator[tuple[int, int, i
     """
     start, missing = 0, 0
     for gap in gaps:
-        if start < gap.row < n_samples:
-            yield start, gap.row, missing
-        start, missing = max(start, gap.row), missing + gap.n_samples
+        row = min(gap.row, n_samples)
+        if start < row:
+            yield start, row, missing
+        start, missing = max(start, row), missing + gap.n_samples
     if start < n_samples:
         yield start, n_samples, missing

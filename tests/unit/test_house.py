@@ -38,6 +38,7 @@ ALLOWED = {
     "prometheus_client": ("live/health.py", "view/feed.py"),
     "click": (
         "cli.py",
+        "report/command.py",
         "console.py",
         "batch/command.py",
         "batch/*_options.py",
