@@ -24,7 +24,7 @@ from tests.browser import MISSING, browser, is_there
 
 _SECONDS, _RATE, _CHANNELS = 120, 250.0, 19
 _WIDTH, _HEIGHT = 1360, 1140
-_OPTIONS = ("--exclude-like", "Fp1:0.6", "--report", "--quiet")
+_OPTIONS = ("--bandpass", "1:40", "--exclude-like", "Fp1:0.6", "--report", "--quiet")
 
 
 def record(path: Path) -> None:

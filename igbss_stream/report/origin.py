@@ -183,7 +183,7 @@ def _convergence(contents: Contents) -> str:
             if contents.facts.solver == "closed-form"
             else f"<p>{one}.{origin} The output keeps no fits: {how}.</p>"
         )
-    return f"<p>{one}.{origin}</p>" + _fits(contents)
+    return f"<p>{one}, and each window was fitted on its own.{origin}</p>" + _fits(contents)
 
 
 def _fits(contents: Contents) -> str:

@@ -86,7 +86,7 @@ def trace_plot(
     -------
     str
     """
-    left, right, top, bottom = 58.0, 990.0, 6.0, height - (18 if timed else 4)
+    left, right, top, bottom = 58.0, 978.0, 6.0, height - (18 if timed else 4)
     low, high = _limits(traces)
 
     def across(seconds: float) -> float:
@@ -297,7 +297,7 @@ def head(name: str, title: str, kind: str = "map") -> str:
 
 def fits_plot(start: Array, kl: Array, converged: NDArray[np.bool_], span: Span, title: str) -> str:
     """Return the divergence at the end of each fit, over time; hollow where it did not converge."""
-    left, right, top, bottom, height = 58.0, 990.0, 14.0, 130.0, 150.0
+    left, right, top, bottom, height = 58.0, 978.0, 14.0, 130.0, 150.0
     there = np.isfinite(kl)
     low, high = (float(kl[there].min()), float(kl[there].max())) if there.any() else (0.0, 1.0)
     margin = 0.05 * (high - low) or max(abs(high), 1e-12)

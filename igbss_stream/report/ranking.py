@@ -132,5 +132,4 @@ def _by_variance(found: Look, source: int, place: int) -> str:
     if found.channels is None:
         return "In the order of the output: with this transform no share of variance can be told."
     share = 100 * found.channels.explained[source]
-    rank = {1: "the most", 2: "the second most"}.get(place, f"number {place} in")
-    return f"Here because it explains {rank} variance of the sources that are left ({number(share, 2)} %)."
+    return f"Number {place} by explained variance among the sources that are left ({number(share, 2)} %)."

@@ -48,7 +48,7 @@ def test_commands_of_the_readme_exist() -> None:
         for line in block.splitlines()
         if "igbss-stream" in line[:16]
     }
-    assert used == {"inspect", "batch", "simulate", "init", "check", "run", "listen", "view"}
+    assert used == {"inspect", "batch", "report", "simulate", "init", "check", "run", "listen", "view"}
     assert used <= set(main.commands)
     for tool in re.findall(r"\$ (tools/\w+)", README.read_text()):
         assert (README.parent / tool).stat().st_mode & 0o111
