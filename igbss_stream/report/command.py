@@ -31,6 +31,13 @@ Examples:
     help="A channel that sources are compared with, beside those named EOG, ECG or EMG; may be repeated.",
 )
 @click.option(
+    "--input",
+    "given",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="The recording, if a reference was not separated.  [default: that of its name beside OUT.h5]",
+)
+@click.option(
     "--details",
     type=int,
     default=64,
@@ -44,6 +51,7 @@ def report(
     output_of_batch: Path,
     output: Path | None,
     references: tuple[str, ...],
+    given: Path | None,
     details: int,
     overwrite: bool,
     quiet: bool,
@@ -58,7 +66,9 @@ def report(
     place = report_place(output_of_batch) if output is None else output
     check_new(place, overwrite=overwrite, source=output_of_batch)
     with progress_bar(quiet) as tell:
-        written = write_report(output_of_batch, place, references=references, details=details, tell=tell)
+        written = write_report(
+            output_of_batch, place, references=references, details=details, given=given, tell=tell
+        )
     if not quiet:
         click.echo(
             f"{written.n_sources} sources, {written.n_details} in detail -> {written.path} "

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from igbss_stream.console import Progress
 from igbss_stream.drawing.spectrum import GrowingSpectra
+from igbss_stream.report.aside import Aside
 from igbss_stream.report.contents import Contents
 from igbss_stream.report.moments import CrossMoments, Moments
 from igbss_stream.report.overview import Overview
@@ -50,6 +51,20 @@ class OfChannels:
 
 
 @dataclass(frozen=True, eq=False)
+class References:
+    """Channels that sources are compared with.
+
+    Parameters
+    ----------
+    names : tuple of str
+    correlation : ndarray of shape (sources, references)
+    """
+
+    names: tuple[str, ...]
+    correlation: Array
+
+
+@dataclass(frozen=True, eq=False)
 class Look:
     """What was found in the samples.
 
@@ -65,6 +80,8 @@ class Look:
         Row where each source is farthest from its middle.
     channels : OfChannels or None
         None where sources do not add up to the channels.
+    references : References
+        Those that were separated, as far as channels are known, and those that were not.
     """
 
     overview: Overview
@@ -75,9 +92,10 @@ class Look:
     kurtosis: Array
     peaks: NDArray[np.int64]
     channels: OfChannels | None
+    references: References
 
 
-def look(contents: Contents, marked: Sequence[int] = (), tell: Progress | None = None) -> Look:
+def look(contents: Contents, marked: Sequence[int], aside: Aside, tell: Progress | None = None) -> Look:
     """Look through all samples once.
 
     Parameters
@@ -85,6 +103,8 @@ def look(contents: Contents, marked: Sequence[int] = (), tell: Progress | None =
     contents : Contents
     marked : sequence of int
         Reference channels.
+    aside : Aside
+        More of them, which were not separated.
     tell : callable, optional
         Told how far it is.
 
@@ -93,7 +113,7 @@ def look(contents: Contents, marked: Sequence[int] = (), tell: Progress | None =
     Look
     """
     sources = contents.sources
-    looking = _Looking(contents, marked)
+    looking = _Looking(contents, marked, aside)
     for piece in pieces(sources, contents.cleaned):
         looking.take(piece)
         if tell is not None:
@@ -102,7 +122,7 @@ def look(contents: Contents, marked: Sequence[int] = (), tell: Progress | None =
 
 
 class _Looking:
-    def __init__(self, contents: Contents, marked: Sequence[int]) -> None:
+    def __init__(self, contents: Contents, marked: Sequence[int], aside: Aside) -> None:
         n = contents.sources.n_channels
         n_columns = max(100, min(_COLUMNS, _MOST_COLUMNS // n))
         self._mixing = contents.model.mixing
@@ -112,6 +132,9 @@ class _Looking:
         self._peaks = _Peaks(n)
         possible = Rebuilt.is_possible(contents)
         self._channels = _Channels(contents, n, marked) if possible else None
+        self._marked = {i: contents.model.channels[i] for i in marked}
+        self._aside, n_aside = aside, len(aside.names)
+        self._beside, self._shared = Moments(n_aside), CrossMoments(n, n_aside)
 
     def take(self, piece: Piece) -> None:
         """Take in samples."""
@@ -122,6 +145,9 @@ class _Looking:
         self._spectra.update(x)
         self._moments.update(x)
         self._peaks.update(piece.row, x)
+        beside = self._aside.take(len(x))
+        self._beside.update(beside)
+        self._shared.update(x, beside)
         if self._channels is not None:
             self._channels.take(piece, x)
 
@@ -129,6 +155,7 @@ class _Looking:
         """Return what was found."""
         frequency, density = self._spectra.finish()
         moments = self._moments
+        channels = None if self._channels is None else self._channels.finish(moments.variance, self._mixing)
         return Look(
             overview=self._overview,
             frequency=frequency,
@@ -137,10 +164,16 @@ class _Looking:
             variance=moments.variance,
             kurtosis=moments.kurtosis,
             peaks=self._peaks.rows,
-            channels=None
-            if self._channels is None
-            else self._channels.finish(moments.variance, self._mixing),
+            channels=channels,
+            references=self._references(channels),
         )
+
+    def _references(self, channels: OfChannels | None) -> References:
+        beside = self._shared.correlation(self._moments.variance, self._beside.variance)
+        if channels is None:
+            return References(self._aside.names, beside)
+        among = channels.correlation[:, list(self._marked)]
+        return References((*self._marked.values(), *self._aside.names), np.hstack([among, beside]))
 
 
 class _Peaks:

@@ -142,7 +142,7 @@ def _overview(sources: Sources) -> tuple[list[str], list[list[str]], list[int]]:
     header = ["", "source", "whole recording", "explains", "kurtosis", "strongest in"]
     mapped, referenced = (
         sources.placed is not None,
-        bool(sources.marked) and sources.found.channels is not None,
+        bool(sources.found.references.names),
     )
     if mapped:
         header.insert(2, "on the scalp")
@@ -182,11 +182,12 @@ def _explained(sources: Sources, source: int) -> str:
 
 
 def _most_like(sources: Sources, ranked: Ranked) -> str:
-    found = sources.found.channels
-    if found is None or ranked.like is None:
+    if ranked.like is None:
         return NONE
-    name = text(sources.contents.model.channels[ranked.like])
-    return f"{name} {signed(float(found.correlation[ranked.source, ranked.like]))}"
+    found = sources.found.references
+    return (
+        f"{text(found.names[ranked.like])} {signed(float(found.correlation[ranked.source, ranked.like]))}"
+    )
 
 
 def _links(sources: Sources, place: int) -> str:
@@ -211,12 +212,11 @@ def _facts(sources: Sources, ranked: Ranked) -> str:
     ]
     if sources.unit != "SD":
         rows.insert(2, ("SD", f"{number(float(np.sqrt(found.variance[k])))} {text(sources.unit)}"))
-    if found.channels is not None and sources.marked:
-        r = found.channels.correlation[k]
-        strong = sorted(sources.marked, key=lambda i: -abs(r[i]))[:8]
-        rows.append(
-            ("like references", "<br>".join(f"{text(names[i])} {signed(float(r[i]))}" for i in strong))
-        )
+    names, r = found.references.names, found.references.correlation[k]
+    strong = np.argsort(-np.abs(np.nan_to_num(r)), kind="stable")[:8]
+    if names:
+        like = "<br>".join(f"{text(names[i])} {signed(float(r[i]))}" for i in strong)
+        rows.append(("like references", like))
     return facts(rows)
 
 

@@ -17,7 +17,7 @@ _MOST_FITS = 1500  # dots of a drawing
 _PLAIN = ("filter_order", "notch_width")  # that do nothing on their own
 
 
-def went_in(contents: Contents, marked: Sequence[int]) -> str:
+def went_in(contents: Contents, marked: Sequence[int], beside: Sequence[str] = ()) -> str:
     """Return the section on the recording.
 
     Parameters
@@ -25,11 +25,13 @@ def went_in(contents: Contents, marked: Sequence[int]) -> str:
     contents : Contents
     marked : sequence of int
         Reference channels.
+    beside : sequence of str
+        Those that were not separated.
     """
     return (
         '<section id="input"><h2>What went in</h2>'
         + facts(_of_recording(contents, marked))
-        + _channels(contents, marked)
+        + _channels(contents, marked, beside)
         + _bad_stretches(contents)
         + "</section>"
     )
@@ -77,14 +79,16 @@ def _of_recording(contents: Contents, marked: Sequence[int]) -> Iterator[tuple[s
         yield "channels asked for", text(wanted)
 
 
-def _channels(contents: Contents, marked: Sequence[int]) -> str:
+def _channels(contents: Contents, marked: Sequence[int], beside: Sequence[str]) -> str:
     names = [
         f'<b class="marked">{text(name)}</b>' if i in marked else text(name)
         for i, name in enumerate(contents.model.channels[:1024])
     ]
     more = f" and {len(contents.model.channels) - 1024} more" if len(contents.model.channels) > 1024 else ""
+    others = ", ".join(f'<b class="marked">{text(name)}</b>' for name in beside)
+    apart = f" Compared with, but not separated: {others}." if beside else ""
     note = ' Reference channels are <b class="marked">in this colour</b>.' if marked else ""
-    return f'<p><span class="soft">In their order:</span> {", ".join(names)}{more}.{note}</p>'
+    return f'<p><span class="soft">In their order:</span> {", ".join(names)}{more}.{apart}{note}</p>'
 
 
 def _bad_stretches(contents: Contents) -> str:

@@ -162,8 +162,9 @@ def spectrum_plot(frequency: Array, density: Array, unit: str, rated: bool, titl
     -------
     str
     """
-    left, right, top, bottom, height = 40.0, 352.0, 14.0, 150.0, 180.0
+    left, right, top, bottom, height = 40.0, 336.0, 14.0, 150.0, 180.0
     there = density > 0
+    there[-1] = False  # of one side, half of what its neighbours are
     if there.sum() < 2:
         return ""
     decibels = 10 * np.log10(density[there])

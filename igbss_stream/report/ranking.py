@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from igbss_stream.cleaning import LEAST
-from igbss_stream.errors import ParameterError, printable
+from igbss_stream.errors import printable
 from igbss_stream.report.contents import Contents
 from igbss_stream.report.look import Look
 from igbss_stream.report.markup import number, signed
@@ -34,7 +34,7 @@ class Ranked:
     why : str
         A sentence.
     like : int or None
-        The reference channel that it is most like, if there is any.
+        Place of the reference channel that it is most like, if there is any.
     """
 
     source: int
@@ -43,7 +43,7 @@ class Ranked:
     like: int | None
 
 
-def references(contents: Contents, asked: Sequence[str]) -> tuple[int, ...]:
+def references(contents: Contents, asked: Sequence[str]) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """Return which channels are references: asked for, cleaned by, or named EOG, ECG, EMG.
 
     Parameters
@@ -51,63 +51,55 @@ def references(contents: Contents, asked: Sequence[str]) -> tuple[int, ...]:
     contents : Contents
     asked : sequence of str
 
-    Raises
-    ------
-    ParameterError
-        If a channel that is asked for was not separated.
+    Returns
+    -------
+    among : tuple of int
+        Channels that were separated.
+    beside : tuple of str
+        Those that are asked for and were not.
     """
     names = contents.model.channels
-    for name in asked:
-        if name not in names:
-            shown = ", ".join(map(printable, names[:40])) + (", ..." if len(names) > 40 else "")
-            raise ParameterError(
-                f"--reference names {printable(name)!r}, which is none of the channels that were "
-                f"separated: {shown}"
-            )
-    by_cleaning = {one.channel for one in contents.excluded if one.channel}
-    return tuple(
-        i for i, name in enumerate(names) if name in asked or name in by_cleaning or _REFERENCE.search(name)
-    )
+    wanted = {*asked, *(one.channel for one in contents.excluded if one.channel)}
+    among = tuple(i for i, name in enumerate(names) if name in wanted or _REFERENCE.search(name))
+    return among, tuple(dict.fromkeys(name for name in asked if name not in names))
 
 
-def ranking(contents: Contents, found: Look, marked: Sequence[int]) -> list[Ranked]:
+def ranking(contents: Contents, found: Look) -> list[Ranked]:
     """Return all sources in their order.
 
     Parameters
     ----------
     contents : Contents
     found : Look
-    marked : sequence of int
-        Reference channels.
     """
     n = contents.sources.n_channels
-    size, like = _likeness(found, marked, n)
+    size, like = _likeness(found, n)
     explained = np.zeros(n) if found.channels is None else np.nan_to_num(found.channels.explained)
     order = np.argsort(-explained, kind="stable").tolist()
     taken = [k for k in order if k in contents.excluded_sources]
     alike = [k for k in order if size[k] >= LEAST and k not in taken]
     rest = [k for k in order if k not in taken and k not in alike]
     whys = {k: _taken_out(contents, k) for k in taken}
-    whys |= {k: _like(contents, found, k, int(like[k])) for k in alike}
+    whys |= {k: _like(found, k, int(like[k])) for k in alike}
     groups = ((taken, "taken out"), (alike, "like a reference"), (rest, "other"))
     return [
         Ranked(
             k,
             group,
             whys.get(k) or _by_variance(found, k, place),
-            int(like[k]) if len(marked) and found.channels is not None else None,
+            int(like[k]) if found.references.names else None,
         )
         for members, group in groups
         for place, k in enumerate(members, 1)
     ]
 
 
-def _likeness(found: Look, marked: Sequence[int], n: int) -> tuple[np.ndarray, np.ndarray]:
+def _likeness(found: Look, n: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the largest |correlation| of each source with a reference, and with which."""
-    if found.channels is None or not marked:
+    if not found.references.names:
         return np.zeros(n), np.zeros(n, int)
-    size = np.abs(found.channels.correlation[:, list(marked)])
-    return size.max(axis=1), np.asarray(marked)[size.argmax(axis=1)]
+    size = np.abs(np.nan_to_num(found.references.correlation))
+    return size.max(axis=1), size.argmax(axis=1)
 
 
 def _taken_out(contents: Contents, source: int) -> str:
@@ -119,12 +111,10 @@ def _taken_out(contents: Contents, source: int) -> str:
     return f"Among the first because it was taken out of the channels: {' and '.join(by_number + likes)}."
 
 
-def _like(contents: Contents, found: Look, source: int, channel: int) -> str:
-    assert found.channels is not None
-    r = found.channels.correlation[source, channel]
+def _like(found: Look, source: int, reference: int) -> str:
+    name, r = found.references.names[reference], found.references.correlation[source, reference]
     return (
-        f"Here because it is like the reference channel {printable(contents.model.channels[channel])} "
-        f"(correlation {signed(float(r))})."
+        f"Here because it is like the reference channel {printable(name)} (correlation {signed(float(r))})."
     )
 
 

@@ -44,6 +44,7 @@ def write_report(
     *,
     references: Sequence[str] = (),
     details: int = DETAILS,
+    given: Path | None = None,
     tell: Progress | None = None,
 ) -> Written:
     """Write the report on an output of `batch`; an older file is replaced when the new one is complete.
@@ -55,6 +56,8 @@ def write_report(
         Channels that are references, beside those that are known to be.
     details : int
         How many sources have a section of their own.
+    given : Path, optional
+        The input, if references were not separated and it is not beside the output.
     tell : callable, optional
         Told how far it is.
 
@@ -69,7 +72,7 @@ def write_report(
     """
     with OutputFile(output) as file:
         contents = Contents.of(file)
-        html = page(contents, references, details, tell).encode()
+        html = page(contents, references, details, given, tell).encode()
         n = contents.sources.n_channels
     try:
         write_whole(place, lambda target: target.write(html))

@@ -16,6 +16,7 @@ from scipy import signal, stats
 from igbss_stream.ingest.output_file import OutputFile
 from igbss_stream.publish.recording import GAP
 from igbss_stream.report import pieces
+from igbss_stream.report.aside import Aside
 from igbss_stream.report.contents import Contents
 from igbss_stream.report.look import Look, look
 from igbss_stream.report.rebuilt import Rebuilt
@@ -120,7 +121,7 @@ def reported(igbss: Command, output: Path, *options: object) -> Page:
 def looked(output: Path) -> tuple[Look, Contents]:
     with OutputFile(output) as file:
         contents = Contents.of(file)
-        return look(contents, [1]), contents
+        return look(contents, [1], Aside(contents, (), None)), contents
 
 
 def figures(cell: str) -> list[float]:
@@ -250,6 +251,48 @@ def test_where_sources_do_not_add_up_no_share_is_told(
     assert page.row("source-0")[4] == "\N{EN DASH}"
 
 
+@pytest.mark.parametrize(
+    "prepared", [(), ("--bandpass", "1:40", "--resample", "125")], ids=["raw", "prepared"]
+)
+def test_references_that_were_not_separated_come_from_the_input(
+    separated: Command, igbss: Command, tmp_path: Path, prepared: tuple[str, ...]
+) -> None:
+    x, gaps = channels(), [(701, 701, 4, b"missing")]
+    recording = written(tmp_path / "in.h5", x, gaps=gaps)
+    separated(recording, "--channels", "0,2-5", *prepared)
+    page = reported(igbss, tmp_path / "out.h5", "--reference", "EOG")
+    assert_says(page.text, "Compared with, but not separated: EOG")
+    ids = [attrs["id"] for tag, attrs in page.elements if tag == "section"]
+    with h5py.File(tmp_path / "out.h5") as file:
+        sources = file["sources"][()]
+    separated(recording, *prepared, "--structure", "cyclic", "--exclude", "0", "--overwrite")
+    with h5py.File(tmp_path / "out.h5") as file:  # has every channel, as prepared
+        contents_of = file["cleaned"][:, 1]
+        added = file["sources"][:, 0] * file["mixing"][1, 0]
+    wanted = np.corrcoef(sources.T, contents_of + added)[:-1, -1]
+    for k in range(5):
+        (row,) = [
+            row
+            for row in page.rows
+            if len(row) > 5 and row[1].removesuffix("like a reference") == f"source-{k}"
+        ]
+        assert figures(row[-1].removeprefix("EOG"))[0] == pytest.approx(wanted[k], abs=0.0051)
+    assert ids[3] == f"s{np.abs(wanted).argmax()}" or abs(wanted[int(ids[3][1:])]) >= 0.5
+
+
+def test_an_input_that_is_not_there_or_another_is_refused(
+    separated: Command, refused: Refusal, tmp_path: Path
+) -> None:
+    recording = written(tmp_path / "in.h5", channels())
+    separated(recording, "--channels", "0,2-5")
+    recording.rename(tmp_path / "moved.h5")
+    ask = ("report", tmp_path / "out.h5", "--reference", "EOG")
+    assert_says(refused(*ask), "EOG, which is none of the channels", "pass it as --input")
+    written(tmp_path / "other.h5", channels(500))
+    assert_says(refused(*ask, "--input", tmp_path / "other.h5"), "is not the recording")
+    assert_says(refused(*ask[:3], "E9", "--input", tmp_path / "moved.h5"), "E9")
+
+
 HOSTILE = (
     "<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "' onload='alert(1)", "&lt;b&gt;",
     "a\x1b[31m\n\u202e", "</title></style></svg>",
@@ -301,7 +344,7 @@ def test_what_cannot_be_reported_is_refused(
     output = tmp_path / "out.h5"
     assert_says(refused("report", recording), "in.h5", "was not written by `igbss-stream batch`")
     assert_says(refused("report", tmp_path / "none.h5"), "none.h5")
-    assert_says(refused("report", output, "--reference", "C9"), "--reference names 'C9'", "Fp1, EOG")
+    assert_says(refused("report", output, "--reference", "C9"), "C9", "Fp1, EOG")
     assert_says(refused("report", output, "--details", "-1"), "--details must be a whole number >= 0")
     assert_says(refused("report", output, "-o", output), "is the input itself")
     assert_says(refused("report", output, "-o", tmp_path / "no" / "x.html"), "there is no directory")
