@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream.cleaning import Excluded
-from igbss_stream.errors import RecordingError
+from igbss_stream.errors import IgbssError, RecordingError
 from igbss_stream.ingest.output_file import OutputFacts, OutputFile, Series, StoredModel
 from igbss_stream.ingest.recording import Break
 
@@ -54,6 +54,17 @@ class Contents:
         RecordingError
             If `batch` did not write it, it has no samples, or it is damaged.
         """
+        try:
+            return cls._of(output)
+        except IgbssError:
+            raise
+        except (KeyError, TypeError, ValueError) as error:
+            raise RecordingError(
+                f"{str(output.path)!r} is not as `batch` writes it: {error}; separate again"
+            ) from error
+
+    @classmethod
+    def _of(cls, output: OutputFile) -> "Contents":
         facts, model = output.facts(), output.model()
         sources = output.series("sources")
         cleaned = output.series("cleaned") if output.has("cleaned") else None
@@ -67,7 +78,7 @@ class Contents:
             sources=sources,
             cleaned=cleaned,
             excluded=_excluded(output, sources.n_channels),
-            fits=output.table("fits"),
+            fits=_fits(output),
         )
 
     @property
@@ -99,6 +110,8 @@ def _check(path: Path, model: StoredModel, sources: Series, cleaned: Series | No
         "/mixing": (model.mixing.shape[-2], n_channels),
         "the channels of /mixing": (len(model.channels), n_channels),
     }
+    if model.mean is not None:
+        shapes["/mean"] = (len(model.mean), n_channels)
     if cleaned is not None:
         shapes["/cleaned"] = (cleaned.n_channels, n_channels)
         shapes["the samples of /cleaned"] = (cleaned.n_samples, sources.n_samples)
@@ -107,6 +120,11 @@ def _check(path: Path, model: StoredModel, sources: Series, cleaned: Series | No
             raise RecordingError(
                 f"{what} in {str(path)!r} have {found} entries, where others have {wanted}: separate again"
             )
+
+
+def _fits(output: OutputFile) -> NDArray[np.void] | None:
+    fits = output.table("fits")
+    return None if fits is None else fits[["start", "n_samples", "n_iter", "kl", "converged"]]
 
 
 def _excluded(output: OutputFile, n_sources: int) -> tuple[Excluded, ...]:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from igbss_stream.errors import RecordingError
 from igbss_stream.model.poset import subsets
 from igbss_stream.report.contents import Contents
 from igbss_stream.report.pieces import Piece
@@ -90,5 +91,8 @@ def _terms(n_sources: int, n_terms: int, settings: dict[str, object]) -> list[li
     order = settings.get("order", 2)
     found = [list(term) for term in subsets(n_sources, int(str(order)))]
     if len(found) != n_terms:
-        raise ValueError(f"{n_terms} terms are not those of {n_sources} sources and order {order}")
+        raise RecordingError(
+            f"/mixing has {n_terms} columns, which are not those of {n_sources} sources and order {order}: "
+            "separate again"
+        )
     return found

@@ -359,6 +359,33 @@ def test_what_cannot_be_reported_is_refused(
     assert_says(refused("report", output, "--overwrite"), "/mixing", "5 entries", "have 6")
 
 
+SPOILT = {
+    "job that is no JSON": ("is damaged", lambda file: file.attrs.update(job="{")),
+    "fits of another kind": (
+        "separate again",
+        lambda file: file.create_dataset("fits", data=np.zeros(3, [("converged", "?")])),
+    ),
+    "a mean of other channels": ("/mean", lambda file: file.create_dataset("mean", data=np.zeros(2))),
+    "terms of no sources": ("/mixing has 9 columns", lambda file: widened(file, 9)),
+}
+
+
+def widened(file: Any, n: int) -> None:
+    attrs = dict(file["mixing"].attrs)
+    del file["mixing"]
+    file.create_dataset("mixing", data=np.ones((6, n))).attrs.update(attrs)
+
+
+@pytest.mark.parametrize(("says", "spoil"), SPOILT.values(), ids=SPOILT)
+def test_an_output_that_was_changed_is_refused(
+    separated: Command, refused: Refusal, tmp_path: Path, says: str, spoil: Any
+) -> None:
+    separated(written(tmp_path / "in.h5", channels(200)))
+    with h5py.File(tmp_path / "out.h5", "a") as file:
+        spoil(file)
+    assert_says(refused("report", tmp_path / "out.h5"), says)
+
+
 def test_batch_writes_it_beside_the_output(
     separated: Command, batch_refused: Refusal, tmp_path: Path
 ) -> None:
