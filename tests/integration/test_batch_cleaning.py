@@ -14,6 +14,7 @@ from igbss_stream.cleaning import LEAST
 from igbss_stream.cli import main
 from igbss_stream.demo import mixing_matrix
 from tests.integration.conftest import Command, Refusal, assert_says
+from tests.pages import commands
 from tests.recordings import NAMES, RATE, noise, write_recording
 
 Array = NDArray[np.float64]
@@ -144,8 +145,7 @@ def test_the_default_is_told(igbss: Command) -> None:
     assert f"[default of R: {LEAST:g}]" in " ".join(igbss("batch", "--help").output.split())
 
 
-PAGE = Path(__file__).parents[2] / "docs" / "cleaning.md"
-COMMANDS = [line.split()[2:] for line in PAGE.read_text().splitlines() if line.startswith("$ igbss-stream")]
+COMMANDS = [line.words[1:] for line in commands("docs/cleaning.md")]
 
 
 @pytest.mark.jit

@@ -1,16 +1,16 @@
 """The commands of docs/batch.md run as they stand, and its table of keys is that of the summary."""
 
 import re
-import shlex
 from pathlib import Path
 
 import pytest
 
 from igbss_stream.ingest.files import ENDINGS
 from tests.integration.conftest import Command
+from tests.pages import commands, text_of
 from tests.recordings import RATE, noise, write_recording
 
-PAGE = (Path(__file__).parents[2] / "docs" / "batch.md").read_text()
+PAGE = text_of("docs/batch.md")
 RECORDINGS = ["eeg", "night/a", "night/b", "day/1/c", "day/2/d", "subjects/s1/rest", "subjects/s2/rest"]
 
 
@@ -26,12 +26,10 @@ def recordings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_commands_run(igbss: Command, tmp_path: Path) -> None:
-    for block in re.findall(r"```console\n(.*?)```", PAGE, re.S):
-        for line in block.splitlines():
-            words = shlex.split(line)
-            assert words[:2] == ["$", "igbss-stream"]
-            result = igbss(*words[2:])
-            assert result.exit_code == 0, line + result.output
+    for line in commands("docs/batch.md"):
+        assert line.words[0] == "igbss-stream"
+        result = igbss(*line.words[1:])
+        assert result.exit_code == 0, line.text + result.output
     assert len(list((tmp_path / "out").iterdir())) == 5
     assert (tmp_path / "separated" / "s1-rest.h5").exists()
     assert (tmp_path / "separated" / "s1" / "rest.h5").exists()

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from tests.integration.conftest import Command
+from tests.pages import run_python, text_of
 from tests.recordings import NAMES, noise
 
-DOC = Path(__file__).parents[2] / "docs" / "output.md"
-SECTIONS = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", DOC.read_text(), re.S | re.M))
+SECTIONS = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", text_of("docs/output.md"), re.S | re.M))
 GAP = [("row", "i8"), ("start", "i8"), ("n_samples", "i8"), ("reason", "S40")]
 MIXING = np.random.default_rng(2).standard_normal((4, 4))
 X = noise(120) ** 3 @ MIXING.T + [5.0, 0.0, -2.0, 1.0]
@@ -150,9 +150,7 @@ def test_python_code_runs(
     separated(tmp_path / "in.h5", "--structure", structure)
     (tmp_path / "out.h5").rename(tmp_path / "sources.h5")
     monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {}
-    for block in re.findall(r"```python\n(.*?)```", DOC.read_text(), re.S):
-        exec(compile(block, str(DOC), "exec"), names)
+    names = run_python("docs/output.md")
     np.testing.assert_allclose(names["channels"], X, atol=1e-9)
     assert names["seconds"][[0, 19, 20, 119]].tolist() == [0.0, 19 / 250, 60 / 250, 159 / 250]
     assert (names["names"], names["settings"]["structure"]) == (list(NAMES), structure)

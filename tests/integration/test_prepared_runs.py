@@ -20,11 +20,11 @@ from igbss_stream.preparation.live import LivePreparation
 from igbss_stream.preparation.resampling import polyphase
 from igbss_stream.preparation.settings import Preparation
 from tests.integration.conftest import Command, Refusal, assert_says
+from tests.pages import commands, run_python, text_of
 from tests.prepared import drifting
 from tests.realdata import DATA, needs_data
 from tests.recordings import NAMES, noise, read_output, unmixed, write_recording
 
-DOCS = Path(__file__).parents[2] / "docs" / "preparing.md"
 OPTIONS = "--bandpass 1:40 --notch 50,100 --notch 75 --reference average --resample 100"
 
 
@@ -176,18 +176,16 @@ def test_the_code_of_the_documentation_runs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     long.rename("eeg.h5")
-    text = DOCS.read_text()
-    (block,) = re.findall(r"```python\n(.*?)```", text, re.S)
-    exec(compile(block, str(DOCS), "exec"), {})
+    run_python("docs/preparing.md")
     assert capsys.readouterr().out.splitlines()[-1] == "1000 (500, 4) 125.0"
-    (command,) = re.findall(r"\$ igbss-stream (batch .*)", text)
+    (command,) = commands("docs/preparing.md")
     runner = CliRunner()
-    result = runner.invoke(main, [*command.split(), "--structure", "systematic"])
+    result = runner.invoke(main, [*command.words[1:], "--structure", "systematic"])
     assert result.exit_code == 0, result.output
 
 
 def test_the_options_are_those_of_the_documentation() -> None:
-    table = DOCS.read_text().split("## What each step is")[0]
+    table = text_of("docs/preparing.md").split("## What each step is")[0]
     listed = re.findall(r"`(--[a-z-]+)[^`]*`", "".join(re.findall(r"^\|.*", table, re.M)))
     ours = {option for param in main.commands["batch"].params for option in param.opts}
     fields = {field.name.replace("_", "-") for field in dataclasses.fields(Preparation)}

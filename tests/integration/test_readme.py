@@ -1,23 +1,41 @@
 """The code in the README runs as it stands."""
 
 import re
-from pathlib import Path
+import threading
+from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
-README = Path(__file__).parents[2] / "README.md"
+from igbss_stream.chunk import Chunk, Stream
+from igbss_stream.live.pacing import Feed
+from igbss_stream.live.publishing import publish
+from igbss_stream.live.stop import Stop
+from igbss_stream.publish.zmq import ZmqSink
+from tests.pages import ROOT, run_python
 
-
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", README.read_text(), re.S)
+README = ROOT / "README.md"
 
 
 @pytest.mark.jit
-def test_python_blocks_run_one_after_the_other(capsys: pytest.CaptureFixture[str]) -> None:
-    names: dict[str, object] = {}
-    for block in blocks("python"):
-        exec(compile(block, str(README), "exec"), names)
-    assert "converged: the gradient is below" in capsys.readouterr().out
+def test_python_blocks_run_one_after_the_other(published: str, capsys: pytest.CaptureFixture[str]) -> None:
+    run_python("README.md", {"tcp://127.0.0.1:5560": published})
+    shown = capsys.readouterr().out
+    assert shown.startswith("0 Chunk(")
+    assert "converged: the gradient is below" in shown
+
+
+@pytest.fixture
+def published() -> Iterator[str]:
+    """Publish a chunk to whoever comes, and end."""
+    with ZmqSink("tcp://127.0.0.1:*") as sink, Stop() as stop:
+        stream = Stream("sources", 250.0, ("source-0", "source-1"), None, np.dtype("f4"))
+        feed = Feed(stream, lambda clock: iter([Chunk(np.zeros((5, 2), "f4"), 0)]), 5, 1.0)
+        sender = threading.Thread(target=publish, args=(feed, sink, stop), kwargs={"wait": True})
+        sender.start()
+        yield sink.address
+        sender.join(10)
+        assert not sender.is_alive()
 
 
 def test_parameters_are_those_of_the_function() -> None:
@@ -37,18 +55,3 @@ def test_parameters_are_those_of_the_function() -> None:
 def test_every_page_is_linked() -> None:
     linked = set(re.findall(r"\(docs/(\w+\.md)\)", README.read_text()))
     assert linked == {page.name for page in (README.parent / "docs").glob("*.md")}
-
-
-def test_commands_of_the_readme_exist() -> None:
-    from igbss_stream.cli import main
-
-    used = {
-        line.split()[2]
-        for block in blocks("console")
-        for line in block.splitlines()
-        if "igbss-stream" in line[:16]
-    }
-    assert used == {"inspect", "batch", "report", "simulate", "init", "check", "run", "listen", "view"}
-    assert used <= set(main.commands)
-    for tool in re.findall(r"\$ (tools/\w+)", README.read_text()):
-        assert (README.parent / tool).stat().st_mode & 0o111

@@ -28,6 +28,7 @@ from igbss_stream.publish.zmq import ZmqSink
 from igbss_stream.wire import Meta, Mixing
 from tests.daemons import free_port, until
 from tests.integration.conftest import Command, Refusal
+from tests.pages import blocks, text_of
 
 pytest.importorskip("bokeh")
 
@@ -360,13 +361,15 @@ def test_what_a_page_remembers_is_bounded_whatever_comes() -> None:
 
 
 def test_the_page_of_the_documentation_says_what_can_be_configured() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "view.md").read_text()
-    (block,) = re.findall(r"```yaml\n(.*?)```", page, re.S)
-    assert Config(streams=config(0, "1").streams, view=View(**yaml.safe_load(block)["view"])).view == View()
+    (block,) = blocks("docs/view.md", "yaml")
+    assert (
+        Config(streams=config(0, "1").streams, view=View(**yaml.safe_load(block.text)["view"])).view
+        == View()
+    )
     known = {
         word
         for name in ("view", "simulate")
         for option in main.commands[name].params
         for word in option.opts
     }
-    assert set(re.findall(r"--[a-z]+", page)) <= known
+    assert set(re.findall(r"--[a-z]+", text_of("docs/view.md"))) <= known

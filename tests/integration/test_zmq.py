@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,10 +24,10 @@ from igbss_stream.publish.zmq import ZmqSink
 from igbss_stream.sockets import CurveClient, CurveServer, full_address, public_key
 from igbss_stream.subscriber import Subscriber
 from igbss_stream.wire import Data, Encoder, End, GapMessage, Limits, Message, Meta
+from tests.pages import blocks
 from tests.unit.test_openephys import block
 from tests.unit.test_wire import nonsense, sent
 
-DOCS = Path(__file__).parents[2] / "docs" / "wire.md"
 STREAM = Stream("eeg", 250.0, ("a", "b", "c"), "uV", np.dtype(np.float32), 1.7e9, 2)
 PATIENCE = 10  # seconds that anything may take here
 
@@ -124,15 +123,14 @@ def test_the_description_is_repeated_every_second(sink: ZmqSink) -> None:
 
 
 def test_the_client_of_the_documentation_reads_the_stream(sink: ZmqSink) -> None:
-    code = re.search(r"## A client\n\n```python\n(.*?)```", DOCS.read_text(), re.S)
-    assert code is not None
-    assert set(re.findall(r"(?:import |, )(\w+)(?: as \w+)?(?=[,\n])", code[1].split("\n\n")[0])) <= {
+    code = blocks("docs/wire.md", "python")[0].text
+    assert set(re.findall(r"(?:import |, )(\w+)(?: as \w+)?(?=[,\n])", code.split("\n\n")[0])) <= {
         "json",
         "sys",
         "numpy",
         "zmq",
     }
-    run = subprocess.Popen([sys.executable, "-c", code[1], sink.address], stdout=subprocess.PIPE, text=True)
+    run = subprocess.Popen([sys.executable, "-c", code, sink.address], stdout=subprocess.PIPE, text=True)
     joined(sink)
     for item in (chunk(0, 2), Gap(2, 3, "lost"), chunk(5, 1)):
         sink.publish(item)

@@ -1,6 +1,5 @@
 """The section `clean`: what it allows, what becomes of it, and models that are kept with what they take out."""
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from igbss_stream.live.lane import cleaned, told
 from igbss_stream.preparation.settings import Preparation
 from igbss_stream.separator import Separator
 from tests.configurations import Load, Refused, stream
+from tests.pages import blocks
 
 NAMES = ["EOG1", "Fz", "Cz"]
 ZMQ = {"kind": "zmq", "address": "5560", "publish": "cleaned"}
@@ -37,9 +37,8 @@ def test_the_section_becomes_the_cleaning_of_the_library(loaded: Load) -> None:
 
 
 def test_the_page_shows_a_section_that_is_taken(loaded: Load) -> None:
-    page = Path(__file__).parents[2] / "docs" / "cleaning.md"
-    (block,) = re.findall(r"```yaml\n(.*?)```", page.read_text(), re.S)
-    (found,) = loaded(stream(**yaml.safe_load(block))).streams
+    (block,) = blocks("docs/cleaning.md", "yaml")
+    (found,) = loaded(stream(**yaml.safe_load(block.text))).streams
     assert found.clean == Clean(exclude_like=(Like(channel="EOG1", least=0.5),))
     assert found.sinks[0].publish == "cleaned"
 

@@ -27,10 +27,10 @@ from igbss_stream.ingest.files import open_recording
 from igbss_stream.inspect import describe, render
 from igbss_stream.publish import recording
 from igbss_stream.publish.recording import RecordingSink
+from tests.pages import blocks
 from tests.recordings import file_size_limit
 
 ROOT = Path(__file__).parents[2]
-DOCS = ROOT / "docs" / "recording.md"
 STREAM = Stream("eeg.sources", 250.0, ("source-0", "söurce-1"), "uV", np.dtype("f4"), 1e9, 3)
 
 
@@ -48,9 +48,8 @@ def chunk(start: int, n_samples: int, model: int = 1) -> Chunk:
 
 def from_docs() -> str:
     """Return the code by which the documentation finds the index of each row."""
-    found = re.search(r"```python\n(.*?)```", DOCS.read_text(), re.S)
-    assert found is not None
-    return found[1]
+    (block,) = blocks("docs/recording.md", "python")
+    return block.text
 
 
 def read(path: Path) -> tuple[NDArray[Any], NDArray[Any], list[Any], list[Any]]:
