@@ -11,7 +11,7 @@ import click
 
 from igbss_stream import __version__
 from igbss_stream.batch.command import batch
-from igbss_stream.console import reading_options, reports_mistakes
+from igbss_stream.console import progress_bar, reading_options, reports_mistakes
 from igbss_stream.errors import ParameterError
 from igbss_stream.export.command import export
 from igbss_stream.live.commands import check, init, run, schema
@@ -20,9 +20,39 @@ from igbss_stream.report.command import report
 from igbss_stream.view.command import view
 
 _LEAST_DEMO = 50  # samples: fewer do not show a square wave and a sawtooth
+_EXAMPLES = """\b
+Examples:
+  igbss-stream demo
+  igbss-stream batch eeg.h5 --output sources.h5
+  igbss-stream batch --help
+
+\b
+Exit codes:
+  0    done
+  1    a fault of the program, which is told with a traceback
+  2    a mistake in what was asked for, in a file or in the samples; the message says what to do
+  130  interrupted by Ctrl-C; `run` ends with 0 then, as it does by SIGTERM
+
+\b
+Completion by the tab key, in the file that the shell reads at its start:
+  bash  eval "$(_IGBSS_STREAM_COMPLETE=bash_source igbss-stream)"
+  zsh   eval "$(_IGBSS_STREAM_COMPLETE=zsh_source igbss-stream)"
+  fish  _IGBSS_STREAM_COMPLETE=fish_source igbss-stream | source"""
+_INSPECT_EXAMPLES = """\b
+Examples:
+  igbss-stream inspect eeg.h5
+  igbss-stream inspect night.edf --fast
+  igbss-stream inspect probe.h5 --dataset /raw/adc --axis 1 --json"""
+_DEMO_EXAMPLES = """\b
+Examples:
+  igbss-stream demo
+  igbss-stream demo --seed 3 --samples 5000
+  igbss-stream demo --json"""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}, epilog=_EXAMPLES
+)
 @click.version_option(__version__, prog_name="igbss-stream")
 def main() -> None:
     """Separate the sources behind the channels of recordings and feeds."""
@@ -35,13 +65,14 @@ for _command in (batch, report, export, run, replay, simulate, listen, view, che
     main.add_command(_command)
 
 
-@main.command()
+@main.command(epilog=_INSPECT_EXAMPLES)
 @click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
 @reading_options
 @click.option("--fast", is_flag=True, help="Do not read the samples: no NaN, flat channels and rank.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("-q", "--quiet", is_flag=True, help="Do not show how far it is.")
 @reports_mistakes
-def inspect(path: Path, fast: bool, as_json: bool, **wanted: Any) -> None:
+def inspect(path: Path, fast: bool, as_json: bool, quiet: bool, **wanted: Any) -> None:
     """Say how a file is read and what its samples are like, and list its datasets."""
     from igbss_stream import examine as examining
     from igbss_stream.ingest.files import is_hdf5
@@ -50,7 +81,8 @@ def inspect(path: Path, fast: bool, as_json: bool, **wanted: Any) -> None:
 
     options = Wanted(**wanted)
     description = describe(path) if is_hdf5(path) else None
-    found = examining.examine(path, options, read=not fast)
+    with progress_bar(quiet) as progress:
+        found = examining.examine(path, options, read=not fast, progress=progress)
     if as_json:
         click.echo(examining.as_json(path, found, description))
     elif description is None:
@@ -59,16 +91,20 @@ def inspect(path: Path, fast: bool, as_json: bool, **wanted: Any) -> None:
         click.echo(f"{render(description)}\n\n{examining.as_text(found)}")
 
 
-@main.command()
+@main.command(epilog=_DEMO_EXAMPLES)
 @click.option("--seed", default=0, show_default=True, help="Seed of the mixing matrix.")
 @click.option("--samples", default=500, show_default=True, help="Length of the mixture.")
+@click.option("--json", "json", is_flag=True, help="Print one JSON object.")
+@click.option("-q", "--quiet", is_flag=True, help="Do not show how far it is.")
 @reports_mistakes
-def demo(seed: int, samples: int) -> None:
+def demo(seed: int, samples: int, json: bool, quiet: bool) -> None:
     """Separate a mixture whose sources are known, and print how well they came back."""
-    from igbss_stream.demo import render, run
+    from igbss_stream.demo import as_json, render, run
 
     if samples < _LEAST_DEMO:
         raise ParameterError(f"--samples must be at least {_LEAST_DEMO}. Got {samples} instead.")
     if seed < 0:
         raise ParameterError(f"--seed must be a whole number >= 0. Got {seed} instead.")
-    click.echo(render(run(seed, samples), samples))
+    with progress_bar(quiet) as progress:
+        scores = run(seed, samples, progress)
+    click.echo(as_json(scores, seed, samples) if json else render(scores, samples))

@@ -1,13 +1,15 @@
 """A mixture with known sources: the time series of the IGBSS paper, and how well they come back."""
 
+import json
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from igbss_stream.console import Progress
 from igbss_stream.metrics import rmse, sir
 from igbss_stream.one_call import separate
 
@@ -42,8 +44,16 @@ def mixing_matrix(seed: int, n_channels: int = 3, n_sources: int = 3) -> NDArray
     return np.random.default_rng(seed).uniform(0.5, 2.0, (n_channels, n_sources))
 
 
-def run(seed: int = 0, n_samples: int = 500) -> list[Score]:
+def run(seed: int = 0, n_samples: int = 500, progress: Progress | None = None) -> list[Score]:
     """Mix, separate and score.
+
+    Parameters
+    ----------
+    seed : int
+        Of the mixing matrix.
+    n_samples : int
+    progress : callable, optional
+        Told how many of the ways are done.
 
     Returns
     -------
@@ -54,12 +64,19 @@ def run(seed: int = 0, n_samples: int = 500) -> list[Score]:
     truth = time_series(n_samples)
     x = truth @ mixing_matrix(seed).T
     scores = [Score("channels as received", rmse(x, truth), float(sir(x, truth).min()), 0.0)]
-    for name, options in WAYS.items():
+    for done, (name, options) in enumerate(WAYS.items()):
+        if progress is not None:
+            progress("separating", done, len(WAYS))
         began = time.perf_counter()
         sources = separate(x, **options).sources
         seconds = time.perf_counter() - began
         scores.append(Score(name, rmse(sources, truth), float(sir(sources, truth).min()), seconds))
     return scores
+
+
+def as_json(scores: list[Score], seed: int, n_samples: int) -> str:
+    """Return the scores as one JSON object."""
+    return json.dumps({"seed": seed, "samples": n_samples, "scores": [asdict(score) for score in scores]})
 
 
 def render(scores: list[Score], n_samples: int) -> str:

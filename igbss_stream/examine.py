@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from igbss_stream.console import Progress
 from igbss_stream.errors import IgbssError, printable
 from igbss_stream.ingest.files import open_file_of_any_kind
 from igbss_stream.ingest.offered import Offered, SeveralSignalsError
@@ -86,7 +87,9 @@ class Refusal:
     signals: tuple[Offered, ...] = ()
 
 
-def examine(path: Path, wanted: Wanted, *, read: bool = True) -> Examination | Refusal:
+def examine(
+    path: Path, wanted: Wanted, *, read: bool = True, progress: Progress | None = None
+) -> Examination | Refusal:
     """Examine the recording in a file, or return why there is none to be had.
 
     Parameters
@@ -95,6 +98,8 @@ def examine(path: Path, wanted: Wanted, *, read: bool = True) -> Examination | R
     wanted : Wanted
     read : bool
         Whether to read the samples.
+    progress : callable, optional
+        Told how far they are read.
 
     Returns
     -------
@@ -102,7 +107,7 @@ def examine(path: Path, wanted: Wanted, *, read: bool = True) -> Examination | R
     """
     try:
         with open_file_of_any_kind(path, wanted) as recording:
-            return Examination(**_facts(recording), **(_surveyed(recording) if read else {}))
+            return Examination(**_facts(recording), **(_surveyed(recording, progress) if read else {}))
     except SeveralSignalsError as error:
         return Refusal(str(error), error.signals)
     except IgbssError as error:
@@ -116,14 +121,16 @@ def _facts(recording: Recording) -> dict[str, Any]:
     return {name: getattr(recording, name) for name in (*names, *more)} | {"gaps": gaps}
 
 
-def _surveyed(recording: Recording) -> dict[str, Any]:
+def _surveyed(recording: Recording, progress: Progress | None) -> dict[str, Any]:
     survey = Survey(recording.channels, recording.dtype, recording.n_samples, covariance=True)
     runs, bad = Runs(recording.n_channels, _MOST_RUNS), np.zeros(recording.n_channels, np.int64)
-    for _, block in recording.blocks(max(1, _BLOCK // recording.n_channels)):
+    for start, block in recording.blocks(max(1, _BLOCK // recording.n_channels)):
         survey.update(block)
         runs.update(block)
         if survey.n_bad:
             bad += (~np.isfinite(block)).sum(axis=0)
+        if progress is not None:
+            progress("reading", start + len(block), recording.n_samples)
     names, found = recording.channels, runs.finish()
     return {
         "flat": tuple(names[i] for i in survey.flat),

@@ -33,16 +33,18 @@ Examples:
   igbss-stream batch eeg.h5 --exclude-like EOG1:0.5 --exclude 7 -o cleaned.h5
   igbss-stream batch eeg.h5 --n-sources 8 --scaling back-projected -o sources.h5 --overwrite
   igbss-stream batch night/ 'day/**/*.edf' -o 'out/{path}.h5' --summary out.csv --resume
-  igbss-stream batch later.h5 --model sources.h5 -o later-sources.h5"""
+  igbss-stream batch later.h5 --model sources.h5 -o later-sources.h5
+  igbss-stream batch eeg.h5 -o sources.h5 --json | jq .n_sources"""
 
 
 @click.command(epilog=_BATCH_EXAMPLES)
-@click.argument("inputs", metavar="INPUT...", nargs=-1)
+@click.argument("inputs", metavar="INPUT...", nargs=-1, type=click.Path())
 @click.option(
     "-o",
     "--output",
     required=True,
     metavar="FILE",
+    type=click.Path(),
     help="HDF5 file to write; a folder, with / at its end; or a template, 'out/{stem}.h5'.",
 )
 @many_options
@@ -60,6 +62,9 @@ Examples:
     help="Write a page on the result beside the output, see `igbss-stream report`.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace the output if it exists.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print a JSON object a recording, as --summary FILE.jsonl has."
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors and warnings.")
 @reports_mistakes
 def batch(
@@ -86,6 +91,7 @@ def batch(
     compression: str,
     report: bool,
     overwrite: bool,
+    as_json: bool,
     quiet: bool,
     **options: Any,
 ) -> None:
@@ -116,7 +122,8 @@ def batch(
     wanted = Wanted(dataset, axis, rate, channels, factor, unit)
     job = partial(Job, settings=settings, wanted=wanted, overwrite=overwrite, resume=resume, model=model)
     one = is_one_file(inputs, listed)
-    alone = one and summary is None and model_per == "file" and (workers, scheduler, segment) == (None,) * 3
+    plain = summary is None and model_per == "file" and (workers, scheduler, segment) == (None,) * 3
+    alone = one and plain and not as_json
     if alone and not is_template(output):
         _separate_one(job(input=Path(inputs[0]), output=Path(output)), report, quiet)
         return
@@ -130,7 +137,9 @@ def batch(
         _separate_one(jobs[0], report, quiet)
         return
     with runner_of(workers, scheduler, segment) as runner:
-        code = _separate_many(jobs, runner, output, summary, model_per, report, quiet)
+        code = _separate_many(
+            jobs, runner, output, summary, model_per, report=report, quiet=quiet, as_json=as_json
+        )
     if code:
         sys.exit(code)
 
@@ -187,8 +196,10 @@ def _separate_many(
     output: str,
     summary: Path | None,
     model_per: str,
+    *,
     report: bool,
     quiet: bool,
+    as_json: bool,
 ) -> int:
     """Separate every recording that can be, tell of all, and return the exit code that says so."""
     from igbss_stream.batch.many import Many, separate_many
@@ -206,6 +217,7 @@ def _separate_many(
         summary=summary,
         report=report,
         quiet=quiet,
+        as_json=as_json,
     )
     return separate_many(many, runner)
 

@@ -35,6 +35,8 @@ class Many:
         Whether a page on each result is written beside it.
     quiet : bool
         Whether nothing is printed but errors.
+    as_json : bool
+        Whether what came of them is printed as lines of JSON rather than as a table.
     """
 
     jobs: Sequence[Job]
@@ -43,6 +45,7 @@ class Many:
     summary: Path | None = None
     report: bool = False
     quiet: bool = False
+    as_json: bool = False
 
 
 def separate_many(many: Many, runner: Runner = in_turn) -> int:
@@ -102,13 +105,15 @@ def _said(result: Result) -> str:
 
 def _tell(many: Many, results: Sequence[Result], seconds: float) -> None:
     with suppress(BrokenPipeError):
-        if not many.quiet:
+        if many.as_json:
+            say(summary.as_lines([result.row() for result in results]).rstrip("\n"))
+        elif not many.quiet:
             summary.show(results)
             say(summary.totals(results, len(many.jobs), seconds))
         for result in results:
             if result.trace is not None:
                 warn(f"Fault of the program in '{printable(str(result.job.input))}':\n{result.trace}")
-            elif many.quiet and result.status == FAILED:
+            elif many.quiet and not many.as_json and result.status == FAILED:
                 warn(f"Error: {printable(str(result.job.input))}: {result.message}")
     if many.summary is not None:
         summary.write(many.summary, results)

@@ -63,7 +63,7 @@ def write(path: Path, results: Sequence[Result]) -> None:
         If it cannot be written.
     """
     rows = [result.row() for result in results]
-    text = {".csv": _as_csv, ".json": _as_json, ".jsonl": _as_lines}[path.suffix.lower()](rows)
+    text = {".csv": _as_csv, ".json": _as_json, ".jsonl": as_lines}[path.suffix.lower()](rows)
     try:
         write_whole(path, lambda file: file.write(text.encode()))
     except OSError as error:
@@ -138,5 +138,6 @@ def _as_json(rows: Sequence[dict[str, Any]]) -> str:
     return json.dumps(whole, indent=1, allow_nan=False) + "\n"
 
 
-def _as_lines(rows: Sequence[dict[str, Any]]) -> str:
+def as_lines(rows: Sequence[dict[str, Any]]) -> str:
+    """Return results, as `Result.row` has them, as an object of JSON a line."""
     return "".join(json.dumps(row, allow_nan=False) + "\n" for row in rows)

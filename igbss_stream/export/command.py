@@ -5,16 +5,21 @@ from typing import TYPE_CHECKING
 
 import click
 
-from igbss_stream.console import reports_mistakes
+from igbss_stream.console import progress_bar, reports_mistakes
 from igbss_stream.errors import ParameterError, RecordingError, printable
 
 if TYPE_CHECKING:
     from igbss_stream.export.content import Content, Written
 
 _FORMATS = (".edf", ".bdf", ".vhdr")
+_EXAMPLES = """\b
+Examples:
+  igbss-stream export sources.h5 -o sources.edf
+  igbss-stream export cleaned.h5 --dataset cleaned -o cleaned.vhdr
+  igbss-stream export sources.h5 -o sources.bdf --rate 250 --overwrite"""
 
 
-@click.command()
+@click.command(epilog=_EXAMPLES)
 @click.argument("output_of_batch", metavar="OUT.h5", type=click.Path(path_type=Path))
 @click.option(
     "-o",
@@ -40,8 +45,8 @@ def export(
     if kind not in _FORMATS:
         raise ParameterError(f"--output must end in {', '.join(_FORMATS)}. Got {output.name!r} instead.")
     _check_places(output, kind, overwrite, output_of_batch)
-    with OutputFile(output_of_batch) as file:
-        content = Content.of(file.series(dataset), rate)
+    with OutputFile(output_of_batch) as file, progress_bar(quiet) as progress:
+        content = Content.of(file.series(dataset), rate, progress)
         written = _write(content, output, kind)
     if not quiet:
         for note in written.notes:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from igbss_stream.console import Progress
 from igbss_stream.errors import InputError, ParameterError, printable
 from igbss_stream.ingest.output_file import Series
 from igbss_stream.ingest.recording import Break
@@ -28,6 +29,8 @@ class Content:
         In Hz.
     low, high, deviation : ndarray of shape (channels,)
         In the unit of the series.
+    progress : callable, optional
+        Told how far the samples are read, each time they are.
     """
 
     series: Series
@@ -35,9 +38,10 @@ class Content:
     low: Array
     high: Array
     deviation: Array
+    progress: Progress | None = None
 
     @classmethod
-    def of(cls, series: Series, rate: float | None) -> "Content":
+    def of(cls, series: Series, rate: float | None, progress: Progress | None = None) -> "Content":
         """Look through the samples.
 
         Parameters
@@ -45,6 +49,8 @@ class Content:
         series : Series
         rate : float, optional
             Goes before that of the series.
+        progress : callable, optional
+            Told how far it is.
 
         Raises
         ------
@@ -60,7 +66,7 @@ class Content:
             )
         if not 0 < known < math.inf:
             raise ParameterError(f"--rate must be a number of Hz above 0. Got {known} instead.")
-        return cls(series, float(known), *_extremes(series))
+        return cls(series, float(known), *_extremes(series, progress), progress)
 
     @property
     def seconds(self) -> float:
@@ -71,6 +77,8 @@ class Content:
         """Yield places and samples in float64, (samples, channels), multiplied by a factor."""
         for start, block in self.series.blocks(max(1, _BLOCK // self.series.n_channels)):
             yield slice(start, start + len(block)), block.astype(np.float64) * factor
+            if self.progress is not None:
+                self.progress("writing", start + len(block), self.series.n_samples)
 
 
 @dataclass(frozen=True)
@@ -121,7 +129,7 @@ def gap_text(gap: Break) -> str:
     return f"gap: {gap.n_samples} samples missing"
 
 
-def _extremes(series: Series) -> tuple[Array, Array, Array]:
+def _extremes(series: Series, progress: Progress | None) -> tuple[Array, Array, Array]:
     """Return the least and the largest sample of each channel, and its standard deviation."""
     low, high = np.full(series.n_channels, np.inf), np.full(series.n_channels, -np.inf)
     origin: NDArray[Any] | None = None
@@ -139,5 +147,7 @@ def _extremes(series: Series) -> tuple[Array, Array, Array]:
         x -= origin
         total += x.sum(axis=0)
         squares += np.einsum("ij,ij->j", x, x)
+        if progress is not None:
+            progress("looking through", start + len(x), series.n_samples)
     mean = total / series.n_samples
     return low, high, np.sqrt(np.maximum(squares / series.n_samples - mean**2, 0.0))

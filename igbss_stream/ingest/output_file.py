@@ -243,7 +243,7 @@ class OutputFile(Closing):
             found = [n for n, h in self._file.items() if isinstance(h, h5py.Dataset) and h.ndim == 2]
             raise RecordingError(
                 f"{str(self.path)!r} has no samples in a dataset {name!r}; those of two axes are: "
-                f"{', '.join(found) or 'none'}"
+                f"{', '.join(found) or 'none'}; `igbss-stream batch` makes a file with sources"
             )
         return Series(self.path, name, handle, gaps_beside(self._file, handle.shape[0]))
 

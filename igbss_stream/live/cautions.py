@@ -1,15 +1,19 @@
 """What a configuration allows, but its author may not want; and what it comes to, in a few lines."""
 
+import json
 import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from igbss_stream.addresses import endpoint
+from igbss_stream.errors import ConfigError
 from igbss_stream.live.clean import Clean
 from igbss_stream.live.config import Config, Learning, Stream
 from igbss_stream.live.feeds import Feed, Hdf5Replay, LslFeed, ZmqFeed
 from igbss_stream.live.keys import CurveServer
+from igbss_stream.live.load import load
 from igbss_stream.live.prepare import Prepare
 from igbss_stream.live.sinks import Hdf5Output, LslOutput, Sink, ZmqOutput
 
@@ -87,6 +91,35 @@ def _of_file(sink: Hdf5Output, where: str) -> Iterator[str]:
         yield f"{where}.path '{sink.path}' cannot be written: there is no folder '{sink.path.parent}'"
     if sink.existing == "refuse" and os.path.exists(sink.path):
         yield f"{where}.path '{sink.path}' exists, and existing is refuse: it will not be written"
+
+
+def as_json(path: str | os.PathLike[str]) -> tuple[str, bool]:
+    """Return what `check` finds in a file as one JSON object, and whether it would run.
+
+    Parameters
+    ----------
+    path : str or path
+
+    Returns
+    -------
+    tuple of (str, bool)
+    """
+    found: dict[str, Any] = {"path": os.fspath(path), "mistakes": [], "warnings": [], "streams": []}
+    try:
+        config = load(path)
+    except ConfigError as error:
+        found["mistakes"] = str(error).splitlines()
+    else:
+        found["warnings"] = cautions(config, path)
+        found["streams"] = [
+            {"name": one.name, "source": _kind(one.source), "sinks": [_kind(sink) for sink in one.sinks]}
+            for one in config.streams
+        ]
+    return json.dumps(found), not found["mistakes"]
+
+
+def _kind(end: Feed | Sink) -> str:
+    return str(type(end).__struct_config__.tag)
 
 
 def summary(config: Config, path: str | os.PathLike[str]) -> str:

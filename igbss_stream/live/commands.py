@@ -1,30 +1,54 @@
 """The commands about the configuration of `igbss-stream run`: `run`, `check`, `init` and `schema`."""
 
 import os
+import sys
 from pathlib import Path
 
 import click
 
-from igbss_stream.console import reports_mistakes
+from igbss_stream.console import EXIT_MISTAKE, reports_mistakes
 from igbss_stream.errors import RecordingError
 from igbss_stream.whole_file import write_whole
 
+_CHECK_EXAMPLES = """\b
+Examples:
+  igbss-stream check eeg.yaml
+  igbss-stream check eeg.yaml --json"""
+_INIT_EXAMPLES = """\b
+Examples:
+  igbss-stream init
+  igbss-stream init eeg.yaml --source lsl --sink hdf5
+  igbss-stream init replay.yaml --source hdf5 --overwrite"""
+_SCHEMA_EXAMPLES = """\b
+Examples:
+  igbss-stream schema > schema.json
+  igbss-stream schema --markdown"""
+_RUN_EXAMPLES = """\b
+Examples:
+  igbss-stream run eeg.yaml
+  igbss-stream run eeg.yaml 2>> eeg.log"""
 
-@click.command()
+
+@click.command(epilog=_CHECK_EXAMPLES)
 @click.argument("path", metavar="CONFIG", type=click.Path(path_type=Path))
+@click.option("--json", is_flag=True, help="Print one JSON object, also if something is wrong.")
 @reports_mistakes
-def check(path: Path) -> None:
+def check(path: Path, json: bool) -> None:
     """Say what is wrong with a configuration, and where; else what it would run."""
-    from igbss_stream.live.cautions import cautions, summary
+    from igbss_stream.live.cautions import as_json, cautions, summary
     from igbss_stream.live.load import load
 
+    if json:
+        text, good = as_json(path)
+        click.echo(text)
+        sys.exit(0 if good else EXIT_MISTAKE)
     config = load(path)
     click.echo(summary(config, path))
     for text in cautions(config, path):
         click.echo(f"Warning: {text}.", err=True)
 
 
-@click.command()
+@click.command(epilog=_INIT_EXAMPLES)
 @click.argument("path", metavar="[PATH]", default="igbss.yaml", type=click.Path(path_type=Path))
 @click.option(
     "--source",
@@ -55,7 +79,7 @@ def init(path: Path, source: str, sink: str, overwrite: bool) -> None:
     click.echo(f"{path} is written; `igbss-stream check {path}` tells what it would run.")
 
 
-@click.command()
+@click.command(epilog=_SCHEMA_EXAMPLES)
 @click.option("--markdown", is_flag=True, help="Print the reference for people instead.")
 @reports_mistakes
 def schema(markdown: bool) -> None:
@@ -67,7 +91,7 @@ def schema(markdown: bool) -> None:
     click.echo(reference.page() if markdown else json.dumps(reference.schema(), indent=2), nl=not markdown)
 
 
-@click.command()
+@click.command(epilog=_RUN_EXAMPLES)
 @click.argument("path", metavar="CONFIG", type=click.Path(path_type=Path))
 @reports_mistakes
 def run(path: Path) -> None:

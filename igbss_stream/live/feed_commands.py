@@ -146,7 +146,8 @@ def simulate(
     if truth is not None:
         if n_samples is None:
             raise ParameterError("--truth needs --duration, to know where the file ends.")
-        write_truth(simulation, truth, n_samples, overwrite=overwrite)
+        with progress_bar(quiet) as progress:
+            write_truth(simulation, truth, n_samples, overwrite=overwrite, progress=progress)
     _publish(feed, address, wait=wait, quiet=quiet)
 
 

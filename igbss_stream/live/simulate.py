@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from igbss_stream import electrodes as system
 from igbss_stream.chunk import Chunk, Stream
+from igbss_stream.console import Progress
 from igbss_stream.errors import ParameterError
 from igbss_stream.live import waveforms
 from igbss_stream.live.pacing import Feed, length_in_samples, on_schedule
@@ -276,7 +277,12 @@ def simulated(
 
 
 def write_truth(
-    simulation: Simulation, path: str | os.PathLike[str], n_samples: int, *, overwrite: bool = False
+    simulation: Simulation,
+    path: str | os.PathLike[str],
+    n_samples: int,
+    *,
+    overwrite: bool = False,
+    progress: Progress | None = None,
 ) -> None:
     """Write the true sources and mixing of the first samples to an HDF5 file.
 
@@ -289,6 +295,8 @@ def write_truth(
     path : str or path
     n_samples : int
     overwrite : bool
+    progress : callable, optional
+        Told how far it is.
 
     Raises
     ------
@@ -303,7 +311,10 @@ def write_truth(
             "sources", (n_samples, len(names)), np.float64, rate=simulation.rate, unit=UNIT, channels=names
         )
         for start in range(0, n_samples, knot):
-            sink.append("sources", simulation.sources(start, min(knot, n_samples - start)))
+            n = min(knot, n_samples - start)
+            sink.append("sources", simulation.sources(start, n))
+            if progress is not None:
+                progress("writing the truth", start + n, n_samples)
         knots = range(0, n_samples + knot, knot)
         mixing = np.stack([simulation.mixing(index) for index in knots])
         sink.write("mixing", mixing, knot=knot, channels=simulation.stream("truth").channels)

@@ -1,5 +1,6 @@
 """The commands of docs/batch.md run as they stand, and its table of keys is that of the summary."""
 
+import json
 import re
 from pathlib import Path
 
@@ -42,3 +43,24 @@ def test_keys_and_endings_are_told(igbss: Command, tmp_path: Path) -> None:
     told = PAGE.split("with keys ")[1].split(".\n")[0]
     assert re.findall(r"`(\w+)`", told) == keys
     assert all(f"`{ending}`" in PAGE for ending in ENDINGS)
+
+
+@pytest.mark.parametrize("inputs", [["eeg.h5"], ["night"]], ids=["one", "many"])
+def test_json_is_the_summary(igbss: Command, tmp_path: Path, inputs: list[str]) -> None:
+    """The same objects as in a file; a recording that fails is one of them, with the exit code for it."""
+    (tmp_path / "night" / "z.h5").write_text("no HDF5")
+    failed = 2 if inputs == ["night"] else 0
+    result = igbss("batch", *inputs, "-o", "out/", "--json", "--quiet", "--summary", "s.jsonl")
+    assert (result.exit_code, result.stderr) == (failed, "")
+    assert result.stdout == (tmp_path / "s.jsonl").read_text()
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [row["status"] for row in rows] == (["done", "done", "failed"] if failed else ["done"])
+
+
+def test_json_of_one_recording_tells_why_it_failed(igbss: Command, tmp_path: Path) -> None:
+    result = igbss("batch", "eeg.h5", "-o", "one.h5", "--json", "--channels", "0")
+    assert result.exit_code == 2
+    row = json.loads(result.stdout)
+    assert (row["status"], row["output"]) == ("failed", "one.h5")
+    assert "at least 2" in row["message"]
+    assert not (tmp_path / "one.h5").exists()

@@ -1,6 +1,7 @@
 """The command itself: help, version, `inspect`, `demo`, and how it ends."""
 
 import itertools
+import json
 import os
 import re
 import subprocess
@@ -168,6 +169,13 @@ def test_demo_prints_how_close_the_sources_came(igbss: Command, seed: int, n_sam
         "published, exp": pytest.approx(errors(unmixed(received), truth), abs=6e-4),
         "published, min-max": pytest.approx(errors(by_min_max, truth), abs=6e-4),
     }
+
+
+def test_demo_as_json_is_the_table(igbss: Command) -> None:
+    found = json.loads(igbss("demo", "--samples", 300, "--seed", 1, "--json").stdout)
+    table = printed(igbss("demo", "--samples", 300, "--seed", 1).stdout)
+    assert {score["name"]: round(score["rmse"], 3) for score in found["scores"]} == table
+    assert (found["seed"], found["samples"]) == (1, 300)
 
 
 def test_demo_is_better_than_the_channels_by_default(igbss: Command) -> None:

@@ -87,6 +87,24 @@ def test_check_tells_what_would_run(igbss: Command, tmp_path: Path) -> None:
     assert_says(result.stderr, "Warning: streams[0].source.address is open to the network")
 
 
+def test_check_as_json(igbss: Command, tmp_path: Path) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text(
+        "streams: [{name: a, source: {kind: zmq, address: '*:5551', bind: true}, "
+        "sinks: [{kind: zmq, address: '5560'}, {kind: hdf5, path: out.h5}]}]"
+    )
+    result = igbss("check", path, "--json")
+    found = json.loads(result.stdout)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert found["streams"] == [{"name": "a", "source": "zmq", "sinks": ["zmq", "hdf5"]}]
+    assert (found["path"], found["mistakes"], len(found["warnings"])) == (str(path), [], 1)
+    path.write_text("strems: []\nlog: {level: x}")
+    result = igbss("check", path, "--json")
+    found = json.loads(result.stdout)
+    assert (result.exit_code, result.stderr, found["streams"]) == (2, "", [])
+    assert found["mistakes"] == igbss("check", path).stderr.removeprefix("Error: ").splitlines()
+
+
 def test_check_refuses_with_the_place(refused: Refusal, tmp_path: Path) -> None:
     path = tmp_path / "run.yaml"
     path.write_text(

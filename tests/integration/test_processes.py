@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 
@@ -158,16 +159,37 @@ def test_recording_and_output_may_be_named_from_the_current_folder(
     assert sorted(contents(tmp_path)) == [recording, tmp_path / "out.h5"]
 
 
-def test_terminal_shows_progress(spawn: Spawn, recording: Path, tmp_path: Path) -> None:
+SHOWN = {
+    "batch in.h5 -o out.h5 --transform min-max": ["surveying", "separating", "100%"],
+    "inspect in.h5": ["reading", "100%"],
+    "export sources.h5 -o out.vhdr": ["looking through", "writing", "100%"],
+    "demo --samples 50": ["separating"],
+    "simulate --to tcp://127.0.0.1:* --duration 20 --speed 0 --truth truth.h5": [
+        "writing the truth",
+        "100%",
+    ],
+}
+
+
+@pytest.mark.parametrize("words", SHOWN)
+def test_terminal_shows_progress(spawn: Spawn, recording: Path, tmp_path: Path, words: str) -> None:
+    """What is done, and how far it is; nothing of it where standard error is no terminal or with --quiet."""
+    shutil.copy(recording, tmp_path / "sources.h5")
+    with h5py.File(tmp_path / "sources.h5", "a") as file:
+        file.move("data", "sources")
+    env = {"TERM": "xterm", "COLUMNS": "100", "PYTHONPATH": str(Path(igbss_stream.__file__).parents[1])}
     ours, theirs = pty.openpty()
-    process = spawn(
-        "batch", recording, "-o", tmp_path / "out.h5", "--transform", "min-max",
-        stderr=theirs, env={"TERM": "xterm", "COLUMNS": "100"},
-    )  # fmt: skip
+    process = spawn(*words.split(), stderr=theirs, env=env, cwd=tmp_path)
     os.close(theirs)
     shown = read_terminal(ours)
+    assert finish(process)[0] == 0, shown
+    assert_says(shown, *SHOWN[words])
+    again = [] if words.startswith(("inspect", "demo")) else ["--overwrite"]
+    ours, theirs = pty.openpty()
+    process = spawn(*words.split(), *again, "--quiet", stderr=theirs, env=env, cwd=tmp_path)
+    os.close(theirs)
+    assert read_terminal(ours) == ""
     assert finish(process)[0] == 0
-    assert_says(shown, "surveying", "separating", "100%")
 
 
 def peak_memory(spawn: Spawn, recording: Path, output: Path, *options: object) -> int:
