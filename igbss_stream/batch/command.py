@@ -1,5 +1,6 @@
 """The command `batch`: recordings in, their sources out."""
 
+import shlex
 import sys
 import time
 from functools import partial
@@ -15,7 +16,7 @@ from igbss_stream.batch.preparation_options import preparation_options
 from igbss_stream.batch.storage_options import storage_options
 from igbss_stream.batch.worker_options import runner_of, worker_options
 from igbss_stream.console import progress_bar, reading_options, reports_mistakes
-from igbss_stream.errors import printable
+from igbss_stream.errors import InputError, printable
 
 if TYPE_CHECKING:
     from igbss_stream.batch.job import Job
@@ -157,8 +158,12 @@ def _separate_one(job: "Job", report: bool, quiet: bool) -> None:
         if report:
             _report_on(job, quiet, again=False)
         return
-    with progress_bar(quiet) as progress:
-        outcome = run_job(job, progress, None if quiet else _tell)
+    try:
+        with progress_bar(quiet) as progress:
+            outcome = run_job(job, progress, None if quiet else _tell)
+    except InputError as error:
+        name = shlex.quote(printable(str(job.input)))
+        raise InputError(f"{str(error).rstrip('.')}; `igbss-stream inspect {name}` tells more") from error
     if not quiet:
         click.echo(_summary(outcome, job.output, time.perf_counter() - began))
     if outcome.n_failed:

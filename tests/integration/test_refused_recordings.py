@@ -166,6 +166,7 @@ def test_flat_channel(batch_refused: Refusal, tmp_path: Path, options: str, valu
     message = batch_refused(path, *options.split(), *["--structure", "cyclic"])
     assert_says(message, "1 of 4 channels", "flat", "Pz", "--drop-flat")
     assert not {"Fz", "Cz", "Oz"} & set(message.replace(".", " ").replace(",", " ").split())
+    assert_says(message, "igbss-stream inspect ", "in.h5")
 
 
 def test_flat_channels_that_leave_too_few(batch_refused: Refusal, tmp_path: Path) -> None:
