@@ -42,7 +42,8 @@ class Typist:
         if words[0] == "igbss-stream":
             self._run(words[1:])
         elif words[0] == "kill":
-            self._end([int(word.removeprefix("%")) for word in words[1:]])
+            assert line.text == "kill $(jobs -p)"
+            self._end()
         else:
             assert words[0] == "pip"
 
@@ -65,10 +66,9 @@ class Typist:
             path = self._folder / words[1]
             path.write_text(self.with_ports(path.read_text()))
 
-    def _end(self, jobs: list[int]) -> None:
-        """End jobs by the numbers that a shell gives them: a job that has ended leaves its number to the next."""
+    def _end(self) -> None:
+        """End what still runs: the feed, the daemon and the page."""
         running = [process for process in self.background if process.poll() is None]
-        assert jobs == list(range(1, len(running) + 1))
         for process in running:
             process.send_signal(signal.SIGTERM)
         assert [process.wait(DEADLINE) for process in running] == [143, 0, 143]
