@@ -11,8 +11,7 @@ from igbss_stream.errors import ParameterError
 _EXAMPLES = """\b
 Examples:
   igbss-stream report sources.h5
-  igbss-stream report sources.h5 -o night.html --reference Fp1 --overwrite
-  igbss-stream batch eeg.h5 -o sources.h5 --exclude-like EOG1 --report"""
+  igbss-stream report sources.h5 -o night.html --reference Fp1 --overwrite"""
 
 
 @click.command(epilog=_EXAMPLES)
