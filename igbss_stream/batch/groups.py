@@ -133,7 +133,7 @@ def _noted(jobs: Sequence[Job], failed: list[Result]) -> Iterator[None]:
         return
     except IgbssError as mistake:
         error = str(mistake)
-    except Exception as fault:
+    except Exception as fault:  # of one group: the recordings of others are still to be had
         error, trace = f"{type(fault).__name__}: {fault}", traceback.format_exc()
     seconds = time.perf_counter() - began
     failed += [Result(job=job, status=FAILED, seconds=seconds, error=error, trace=trace) for job in jobs]

@@ -53,6 +53,6 @@ class Wanted:
 
 def _is_number(value: object, *, above: float) -> bool:
     try:
-        return above < float(value) < math.inf  # type: ignore[arg-type]
+        return above < float(value) < math.inf  # type: ignore[arg-type]  # what is no number raises
     except (TypeError, ValueError, OverflowError):
         return False
