@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from igbss_stream.batch.job import Job
     from igbss_stream.batch.many import Runner
     from igbss_stream.batch.separate import Outcome
-    from igbss_stream.batch.settings import BatchSettings
 
 
 _BATCH_EXAMPLES = """\b
@@ -119,7 +118,6 @@ def batch(
         cleaning=cleaning_of(exclude, exclude_like),
         compression=compression,
     )
-    _give_back_compiler(settings)
     wanted = Wanted(dataset, axis, rate, channels, factor, unit)
     job = partial(Job, settings=settings, wanted=wanted, overwrite=overwrite, resume=resume, model=model)
     one = is_one_file(inputs, listed)
@@ -234,15 +232,6 @@ def _tell(note: str) -> None:
 def _is_given(option: str) -> bool:
     source = click.get_current_context().get_parameter_source(option)
     return source is not click.core.ParameterSource.DEFAULT
-
-
-def _give_back_compiler(settings: "BatchSettings") -> None:
-    """Load the kernels that are needed, and take the code that compiled them out of memory."""
-    from igbss_stream.resident import give_back_library
-
-    if settings.model.is_learned:
-        import igbss_stream.learned  # noqa: F401 # its kernels
-    give_back_library("llvmlite")
 
 
 def _summary(outcome: "Outcome", output: Path, seconds: float) -> str:

@@ -28,7 +28,7 @@ from igbss_stream.live.ends import open_feed, open_sink, wait_for
 from igbss_stream.live.feeds import Hdf5Replay
 from igbss_stream.live.lane import Lane
 from igbss_stream.live.load import key_path, load
-from igbss_stream.resident import give_back_library
+from igbss_stream.live.resident import give_back_library
 
 if TYPE_CHECKING:
     from igbss_stream.live.health import HealthServer
