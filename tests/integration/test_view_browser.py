@@ -5,7 +5,8 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ class Sender(threading.Thread):
 
     def __init__(self, sink: ZmqSink) -> None:
         super().__init__(daemon=True)
-        self.at = 0
+        self.at = self.lost = 0
         self._sink, self._gap = sink, 0
         self._rng = np.random.default_rng(0)
         self._paused, self._over = threading.Event(), threading.Event()
@@ -45,7 +46,7 @@ class Sender(threading.Thread):
                 self._sink.serve()
             elif self._gap:
                 self._sink.publish(Gap(self.at, self._gap, "lost"))
-                self.at, self._gap = self.at + self._gap, 0
+                self.at, self.lost, self._gap = self.at + self._gap, self.lost + self._gap, 0
             else:
                 x = self._rng.normal(size=(BLOCK, len(NAMES))).astype(np.float32)
                 self._sink.publish(Chunk(x, self.at))
@@ -54,8 +55,13 @@ class Sender(threading.Thread):
     def lose(self, n_samples: int) -> None:
         self._gap = n_samples
 
-    def pause(self) -> None:
+    @contextmanager
+    def paused(self) -> Iterator[None]:
         self._paused.set()
+        try:
+            yield
+        finally:
+            self._paused.clear()
 
     def end(self) -> None:
         self._over.set()
@@ -99,7 +105,15 @@ class Open:
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Open]:
-    folder = tmp_path_factory.mktemp("page")
+    """Open a page that tests share, in whatever order they come; nothing must go wrong in any of them."""
+    with opened(tmp_path_factory.mktemp("page")) as shared:
+        yield shared
+        check_that_nothing_went_wrong(shared)
+
+
+@contextmanager
+def opened(folder: Path) -> Iterator[Open]:
+    """Start a sender and a daemon, and open its page."""
     with ExitStack() as ends:
         sink = ends.enter_context(ZmqSink("tcp://127.0.0.1:*"))
         health, port = free_port(), free_port()
@@ -209,40 +223,46 @@ def test_a_gap_shows(page: Open) -> None:
 
 
 def test_figures_are_those_of_the_daemon_and_silence_is_told(page: Open) -> None:
-    page.sender.pause()
-    until(
-        lambda: page.text("#sentence").startswith(
-            "The feed is silent: no sample has come from tcp://127.0.0.1:"
+    with page.sender.paused():
+        until(
+            lambda: page.text("#sentence").startswith(
+                "The feed is silent: no sample has come from tcp://127.0.0.1:"
+            )
         )
-    )
 
-    def metric(fate: str) -> int:
-        start = f'igbss_samples_total{{fate="{fate}",stream="s"}} '
-        lines = page.daemon.get("metrics").splitlines()
-        return int(float(next(line for line in lines if line.startswith(start)).removeprefix(start)))
+        def metric(fate: str) -> int:
+            start = f'igbss_samples_total{{fate="{fate}",stream="s"}} '
+            lines = page.daemon.get("metrics").splitlines()
+            return int(float(next(line for line in lines if line.startswith(start)).removeprefix(start)))
 
-    def agreed() -> bool:
-        figures, told = (
-            page.figures(),
-            [f"{fate} {metric(fate):,}".replace(",", " ") for fate in ("in", "out", "gap")],
-        )
-        return figures["daemon"].startswith(" · ".join(told)) and int(
-            figures["sample"].replace(" ", "")
-        ) == metric("out") + metric("gap")
+        def agreed() -> bool:
+            figures, told = (
+                page.figures(),
+                [f"{fate} {metric(fate):,}".replace(",", " ") for fate in ("in", "out", "gap")],
+            )
+            return figures["daemon"].startswith(" · ".join(told)) and int(
+                figures["sample"].replace(" ", "")
+            ) == metric("out") + metric("gap")
 
-    until(agreed, told=lambda: str((page.figures(), page.daemon.get("metrics")[:2000])))
-    assert metric("in") == metric("out") == page.sender.at - 300
-    assert page.figures()["drops"] == "0"
-    assert page.figures()["model"] == "1"
+        until(agreed, told=lambda: str((page.figures(), page.daemon.get("metrics")[:2000])))
+        assert metric("in") == metric("out") == page.sender.at - page.sender.lost
+        assert page.figures()["drops"] == "0"
+        assert page.figures()["model"] == "1"
 
 
-def test_nothing_went_wrong_and_nothing_came_from_elsewhere(page: Open) -> None:
+def check_that_nothing_went_wrong(page: Open) -> None:
+    """Check that the console has no complaint, and that all that was loaded came from the daemon."""
     sources = page.js("performance.getEntriesByType('resource').map(e => e.name)")
     assert sources
     assert all(name.startswith((page.url, "data:")) for name in sources)
     said = page.driver.get_log("browser")
-    ours = "Multiple readback operations"  # of this test, which looks at what is drawn
+    ours = "Multiple readback operations"  # of these tests, which look at what is drawn
     assert [one for one in said if one["level"] != "INFO" and ours not in one["message"]] == []
-    page.daemon.process.terminate()
-    until(lambda: page.text("#sentence").startswith("The page has lost its server"))
-    assert page.daemon.process.wait(10) == 0
+
+
+def test_the_end_of_the_daemon_is_told(tmp_path: Path) -> None:
+    with opened(tmp_path) as page:
+        check_that_nothing_went_wrong(page)
+        page.daemon.process.terminate()
+        until(lambda: page.text("#sentence").startswith("The page has lost its server"))
+        assert page.daemon.process.wait(10) == 0
