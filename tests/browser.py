@@ -1,5 +1,6 @@
 """Chromium without a window, for tests of pages and for their pictures; nothing of it goes to the network."""
 
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,8 +27,10 @@ def is_there() -> bool:
 
 
 @contextmanager
-def browser(folder: Path, width: int = 1500, height: int = 1000) -> Iterator["Chrome"]:
-    """Start a browser whose profile is in a folder of its own."""
+def browser(
+    folder: Path, width: int = 1500, height: int = 1000, *, idle: bool = False
+) -> Iterator["Chrome"]:
+    """Start a browser whose profile is in a folder of its own; an idle one runs when nothing else wants to."""
     from selenium.webdriver import Chrome, ChromeOptions
     from selenium.webdriver.chrome.service import Service
 
@@ -40,8 +43,13 @@ def browser(folder: Path, width: int = 1500, height: int = 1000) -> Iterator["Ch
     ):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = Chrome(options=options, service=Service(DRIVER))
+    way = {"preexec_fn": _be_idle} if idle else {}
+    driver = Chrome(options=options, service=Service(DRIVER, popen_kw=way))
     try:
         yield driver
     finally:
         driver.quit()
+
+
+def _be_idle() -> None:
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))

@@ -5,10 +5,11 @@
     .venv/bin/python tools/bench_view.py --channels 8 --rate 250 --rounds 9
 
 `igbss-stream run` with a structure that is known stands between a sender and a receiver, as in
-`bench_live.py`. In turn, several times, blocks are sent at the rate with no page, and with the page open in
-Chromium, which has no window and so draws without a graphics card. Also told: the frames a second that the
-page draws, and the share of a core that its server and the browser take. Nothing is asserted: load on the
-machine shows.
+`bench_live.py`. In turn, several times, blocks are sent at the rate with no page; with the page open in
+Chromium, which has no window and so draws without a graphics card; and with the same browser "aside": it
+runs when nothing else wants to (SCHED_IDLE of Linux), which comes near to a browser on another machine.
+Figures are of all rounds together. Also told: the frames a second that the page draws, and the share of a
+core that its server and the browser take. Nothing is asserted: load on the machine shows.
 """
 
 import os
@@ -37,7 +38,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
-def page(address: str) -> Iterator[tuple[Any, list[int]]]:
+def page(address: str, idle: bool) -> Iterator[tuple[Any, list[int]]]:
     """Open the page of what is published at an address; return the browser, and the processes of both."""
     command = [str(Path(sys.executable).parent / "igbss-stream"), "view", address, "--port", "0"]
     command += ["--parent", str(os.getpid())]
@@ -46,7 +47,7 @@ def page(address: str) -> Iterator[tuple[Any, list[int]]]:
         try:
             assert server.stdout is not None
             url = server.stdout.readline().split()[4].rstrip(";")
-            with browser(Path(folder)) as driver:
+            with browser(Path(folder), idle=idle) as driver:
                 driver.get(url)
                 yield driver, [server.pid, driver.service.process.pid]
         finally:
@@ -69,27 +70,52 @@ def cpu(pids: list[int]) -> float:
     return sum(parents[pid][1] for pid in wanted if pid in parents)
 
 
-def measured(ends: Ends, rate: float, seconds: float, port: int) -> list[float]:
-    """Return p50 and p99 in ms from socket to socket, and as the daemon counts them."""
-    before = counted(port)
-    spent = delays(ends, rate, seconds)
-    own = [quantile(before, counted(port), share) for share in (0.5, 0.99)]
-    return [*map(float, np.percentile(spent, [50, 99])), *own]
+class Delays:
+    """Delays of all rounds of one kind: from socket to socket, and as the daemon counts them.
+
+    Parameters
+    ----------
+    port : int
+        Of the daemon's metrics.
+    """
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._spent: list[Array] = []
+        self._counted: list[Array] = []
+        self._bounds = np.empty(0)
+
+    def measure(self, ends: Ends, rate: float, seconds: float) -> None:
+        """Measure another round."""
+        before = counted(self._port)
+        self._spent.append(delays(ends, rate, seconds))
+        after = counted(self._port)
+        self._bounds = after[:, 0]
+        self._counted.append(after[:, 1] - before[:, 1])
+
+    def quantiles(self) -> Array:
+        """Return p50 and p99 in ms of all rounds: from socket to socket, then the daemon's own."""
+        own = [quantile(self._bounds, np.sum(self._counted, axis=0), share) for share in (0.5, 0.99)]
+        return np.array([*np.percentile(np.concatenate(self._spent), [50, 99]), *own])
+
+    def spread(self) -> tuple[float, float]:
+        """Return the least and the largest of the rounds' own p99 from socket to socket, in ms."""
+        most = [float(np.percentile(spent, 99)) for spent in self._spent]
+        return min(most), max(most)
 
 
 def with_page(
-    ends: Ends, rate: float, seconds: float, port: int, took: list[tuple[float, float]]
-) -> list[float]:
-    """Return the same while the page is open; the frames it drew and what it took go into `took`."""
+    found: Delays, ends: Ends, rate: float, seconds: float, idle: bool, took: list[tuple[float, float]]
+) -> None:
+    """Measure a round while the page is open; the frames it drew and what it took go into `took`."""
     address = bytes(ends.receiver.get(zmq.LAST_ENDPOINT)).rstrip(b"\0").decode()
-    with page(address) as (driver, pids):
+    with page(address, idle) as (driver, pids):
         delays(ends, rate, 3.0)  # until the page has begun
         frames, spent, began = "return igbssView.state.frames", cpu(pids), time.perf_counter()
         before = driver.execute_script(frames)
-        result = measured(ends, rate, seconds, port)
+        found.measure(ends, rate, seconds)
         passed = time.perf_counter() - began
         took.append(((driver.execute_script(frames) - before) / passed, (cpu(pids) - spent) / passed))
-        return result
 
 
 def counted(port: int) -> Array:
@@ -105,11 +131,10 @@ def counted(port: int) -> Array:
     return np.array(sorted(found))
 
 
-def quantile(before: Array, after: Array, share: float) -> float:
-    """Return a quantile of what a histogram counted between two moments, linear within its steps."""
-    counts = after[:, 1] - before[:, 1]
-    bounds = np.concatenate([[0.0], after[:-1, 0], after[-2:-1, 0]])  # beyond the last bound: at it
-    return float(np.interp(share * counts[-1], np.concatenate([[0.0], counts]), bounds))
+def quantile(bounds: Array, counts: Array, share: float) -> float:
+    """Return a quantile of what a histogram counted up to each bound, linear within its steps."""
+    within = np.concatenate([[0.0], bounds[:-1], bounds[-2:-1]])  # beyond the last bound: at it
+    return float(np.interp(share * counts[-1], np.concatenate([[0.0], counts]), within))
 
 
 @click.command()
@@ -122,22 +147,27 @@ def main(channels: int, rate: float, block: int, rounds: int, seconds: float) ->
     """Measure the delay of a daemon whose page is open, and of the same one without."""
     if not is_there():
         raise click.ClickException(MISSING)
-    found: dict[str, list[list[float]]] = {"no page": [], "page open": []}
-    page_took: list[tuple[float, float]] = []
     port = free_port(0)
+    alone, idle, opened = Delays(port), Delays(port), Delays(port)
+    took: list[tuple[float, float]] = []
     with around("daemon", channels, rate, block, f"health: {{port: {port}}}\n") as ends:
         for _ in range(rounds):
-            found["no page"].append(measured(ends, rate, seconds, port))
-            found["page open"].append(with_page(ends, rate, seconds, port, page_took))
-    click.echo(f"{channels} channels, {rate:g} Hz, blocks of {block}; medians of {rounds} rounds")
-    medians = {name: np.median(figures, axis=0) for name, figures in found.items()}
-    medians["ratio"] = medians["page open"] / medians["no page"]
-    click.echo(f"{'':10} socket to socket       as the daemon counts it")
-    for name, (half, most, inner_half, inner_most) in medians.items():
+            alone.measure(ends, rate, seconds)
+            with_page(idle, ends, rate, seconds, True, [])
+            with_page(opened, ends, rate, seconds, False, took)
+    click.echo(f"{channels} channels, {rate:g} Hz, blocks of {block}; {rounds} rounds of {seconds:g} s; ms")
+    click.echo(f"{'':22} socket to socket                      as the daemon counts it")
+    for name, found in (("no page", alone), ("page, browser aside", idle), ("page open", opened)):
+        half, most, own_half, own_most = found.quantiles()
+        low, high = found.spread()
         click.echo(
-            f"{name:10} p50 {half:5.2f}  p99 {most:6.2f}   p50 {inner_half:5.2f}  p99 {inner_most:5.2f}"
+            f"{name:22} p50 {half:5.2f}  p99 {most:5.2f} ({low:5.2f} to {high:5.2f})   "
+            f"p50 {own_half:5.2f}  p99 {own_most:5.2f}"
         )
-    frames, cores = np.median(page_took, axis=0)
+    for name, found in (("browser aside", idle), ("page open", opened)):
+        ratios = found.quantiles() / alone.quantiles()
+        click.echo(f"{name} over no page: p99 {ratios[1]:.2f}, the daemon's own {ratios[3]:.2f}")
+    frames, cores = np.median(took, axis=0)
     click.echo(f"the page draws {frames:.1f} frames a second")
     click.echo(f"its server and the browser take {100 * cores:.0f} % of a core")
 

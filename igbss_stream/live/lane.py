@@ -24,7 +24,10 @@ from igbss_stream.wire import Mixing
 
 log = logging.getLogger(__name__)
 
-DELAYS = (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+DELAYS = (
+    *(0.0001, 0.0002, 0.0003, 0.0005, 0.0007, 0.001, 0.0015, 0.002, 0.003, 0.005),
+    *(0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0),
+)
 """Upper bounds of the delay histogram, in seconds."""
 
 

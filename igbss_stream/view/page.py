@@ -21,7 +21,7 @@ from igbss_stream.view.side import Bars, Map, Spectrum
 from igbss_stream.view.status import figures, sentence
 from igbss_stream.view.traces import Columns, columns, middles, spacing_of, width_of
 
-FRAME = 50  # ms from one frame to the next
+FRAME = 47  # ms between frames, to which Bokeh adds one or two: 20 a second and a little more
 _TICK = 500  # ms between what changes slowly
 _MARKS = 0.25  # seconds between changes of the marks, which are drawn all anew
 _AHEAD = 60  # frames that the browser may be behind; then they wait for it, and come in one
