@@ -2,7 +2,8 @@
 
 Every index from the first one on lies in exactly one `Chunk` or one `Gap`, in order. Positions are sample
 indices; time is derived from them (`Stream.time_of`), never accumulated. A gap of zero samples is allowed:
-it says that what follows does not continue what came before.
+it says that what follows does not continue what came before. Samples that are missing in a row may be told
+of in several gaps, as soon as each is known; who counts gaps counts such a run as one (`Gap.continues`).
 
 `Chunk` and `Gap` check nothing: samples are checked once, where they enter.
 """
@@ -124,3 +125,11 @@ class Gap:
     def stop(self) -> int:
         """Index after the last missing sample."""
         return self.start + self.n_samples
+
+    def continues(self, before: "Gap | None") -> bool:
+        """Tell whether it goes on where the gap before it ended, for the same reason: both are one then."""
+        return (
+            before is not None
+            and self.n_samples > 0
+            and (self.start, self.reason) == (before.stop, before.reason)
+        )

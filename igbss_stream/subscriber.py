@@ -41,9 +41,10 @@ class Subscriber(Closing):
 
     Notes
     -----
-    Indices are those of the publisher. What it declares as missing is a `Gap` with its reason, what was
-    dropped on the way one with the reason ``"dropped"``, and if the publisher starts over a gap of zero
-    samples, ``"restart"``, stands before what follows.
+    Indices are those of the publisher. What it declares as missing is a `Gap` with its reason, as soon as
+    it says so: what is missing in a row may come as several (`Gap.continues`). What was dropped on the way
+    is one with the reason ``"dropped"``, and if the publisher starts over a gap of zero samples,
+    ``"restart"``, stands before what follows.
     """
 
     def __init__(

@@ -39,9 +39,10 @@ class Report:
     model : int or None
         Version of the model that made the last samples.
     gaps, samples_lost : int
-        Declared by the publisher, in all, and the samples in them.
+        Declared by the publisher, in all, and the samples in them. What is missing in a row for the same
+        reason is one gap, however many messages told of it.
     drops, samples_dropped : int
-        Gaps of samples that were published and did not arrive, in all, and the samples in them.
+        Gaps of samples that were published and did not arrive, likewise.
     restarts : int
         Of the publisher.
     unit : str or None
@@ -88,6 +89,7 @@ class Monitor:
         self._delay: float | None = None
         self._arrivals: deque[tuple[float, int]] = deque()
         self._gaps = self._lost = self._drops = self._dropped = self._restarts = 0
+        self._last_gap: Gap | None = None
         self._sums: NDArray[np.float64] | None = None
         self._summed = 0
 
@@ -152,13 +154,15 @@ class Monitor:
         return report
 
     def _take_gap(self, gap: Gap) -> None:
+        is_new = not gap.continues(self._last_gap)
+        self._last_gap = gap
         if gap.reason == "dropped":
-            self._drops += 1
+            self._drops += is_new
             self._dropped += gap.n_samples
         elif gap.reason == "restart":
             self._restarts += 1
         else:
-            self._gaps += 1
+            self._gaps += is_new
             self._lost += gap.n_samples
 
     def _take_samples(self, chunk: Chunk, time_of_day: float) -> None:

@@ -77,12 +77,25 @@ class GrowingFile:
         RecordingError
             If the disk does not take them. The rows then count as not written, and may be written again.
         """
-        table = self._tables[name]
-        stored = np.ascontiguousarray(rows, table.dtype)
-        place = self._addresses[name] + self.lengths[name] * table.row_bytes
-        with self.guarded():
-            _write(self._file, stored.reshape(-1).view(np.uint8), place)
-        self.lengths[name] += len(stored)
+        self._put(name, rows, self.lengths[name])
+        self.lengths[name] += len(rows)
+
+    def amend(self, name: str, rows: NDArray[Any]) -> None:
+        """Write the last rows of a dataset anew; readers who see them see the change at once.
+
+        Parameters
+        ----------
+        name : str
+        rows : array of shape (rows, ...)
+            Of a row that readers may see, one aligned number at most may change: it is the old or the new
+            one whenever they look, and whenever the writer is killed.
+
+        Raises
+        ------
+        RecordingError
+            If the disk does not take them.
+        """
+        self._put(name, rows, self.lengths[name] - len(rows))
 
     def commit(self) -> None:
         """Let readers see what was appended."""
@@ -111,6 +124,13 @@ class GrowingFile:
         finally:
             with suppress(OSError):
                 self._file.close()
+
+    def _put(self, name: str, rows: NDArray[Any], at: int) -> None:
+        table = self._tables[name]
+        stored = np.ascontiguousarray(rows, table.dtype)
+        place = self._addresses[name] + at * table.row_bytes
+        with self.guarded():
+            _write(self._file, stored.reshape(-1).view(np.uint8), place)
 
     @property
     def _end(self) -> int:

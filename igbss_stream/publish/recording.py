@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import h5py
 import numpy as np
+from numpy.typing import NDArray
 
 from igbss_stream import __version__
 from igbss_stream.chunk import Chunk, Gap, Stream
@@ -75,6 +76,7 @@ class RecordingSink(Closing):
         self._extra: Mapping[str, Any] | None = None
         self._model: int | None = None  # that of the last samples in the file
         self._shift: int | None = None  # from the indices of this run to those of the file
+        self._gap: Gap | None = None  # the last one that this run declared in the file, in its indices
         self._due = 0.0
         self._stop: int | None = None  # index after the last one, in those of the file
         self._t0: float | None = None  # of the indices of the file
@@ -117,6 +119,8 @@ class RecordingSink(Closing):
 
     def write(self, item: Chunk | Gap) -> None:
         """Write samples, or a gap. The array may be changed afterwards.
+
+        A gap that goes on where the last one ended, for the same reason, makes that one longer.
 
         Parameters
         ----------
@@ -217,14 +221,19 @@ class RecordingSink(Closing):
         now, missing = self._stream.time_of(first), 0
         if now is not None and self._t0 is not None:
             missing = max(0, round((now - self._t0) * self._stream.rate) - self._stop)
+        self._gap = None  # each run has a gap of its own
         self._declare(self._stop, missing, "restart")
         return self._stop - first
 
     def _declare(self, start: int, n_samples: int, reason: str) -> None:
-        file = self._with_room("gaps")
-        row = (file.lengths["data"], start, n_samples, reason.encode()[: GAP["reason"].itemsize])
-        file.append("gaps", np.array([row], GAP))
-        self._stop = start + n_samples
+        gap = Gap(start, n_samples, reason)
+        if self._file is not None and self._gap is not None and gap.continues(self._gap):
+            gap = Gap(self._gap.start, gap.stop - self._gap.start, reason)
+            self._file.amend("gaps", _row_of(gap, self._file))
+        else:
+            file = self._with_room("gaps")
+            file.append("gaps", _row_of(gap, file))
+        self._gap, self._stop = gap, gap.stop
 
     def _store(self, chunk: Chunk, start: int) -> None:
         if chunk.data.shape[1:] != (self._stream.n_channels,):
@@ -251,8 +260,14 @@ class RecordingSink(Closing):
             file.close()
             self.path = _next_path(self._asked)
             file = create_growing(self.path, _tables(self._stream), _attributes(self._stream, self._extra))
-            self._file, self._model = file, None
+            self._file, self._model, self._gap = file, None, None
         return file
+
+
+def _row_of(gap: Gap, file: GrowingFile) -> NDArray[np.void]:
+    """Return a gap as a row of the list of gaps, behind the samples that are in the file."""
+    reason = gap.reason.encode()[: GAP["reason"].itemsize]
+    return np.array([(file.lengths["data"], gap.start, gap.n_samples, reason)], GAP)
 
 
 def _next_path(path: Path) -> Path:

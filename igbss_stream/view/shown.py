@@ -198,8 +198,9 @@ class Shown:
         self.sources.ring.write(gap.start, np.empty((0, self.sources.ring.n_traces), np.float32))
         self.sources.ring.skip(gap.n_samples)
         last = self.marks[-1] if self.marks else None
-        if last and (last.kind, last.text, last.stop) == ("gap", gap.reason, gap.start) and gap.n_samples:
-            self.marks[-1] = replace(last, stop=gap.stop)
+        before = Gap(last.start, last.stop - last.start, last.text) if last and last.kind == "gap" else None
+        if gap.continues(before):
+            self.marks[-1] = replace(self.marks[-1], stop=gap.stop)
         else:
             self.marks.append(Mark("gap", gap.start, gap.stop, gap.reason))
 

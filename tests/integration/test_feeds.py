@@ -238,7 +238,7 @@ def publish(address: str, items: list[Item]) -> None:
 
 
 ITEMS: list[Item] = [
-    Chunk(noise(60), 0, 1), Gap(60, 10, "lost"), Chunk(noise(40, seed=1), 70, 2),
+    Chunk(noise(60), 0, 1), Gap(60, 4, "lost"), Gap(64, 6, "lost"), Chunk(noise(40, seed=1), 70, 2),
 ]  # fmt: skip
 
 

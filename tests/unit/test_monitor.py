@@ -80,6 +80,18 @@ def test_gaps_of_the_publisher_and_of_the_way_are_told_apart() -> None:
     assert report.samples + report.samples_lost + report.samples_dropped == report.index
 
 
+def test_a_gap_in_many_messages_is_one_gap() -> None:
+    learning: list[tuple[float, list[Item]]] = [(i / 10, [Gap(5 * i, 5, "learning")]) for i in range(1, 8)]
+    after: list[Item] = [
+        Gap(40, 5, "bad"), Gap(45, 5, "bad"), Gap(50, 0, "bad"), Gap(50, 4, "dropped"), Gap(54, 6, "dropped"),
+        Chunk(noise(10), 60), Gap(70, 2, "dropped"), Gap(72, 0, "restart"), Gap(72, 0, "restart"),
+    ]  # fmt: skip
+    assert watched(*learning).report(1.0).gaps == 1
+    report = watched(*learning, (1.0, after)).report(1.0)
+    assert (report.gaps, report.samples_lost) == (3, 35 + 10)  # learning, bad, and a break of no samples
+    assert (report.drops, report.samples_dropped, report.restarts) == (2, 12, 2)
+
+
 def test_a_stream_that_nobody_described_has_numbers_for_names() -> None:
     report = watched((1.0, [Chunk(noise(), 0)]), stream=None).report(1.0)
     assert (report.stream, report.nominal_rate, report.unit, report.delay) == (None, None, None, None)

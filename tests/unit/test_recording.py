@@ -101,7 +101,7 @@ def test_contents(path: Path) -> None:
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from("cccgmf"), st.integers(0, 40)), max_size=30),
+    st.lists(st.tuples(st.sampled_from("cccggbmf"), st.integers(0, 40)), max_size=30),
     st.integers(0, 1000),
     st.booleans(),
 )
@@ -121,9 +121,12 @@ def test_any_stream(tmp_path_factory: pytest.TempPathFactory, steps: Any, first:
                 assert samples_hold_their_index(path) == len(rows)
                 continue
             model += step == "m"
-            if step == "g":
-                gaps.append((len(rows), stop, n, b"lost"))
-                sink.write(Gap(stop, n, "lost"))
+            if step in "gb":
+                reason = "lost" if step == "g" else "bad"
+                goes_on = n and gaps and gaps[-1][0] == len(rows) and gaps[-1][3] == reason.encode()
+                row, start, so_far, _ = gaps.pop() if goes_on else (len(rows), stop, 0, b"")
+                gaps.append((row, start, so_far + n, reason.encode()))
+                sink.write(Gap(stop, n, reason))
             else:
                 if n and (not models or models[-1][2] != model):
                     models.append((len(rows), stop, model))
@@ -261,6 +264,25 @@ def test_mistakes(path: Path) -> None:
     sink.close()
     assert read(path)[2] == [(5, 10, 2, b"unrecorded")]
     assert samples_hold_their_index(path) == 10
+
+
+def test_a_gap_in_many_messages_is_one_row_that_readers_see_grow(path: Path) -> None:
+    with RecordingSink(path, flush_every=0, existing="append") as sink:
+        sink.start(STREAM)
+        sink.write(chunk(0, 5))
+        for start in range(5, 25, 5):
+            sink.write(Gap(start, 5, "learning"))
+            assert read(path)[2] == [(5, 5, start, b"learning")]
+        for item in (Gap(25, 5, "bad"), Gap(30, 5, "learning"), chunk(35, 2), Gap(37, 1, "learning")):
+            sink.write(item)
+    want = [(5, 5, 20, b"learning"), (5, 25, 5, b"bad"), (5, 30, 5, b"learning"), (7, 37, 1, b"learning")]
+    assert read(path)[2] == want
+    assert samples_hold_their_index(path) == 7
+    for _ in range(2):  # neither run is part of another's gap
+        with RecordingSink(path, existing="append") as sink:
+            sink.start(STREAM)
+            sink.write(Gap(0, 4, "restart"))
+    assert [tuple(gap)[1:3] for gap in read(path)[2][4:]] == [(38, 4), (42, 4)]
 
 
 # Limits
