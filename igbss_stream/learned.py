@@ -1,7 +1,7 @@
 """A structure learned from a survey, in the terms of the model and as the stage that separates."""
 
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +18,30 @@ from igbss_stream.transform import Centred, Exp, Transform
 
 Array = NDArray[np.float64]
 Stage = LinearStage | PolynomialStage
-Prepared = tuple[Transform, Poset, Stage]
-"""The transform, centered so that log v has mean zero; the sample space; from samples to sources."""
-
 _LEAST_SAMPLES = 3  # a source, to learn a structure from: with fewer, any direction can look separated
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """What was learned.
+
+    Parameters
+    ----------
+    transform : Transform
+        Centred, so that log v has mean zero.
+    poset : Poset
+        The sample space.
+    stage : LinearStage or PolynomialStage
+        From samples to sources.
+    losses : tuple of float
+        Negative log-likelihood a sample before each step, see `igbss_stream.model.structure`; none where
+        products are learned, whose loss changes from step to step.
+    """
+
+    transform: Transform
+    poset: Poset
+    stage: Stage
+    losses: tuple[float, ...] = ()
 
 
 def learned_structure(
@@ -104,7 +124,7 @@ def _linear(
         unit, mean = 1.0, None
         transform = Centred(transform, learned.mean)
     poset = Poset(weights / unit, 1, settings.closure, inverse * unit)
-    return transform, poset, LinearStage(weights, inverse, mean)
+    return Prepared(transform, poset, LinearStage(weights, inverse, mean), learned.losses)
 
 
 def _products(x: Array, n_sources: int, settings: ModelSettings, transform: Transform) -> Prepared:
@@ -115,4 +135,4 @@ def _products(x: Array, n_sources: int, settings: ModelSettings, transform: Tran
     stage = PolynomialStage(learn_interactions(x, n_sources, settings.order))
     own, unit = stage.mixing[:, :, :n_sources], transform.unit
     poset = Poset(own / unit, settings.order, settings.closure, stage.unmixing * unit)
-    return replace(transform, center=stage.mean), poset, stage
+    return Prepared(replace(transform, center=stage.mean), poset, stage)

@@ -47,6 +47,8 @@ class Separator:
     ----------
     cleaner : Cleaner or None
         What takes them out, once it is known which they are.
+    losses : tuple of float
+        Negative log-likelihood a sample, before each step in which a structure was learned.
 
     Raises
     ------
@@ -70,6 +72,7 @@ class Separator:
         self.transform = as_transform(settings.transform)
         self._previous = previous
         self._model: tuple[Poset, Stage] | None = None
+        self.losses: tuple[float, ...] = ()
         if settings.is_learned:
             self.solver = _of_learned(settings)
         else:
@@ -172,7 +175,8 @@ class Separator:
             from igbss_stream.learned import learned_structure  # its kernels are for this alone
 
             prepared = learned_structure(survey, self.settings, self.transform, self._previous)
-            self.transform, self._model = prepared[0], prepared[1:]
+            self.transform, self._model = prepared.transform, (prepared.poset, prepared.stage)
+            self.losses = prepared.losses
         if self.cleaning is not None:
             self.cleaner = self.cleaning.cleaner(self.stage, survey)
 

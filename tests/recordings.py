@@ -75,6 +75,10 @@ class Output:
         return self.datasets["fits"]
 
     @property
+    def fits_kl(self) -> NDArray[Any]:
+        return self.datasets["fits_kl"]
+
+    @property
     def settings(self) -> dict[str, Any]:
         settings: dict[str, Any] = json.loads(self.attrs["settings"])
         return settings

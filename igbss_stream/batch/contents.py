@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from igbss_stream import __version__
 from igbss_stream.batch.channels import Channels
+from igbss_stream.batch.models import KnownModel
 from igbss_stream.cleaning import Cleaner
 from igbss_stream.config import plain
 from igbss_stream.ingest.recording import Recording
@@ -147,6 +148,8 @@ def write_model(
     mixed = unit if separator.settings.has_unit_variance else None
     sink.write("mixing", mixing, channels=channels, unit=mixed)
     sink.write("unmixing", unmixing, channels=channels)
+    if separator.losses:
+        sink.write("learning", separator.losses)
     if stage.mean is not None:
         sink.write("mean", stage.mean, channels=channels, unit=unit)
     sink.set_attrs(
@@ -160,18 +163,21 @@ def write_model(
     )
 
 
-def write_origin(sink: Hdf5Sink, recording: Recording, **attrs: str) -> None:
-    """Write which recording the samples are of.
+def write_origin(sink: Hdf5Sink, recording: Recording, model: KnownModel | None, **attrs: str) -> None:
+    """Write which recording the samples are of, and where their model is from.
 
     Parameters
     ----------
     sink : Hdf5Sink
     recording : Recording
+    model : KnownModel or None
+        What separated them, if it was not made of this recording.
     **attrs
         More attributes of the output.
     """
     name = os.fsencode(recording.path.name).decode(errors="replace")
-    sink.set_attrs(input=name, dataset=recording.dataset, **attrs)
+    told = None if model is None else json.dumps(model.origin.told(model.path))
+    sink.set_attrs(input=name, dataset=recording.dataset, model=told, **attrs)
 
 
 def write_excluded(sink: Hdf5Sink, cleaner: Cleaner) -> None:

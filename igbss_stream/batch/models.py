@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from igbss_stream.batch.fingerprint import digest
 from igbss_stream.config import ModelSettings
 from igbss_stream.errors import IgbssWarning, InputError, ParameterError, RecordingError, printable
-from igbss_stream.ingest.output_file import OutputFile, StoredModel
+from igbss_stream.ingest.output_file import Origin, OutputFile, StoredModel
 from igbss_stream.linear import LinearStage
 from igbss_stream.model.poset import Poset
 from igbss_stream.preparation.settings import Preparation
@@ -41,6 +41,8 @@ class KnownModel:
         Needs no samples.
     digest : str
         The same for equal models.
+    origin : Origin
+        What it was made of.
     """
 
     path: Path
@@ -50,6 +52,7 @@ class KnownModel:
     preparation: Preparation
     separator: Separator
     digest: str
+    origin: Origin
 
     def positions(self, channels: Sequence[str], unit: str | None) -> NDArray[np.int_]:
         """Return where the channels of the model are among those of a recording.
@@ -139,6 +142,7 @@ def known_model(path: Path) -> KnownModel:
             *(stored.mixing, stored.unmixing, stored.mean),
             *(stored.channels, stored.settings, stored.transform, stored.preparation),
         ),
+        stored.origin,
     )
 
 
@@ -183,6 +187,12 @@ def _preparation(described: dict[str, Any]) -> Preparation:
 
 def _separator(stored: StoredModel, settings: ModelSettings, transform: Transform) -> Separator:
     """Return what separated the samples that the model was learned from, the same to the bit."""
+    separator = _of_weights(stored, settings, transform)
+    separator.losses = stored.losses
+    return separator
+
+
+def _of_weights(stored: StoredModel, settings: ModelSettings, transform: Transform) -> Separator:
     mixing, unmixing = (
         np.ascontiguousarray(w if w.ndim == 3 else w[None], dtype=np.float64)
         for w in (stored.mixing, stored.unmixing)

@@ -247,7 +247,7 @@ def _joined(job: Job, tell: Tell) -> Outcome:
         _join_samples(sink, _pieces(job, recording.n_samples), recording, separator, model.channels)
         write_gaps(sink, recording)
         write_model(sink, model.channels, recording.unit, separator, job.settings.preparation)
-        write_origin(sink, recording, job=json.dumps(made_of(job, known)))
+        write_origin(sink, recording, known, job=json.dumps(made_of(job, known)))
         if separator.cleaner is not None:
             write_excluded(sink, separator.cleaner)
         return Outcome(

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream.batch.channels import Channels, Progress, flat_channels, prepared
@@ -26,6 +25,7 @@ from igbss_stream.batch.contents import (
     write_origin,
 )
 from igbss_stream.batch.first_pass import Segment
+from igbss_stream.batch.fits import Fits
 from igbss_stream.batch.models import KnownModel
 from igbss_stream.batch.settings import BatchSettings
 from igbss_stream.batch.starting import Start, going_on, starting
@@ -37,8 +37,6 @@ from igbss_stream.separator import Separator
 from igbss_stream.threads import Memory, in_order, reckoning
 
 DEFAULT_WINDOW = 4096  # samples
-
-_FIT = np.dtype([("start", "i8"), ("n_samples", "i8"), ("n_iter", "i8"), ("kl", "f8"), ("converged", "?")])
 
 _Work = tuple[NDArray[Any], int, NDArray[Any]]
 """Samples, the index of the first, and where their sources go."""
@@ -133,13 +131,12 @@ def separate_recording(
         if segment is None:
             write_gaps(sink, recording)
         if separator.by_sample:
-            fits = np.array([], _FIT)
+            fits = None
             _separate_by_sample(source, start, sink, tell, pool)
         else:
             fits = _separate_by_window(source, separator, window, sink, tell)
-            sink.write("fits", fits)
         write_model(sink, source.names, recording.unit, separator, settings.preparation)
-        write_origin(sink, recording, **(attrs or {}))
+        write_origin(sink, recording, model if segment is None else None, **(attrs or {}))
         if separator.cleaner is not None:
             write_excluded(sink, separator.cleaner)
             for notice in separator.cleaner.notices:
@@ -200,20 +197,20 @@ def _separate_by_sample(
 
 def _separate_by_window(
     source: Channels, separator: Separator, window: int, sink: Hdf5Sink, tell: Progress
-) -> NDArray[np.void]:
+) -> Fits:
     """Fit windows of about equal length, one after the other, between one gap and the next."""
     windows = planned(source.n_samples, source.breaks, window, separator.poset.periods)
     length = max(w.n_samples for w in windows)
-    fits = []
+    fits = Fits(sink, len(windows))
     for w, samples in cut(source.blocks(length, tell, "separating"), windows):
         separation = separator.window(samples, w.row, period=w.index)
         append_samples(sink, separation.sources, separator.cleaned(samples, separation.sources, w.index))
-        fits.append((w.row, w.n_samples, separation.n_iter, separation.kl[-1], separation.converged))
-    return np.array(fits, dtype=_FIT)
+        fits.add(w, separation)
+    return fits
 
 
 def _outcome(
-    source: Channels, separator: Separator, left_out: tuple[str, ...], fits: NDArray[np.void]
+    source: Channels, separator: Separator, left_out: tuple[str, ...], fits: Fits | None
 ) -> Outcome:
     return Outcome(
         n_samples=source.n_samples,
@@ -222,7 +219,7 @@ def _outcome(
         rate=source.recording.rate,
         solver=separator.solver,
         left_out=left_out,
-        n_windows=len(fits),
-        n_failed=int(np.sum(~fits["converged"])),
+        n_windows=0 if fits is None else fits.n_windows,
+        n_failed=0 if fits is None else fits.n_failed,
         taken_out=None if separator.cleaner is None else str(separator.cleaner),
     )

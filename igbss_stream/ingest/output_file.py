@@ -32,8 +32,9 @@ from igbss_stream.ingest.recording import Break
 Array = NDArray[np.float64]
 
 _ALL = slice(None)
+_FEW = 3  # recordings that an output names
 _MARKS = ("settings", "transform", "solver", "igbss_stream_version")
-_JSON = ("job", "settings", "preparation", "cleaning", "transform")
+_JSON = ("job", "settings", "preparation", "cleaning", "transform", "model")
 _DETAILS = ("filter_order", "notch_width")  # of a preparation, that do nothing on their own
 
 
@@ -80,6 +81,10 @@ class StoredModel:
         None where the structure is not learned.
     settings, transform, preparation : dict
         As they were described in JSON; files of older versions know no preparation.
+    losses : tuple of float
+        Of the steps in which it was learned, see `igbss_stream.model.structure`; none if that is not known.
+    origin : Origin
+        What it was made of.
     """
 
     channels: tuple[str, ...]
@@ -90,11 +95,42 @@ class StoredModel:
     settings: dict[str, Any]
     transform: dict[str, Any]
     preparation: dict[str, Any]
+    losses: tuple[float, ...]
+    origin: "Origin"
 
     @property
     def is_prepared(self) -> bool:
         """Whether samples were referenced, filtered or resampled before."""
         return any(value for name, value in self.preparation.items() if name not in _DETAILS)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The recordings that a model was made of.
+
+    Parameters
+    ----------
+    recordings : tuple of str
+        Names of their files, without folders; the first few if there are many.
+    n_recordings : int
+    """
+
+    recordings: tuple[str, ...]
+    n_recordings: int
+
+    @classmethod
+    def read(cls, attrs: Any) -> "Origin":
+        """Return what the attributes of a file tell: of a model from elsewhere or of its own."""
+        if "model" in attrs:
+            told = json.loads(attrs["model"])
+            return cls(tuple(map(str, told["recordings"])), int(told["n_recordings"]))
+        names = [str(name) for name in attrs.get("learned_from", [attrs.get("input", "")])]
+        return cls(tuple(names[:_FEW]), len(names))
+
+    def told(self, path: Path) -> dict[str, Any]:
+        """Return what an output tells of a model that was read from a file; `read` understands it."""
+        name = os.fsencode(path.name).decode(errors="replace")
+        return {"file": name, "recordings": self.recordings, "n_recordings": self.n_recordings}
 
 
 class OutputFile(Closing):
@@ -169,6 +205,8 @@ class OutputFile(Closing):
                 settings=json.loads(attrs["settings"]),
                 transform=json.loads(attrs["transform"]),
                 preparation=json.loads(attrs.get("preparation", "{}")),
+                losses=self._losses(),
+                origin=Origin.read(attrs),
             )
 
     def told(self, name: str) -> dict[str, Any]:
@@ -219,6 +257,29 @@ class OutputFile(Closing):
                 return None
             return np.asarray(handle[()])
 
+    def numbers(self, name: str, start: int, stop: int) -> Array:
+        """Return some numbers of a dataset of one axis.
+
+        Parameters
+        ----------
+        name : str
+        start, stop : int
+            The first one, and the one after the last.
+
+        Raises
+        ------
+        RecordingError
+            If it is damaged, or does not have them.
+        """
+        with damage_reported(self.path):
+            handle = dataset(self._file, name)
+            if handle is None or handle.ndim != 1 or not numeric(handle) or not start < stop <= len(handle):
+                raise RecordingError(
+                    f"{naming(f'/{name}', self.path)} does not have the entries {start} to {stop} that "
+                    "/fits tells of: separate again"
+                )
+            return np.asarray(handle[start:stop], np.float64)
+
     def has(self, name: str) -> bool:
         """Return whether there is a dataset of that name."""
         return dataset(self._file, name) is not None
@@ -257,6 +318,12 @@ class OutputFile(Closing):
                     f"{str(self.path)!r} has its sources in parts, and '{part.file_name}' is missing "
                     "beside it: bring it back, or separate again with --resume"
                 )
+
+    def _losses(self) -> tuple[float, ...]:
+        """Return what is kept of how the model was learned."""
+        if "learning" not in self._file:
+            return ()
+        return tuple(np.asarray(self._part("learning", 1)[()], np.float64).tolist())
 
     def _part(self, name: str, *ndim: int) -> Any:
         """Return a dataset of the model, of a file that `batch` wrote."""

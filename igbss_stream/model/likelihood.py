@@ -55,11 +55,15 @@ _PATIENCE, _GAIN = 10, 0.1  # a descent is done when so many steps gain less tha
 
 @dataclass(frozen=True)
 class End:
-    """Where a descent ended: an unmixing of the whitened channels, its loss, and the steps taken."""
+    """Where a descent ended: an unmixing of the whitened channels, and the loss before each step."""
 
     unmixing: Array
-    loss: float
-    n_iter: int
+    losses: tuple[float, ...]
+
+    @property
+    def loss(self) -> float:
+        """The last loss."""
+        return self.losses[-1] if self.losses else math.inf
 
 
 class Descent:
@@ -129,7 +133,7 @@ class Descent:
                 break
             move = np.eye(len(w)) + t * step
             w, moved, taps = move @ w, move @ moved, taps + t * tap_step
-        return End(w, losses[-1], len(losses) - 1)
+        return End(w, tuple(losses[1:]))
 
     def _is_done(self, slope: float, losses: list[float]) -> bool:
         """Tell whether what a step promises, or the last ones gained, is too little to mean anything."""

@@ -30,17 +30,15 @@ class Learned:
     unmixing : ndarray of shape (sources, channels)
         ``unmixing @ mixing`` is the identity; ``sources = (x - mean) @ unmixing.T``.
     mean : ndarray of shape (channels,)
-    loss : float
-        Negative log-likelihood a sample of what was taken, up to a constant of the data.
-    n_iter : int
-        Steps of the descent that won.
+    losses : tuple of float
+        Negative log-likelihood a sample, up to a constant of the data, before each step of the descent that
+        won; empty where spectra won, which need no descent.
     """
 
     mixing: Array
     unmixing: Array
     mean: Array
-    loss: float
-    n_iter: int
+    losses: tuple[float, ...]
 
 
 def learn(x: Array, n_sources: int, previous: Array | None = None) -> Learned:
@@ -84,7 +82,7 @@ def learn(x: Array, n_sources: int, previous: Array | None = None) -> Learned:
     unmixing = best.unmixing @ whitening / scale
     mixing = scale[:, None] * colouring @ np.linalg.inv(best.unmixing)
     order, sign = _convention(mixing) if before is None else _matched(best.unmixing, before)
-    return Learned(mixing[:, order] * sign, (unmixing[order].T * sign).T, mean, best.loss, best.n_iter)
+    return Learned(mixing[:, order] * sign, (unmixing[order].T * sign).T, mean, best.losses)
 
 
 def back_projected(learned: Learned) -> Learned:

@@ -33,6 +33,7 @@ from igbss_stream.publish.files import (
     sync_directory,
     why_not_written,
 )
+from igbss_stream.publish.hdf5_gathered import Gathered
 from igbss_stream.publish.hdf5_storage import Rows, stored
 from igbss_stream.publish.hdf5_stream import Stream
 from igbss_stream.publish.hdf5_virtual import create_virtual
@@ -84,6 +85,7 @@ class Hdf5Sink:
         self._partial = partial_of(self.path)
         self._file: Any = None
         self._reserved: dict[str, Rows] = {}
+        self._gathered: dict[str, Gathered] = {}
 
     def __enter__(self) -> Self:
         check_new(self.path, overwrite=self.overwrite, source=self.source)
@@ -210,6 +212,26 @@ class Hdf5Sink:
         with self._guarded():
             reserved.append(block)
 
+    def gather(self, name: str, block: npt.NDArray[Any]) -> None:
+        """Take the next rows of a dataset whose length nobody knows yet; it is made when all have come.
+
+        Parameters
+        ----------
+        name : str
+            Name of the dataset.
+        block : ndarray of shape (rows,)
+            Of the same type each time.
+
+        Raises
+        ------
+        RecordingError
+            If they cannot be kept, e.g. because the disk is full.
+        """
+        with self._guarded():
+            if name not in self._gathered:
+                self._gathered[name] = Gathered(self.path.parent, block.dtype)
+            self._gathered[name].append(block)
+
     def write(self, name: str, array: npt.ArrayLike, **attrs: Any) -> None:
         """Write a small array at once, e.g. the mixing matrix.
 
@@ -279,6 +301,11 @@ class Hdf5Sink:
 
     def _publish(self) -> None:
         """Bring the complete file to the disk and give it its final name."""
+        for name, gathered in self._gathered.items():
+            self.create(name, (gathered.rows,), gathered.dtype)
+            for block in gathered.blocks():
+                self.append(name, block)
+            gathered.close()
         for name, reserved in self._reserved.items():
             if reserved.rows != reserved.all_rows:
                 raise RuntimeError(
@@ -305,6 +332,9 @@ class Hdf5Sink:
     def _discard(self) -> None:
         """Close what is open and remove the partial file, whatever state it is in."""
         self._stream.accept_everything()
+        for gathered in self._gathered.values():
+            with suppress(OSError):  # of what a full disk did not take
+                gathered.close()
         with suppress(OSError, RuntimeError):
             if self._file is not None:
                 self._file.close()

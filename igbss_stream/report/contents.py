@@ -14,6 +14,31 @@ from igbss_stream.ingest.output_file import OutputFacts, OutputFile, Series, Sto
 from igbss_stream.ingest.recording import Break
 
 
+class Histories:
+    """The divergence at each iteration of each fit, read when it is asked for.
+
+    Parameters
+    ----------
+    output : OutputFile
+    fits : ndarray
+        A row a window.
+    """
+
+    def __init__(self, output: OutputFile, fits: NDArray[np.void]) -> None:
+        self._output, self._fits = output, fits
+
+    def of(self, fit: int) -> NDArray[np.float64]:
+        """Return the divergence at the start and after each iteration, (n_iter + 1,).
+
+        Raises
+        ------
+        RecordingError
+            If it is not there.
+        """
+        first, n_iter = (int(self._fits[name][fit]) for name in ("kl_row", "n_iter"))
+        return self._output.numbers("fits_kl", first, first + n_iter + 1)
+
+
 @dataclass(frozen=True, eq=False)
 class Contents:
     """An output that is open.
@@ -33,6 +58,8 @@ class Contents:
         Sources that were taken out of the channels.
     fits : ndarray or None
         A row a window.
+    histories : Histories or None
+        None in outputs of older versions.
     """
 
     path: Path
@@ -44,6 +71,7 @@ class Contents:
     cleaned: Series | None
     excluded: tuple[Excluded, ...]
     fits: NDArray[np.void] | None
+    histories: Histories | None
 
     @classmethod
     def of(cls, output: OutputFile) -> "Contents":
@@ -69,6 +97,7 @@ class Contents:
         sources = output.series("sources")
         cleaned = output.series("cleaned") if output.has("cleaned") else None
         _check(output.path, model, sources, cleaned)
+        fits = _fits(output)
         return cls(
             path=output.path,
             size=os.stat(output.path).st_size,
@@ -78,7 +107,8 @@ class Contents:
             sources=sources,
             cleaned=cleaned,
             excluded=_excluded(output, sources.n_channels),
-            fits=_fits(output),
+            fits=fits,
+            histories=Histories(output, fits) if fits is not None and output.has("fits_kl") else None,
         )
 
     @property
@@ -124,7 +154,10 @@ def _check(path: Path, model: StoredModel, sources: Series, cleaned: Series | No
 
 def _fits(output: OutputFile) -> NDArray[np.void] | None:
     fits = output.table("fits")
-    return None if fits is None else fits[["start", "n_samples", "n_iter", "kl", "converged"]]
+    if fits is None:
+        return None
+    places = ["kl_row"] if output.has("fits_kl") else []
+    return fits[["start", "n_samples", "n_iter", "kl", "converged", *places]]
 
 
 def _excluded(output: OutputFile, n_sources: int) -> tuple[Excluded, ...]:

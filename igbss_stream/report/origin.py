@@ -4,16 +4,13 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
 from igbss_stream.drawing.scales import pretty
 from igbss_stream.report.contents import Contents
-from igbss_stream.report.markup import duration, facts, figure, number, table, text
-from igbss_stream.report.plots import fits_plot
-from igbss_stream.report.stretch import whole
+from igbss_stream.report.convergence import convergence
+from igbss_stream.report.markup import duration, facts, number, table, text
+from igbss_stream.report.versions import versions
 
 _MOST_GAPS = 30  # that a table lists
-_MOST_FITS = 1500  # dots of a drawing
 _PLAIN = ("filter_order", "notch_width")  # that do nothing on their own
 
 
@@ -42,7 +39,8 @@ def was_separated(contents: Contents) -> str:
     return (
         '<section id="method"><h2>How it was separated</h2>'
         + facts(_of_method(contents))
-        + _convergence(contents)
+        + versions(contents)
+        + convergence(contents)
         + "<details><summary>All settings</summary>"
         + table(("setting", "value"), _settings(contents))
         + "</details></section>"
@@ -163,64 +161,6 @@ def _settings(contents: Contents) -> Iterator[tuple[str, str]]:
 
 def _short(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def _convergence(contents: Contents) -> str:
-    one = (
-        "One model holds for all samples"
-        if contents.model.mixing.ndim == 2
-        else f"One model of {len(contents.model.mixing)} periods holds for all samples"
-    )
-    known = (contents.facts.job or {}).get("model") is not None
-    origin = " It was taken from an earlier output (<code>--model</code>)." if known else ""
-    fits = contents.fits
-    if fits is None or not len(fits):
-        learned = contents.model.settings.get("structure") == "learned"
-        how = (
-            "its structure was learned by maximum likelihood, and the output keeps no value of that search"
-            if learned and not known
-            else "nothing was fitted"
-        )
-        return (
-            f"<p>{one}.{origin} No divergence is shown, since there was none to bring down: sources are "
-            f"<code>/unmixing</code> times the channels, sample by sample, and {how}.</p>"
-            if contents.facts.solver == "closed-form"
-            else f"<p>{one}.{origin} The output keeps no fits: {how}.</p>"
-        )
-    return f"<p>{one}, and each window was fitted on its own.{origin}</p>" + _fits(contents)
-
-
-def _fits(contents: Contents) -> str:
-    fits = contents.fits
-    assert fits is not None
-    good, kl, n_iter = fits["converged"].astype(bool), fits["kl"], fits["n_iter"]
-    words = (
-        f"{len(fits):,} windows were fitted, {int(good.sum()):,} converged; {int(n_iter.min())} to "
-        f"{int(n_iter.max())} iterations, median {number(float(np.median(n_iter)))}; KL at the end "
-        f"{number(float(np.nanmin(kl)))} to {number(float(np.nanmax(kl)))} nats, median "
-        f"{number(float(np.nanmedian(kl)))}."
-    )
-    rate = contents.sources.rate or 1.0
-    rows = np.array([gap.row for gap in contents.gaps], np.int64)
-    lost = np.concatenate([[0], np.cumsum([gap.n_samples for gap in contents.gaps], dtype=np.int64)])
-    middle = (
-        fits["start"] + fits["n_samples"] / 2 + lost[np.searchsorted(rows, fits["start"], side="right")]
-    )
-    step = -(-len(fits) // _MOST_FITS)
-    starts = np.arange(0, len(fits), step)
-    picture = fits_plot(
-        middle[starts] / rate,
-        np.fmax.reduceat(kl, starts),
-        np.logical_and.reduceat(good, starts),
-        whole(contents),
-        f"KL divergence at the end of each fit. {words}",
-    )
-    grouped = f" Each dot is the largest of {step} windows." if step > 1 else ""
-    return f"<p>{words}</p>" + figure(
-        picture,
-        "KL(p̂, p) at the end of the fit of each window; red, hollow dots did not converge. The output "
-        f"keeps the last value of each fit, not every iteration.{grouped}",
-    )
 
 
 def _bytes(size: int) -> str:

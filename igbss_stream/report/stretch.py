@@ -68,6 +68,13 @@ def whole(contents: Contents) -> Span:
     return Span(0, contents.n_indices / rate, "s") if rate else Span(0, contents.n_indices, "samples")
 
 
+def indices(contents: Contents, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the indices of rows, where missing samples count."""
+    at = np.array([gap.row for gap in contents.gaps], np.int64)
+    lost = np.concatenate([[0], np.cumsum([gap.n_samples for gap in contents.gaps], dtype=np.int64)])
+    return np.asarray(rows + lost[np.searchsorted(at, rows, side="right")], np.int64)
+
+
 def gap_spans(contents: Contents, most: int = 500) -> list[tuple[float, float]]:
     """Return where samples are missing, from and to; the longest ones if there are many."""
     rate = contents.sources.rate or 1.0

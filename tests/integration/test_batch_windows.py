@@ -13,6 +13,7 @@ import igbss_stream.batch.channels
 from igbss_stream.errors import IgbssWarning
 from igbss_stream.model.poset import incidence
 from igbss_stream.transform import Exp, MinMax, Transform
+from tests import reference
 from tests.integration.conftest import Command, Refusal
 from tests.published import separate
 from tests.recordings import Output, noise, read_output, write_recording
@@ -44,8 +45,9 @@ def test_one_window_is_the_separation_of_the_whole(
     np.testing.assert_array_equal(output.mixing, expected.mixing)
     np.testing.assert_array_equal(output.unmixing, expected.unmixing)
     assert output.attrs["solver"] == expected.solver == "joint"
-    assert output.fits.dtype.names == ("start", "n_samples", "n_iter", "kl", "converged")
-    assert output.fits.tolist() == [(0, 60, expected.n_iter, expected.kl[-1], True)]
+    assert output.fits.dtype.names == ("start", "n_samples", "n_iter", "kl", "kl_row", "converged")
+    assert output.fits.tolist() == [(0, 60, expected.n_iter, expected.kl[-1], 0, True)]
+    np.testing.assert_array_equal(output.fits_kl, expected.kl)
 
 
 def windows(fits: NDArray[Any]) -> list[tuple[int, int]]:
@@ -80,6 +82,34 @@ def test_windows_follow_each_other_and_are_fitted_alone(
         np.testing.assert_array_equal(output.sources[start:end], expected.sources)
         assert (fit["n_iter"], fit["kl"]) == (expected.n_iter, expected.kl[-1])
         assert fit["converged"] == expected.converged
+        last = fit["kl_row"] + fit["n_iter"]
+        np.testing.assert_array_equal(output.fits_kl[fit["kl_row"] : last + 1], expected.kl)
+    assert len(output.fits_kl) == last + 1
+
+
+@pytest.mark.parametrize("solver", ["joint", "blocked"])
+def test_divergence_of_each_iteration_is_that_of_the_dense_model(
+    separated: Command, tmp_path: Path, solver: str
+) -> None:
+    """The reference lists all states of the sample space, and solves with the whole of its matrices."""
+    x = np.abs(noise(11, 3)) + 0.1
+    write_recording(tmp_path / "in.h5", x, rate=250.0)
+    arguments = f"--transform sum --latent-mass 0.1 --window 0.024 --solver {solver} --max-iter 7"
+    separated(tmp_path / "in.h5", *arguments.split())
+    output = read_output(tmp_path / "out.h5")
+    assert windows(output.fits) == [(0, 6), (6, 11)]
+    dense_of = {"joint": reference.joint_iterates, "blocked": reference.blocked_iterates}[solver]
+    for fit, (start, stop) in zip(output.fits, windows(output.fits), strict=True):
+        weights = reference.systematic(3, 3)
+        poset = reference.Poset(3, 3, stop - start, 1, "strict", weights.reshape(-1, 3, 3))
+        p_hat = reference.target(poset, x[start:stop], 0.1)
+        n_iter, first = int(fit["n_iter"]), int(fit["kl_row"])
+        dense = dense_of(poset, p_hat, np.zeros(3 * 3 + (stop - start) * 3), n_iter)
+        assert n_iter > 2
+        wanted = [iterate.kl for iterate in dense]
+        np.testing.assert_allclose(
+            output.fits_kl[first : first + n_iter + 1], wanted, rtol=1e-9, atol=1e-12
+        )
 
 
 FEW_STEPS = "--n-sources 3 --init random --random-state 0 --max-iter 3"

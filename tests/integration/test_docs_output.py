@@ -1,6 +1,7 @@
 """docs/output.md tells of everything in an output, and its code runs; another reader than h5py agrees."""
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from tests.integration.conftest import Command
 from tests.pages import run_python, text_of
-from tests.recordings import NAMES, noise
+from tests.recordings import NAMES, noise, write_recording
 
 SECTIONS = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", text_of("docs/output.md"), re.S | re.M))
 GAP = [("row", "i8"), ("start", "i8"), ("n_samples", "i8"), ("reason", "S40")]
@@ -78,6 +79,8 @@ def test_everything_in_it_is_described(output: Path) -> None:
             "terms": {2: 3}.get(lengths["sources"], lengths["sources"])
         }  # of two sources: their product
         lengths |= {name: len(file[name]) for name in ("gaps", "fits", "excluded") if name in file}
+        words = {"fits_kl": "iterations", "learning": "steps"}
+        lengths |= {word: len(file[name]) for name, word in words.items() if name in file}
         everything: list[str] = []
         file.visit(everything.append)
         for name in everything:
@@ -105,8 +108,9 @@ def test_what_is_described_exists(separated: Command, tmp_path: Path) -> None:
     with h5py.File(tmp_path / "in.h5", "w") as file:
         file.create_dataset("data", data=X).attrs.update({"rate": 250.0, "unit": "uV", "channels": NAMES})
         file["gaps"] = np.array([(20, 20, 40, b"missing")], GAP)
-    for options in OUTPUTS.values():
+    for options in (*OUTPUTS.values(), ("--model", tmp_path / "earlier.h5")):
         separated(tmp_path / "in.h5", *options, "--overwrite")
+        shutil.copy(tmp_path / "out.h5", tmp_path / "earlier.h5")
         with h5py.File(tmp_path / "out.h5") as file:
             found |= {f"{name} {attribute}" for name in file for attribute in file[name].attrs}
             found |= {f"file {attribute}" for attribute in file.attrs} | set(file)
@@ -131,6 +135,20 @@ def test_another_reader_of_hdf5_agrees(output: Path) -> None:
                 np.testing.assert_array_equal(read[field], dataset[()][field])
             for attribute, value in dataset.attrs.items():
                 np.testing.assert_array_equal(as_text(other[name].attrs[attribute]), value)
+
+
+def test_iterations_are_read_as_the_page_says(
+    separated: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_recording(tmp_path / "in.h5", X, rate=250.0, channels=NAMES)
+    separated(tmp_path / "in.h5", "--latent-mass", 0.01, "--window", 0.1)
+    (tmp_path / "out.h5").rename(tmp_path / "sources.h5")
+    monkeypatch.chdir(tmp_path)
+    found = run_python("docs/output.md")
+    assert len(found["kl"]) == len(found["fits"]) == 5
+    for kl, fit in zip(found["kl"], found["fits"], strict=True):
+        assert (len(kl), kl[-1]) == (fit["n_iter"] + 1, fit["kl"])
+        assert np.all(np.diff(kl) <= 0)
 
 
 def as_text(value: Any) -> Any:

@@ -1,5 +1,6 @@
 """Models learned once and applied to many, one a file, or one a group of files."""
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,29 @@ def test_model_gives_the_sources_of_the_run_that_made_it(
         np.testing.assert_array_equal(output.datasets[name], data)
     for name in "settings", "transform", "solver", "input_unit":
         assert output.attrs[name] == expected.attrs[name]
+
+
+def test_an_output_names_what_its_model_was_made_of(igbss: Command, model: Path, tmp_path: Path) -> None:
+    told = [{"file": "first.h5", "recordings": ["first.h5"], "n_recordings": 1}]
+    second = write(tmp_path / "in" / "second.h5", mixture(seed=1))
+    assert json.loads(applied(igbss, second, model).attrs["model"]) == told[0]
+    # handed on twice, it is still of the first recording
+    third, handed = write(tmp_path / "third.h5", mixture(seed=2)), tmp_path / "in" / "applied-second.h5"
+    told.append(told[0] | {"file": handed.name})
+    assert json.loads(applied(igbss, third, handed).attrs["model"]) == told[1]
+    assert "model" not in read_output(model).attrs
+    for n in range(4):
+        write(tmp_path / "in" / f"{n}.h5", mixture(seed=n))
+    handed.unlink()
+    words = (tmp_path / "in", "-o", f"{tmp_path}/out/", "--model-per", "all", *SHARED.split())
+    result = igbss("batch", *words)
+    assert result.exit_code == 0, result.output
+    shared = json.loads(read_output(tmp_path / "out" / "0.h5").attrs["model"])
+    assert shared == {
+        "file": "model-all.h5",
+        "recordings": ["0.h5", "1.h5", "2.h5"],
+        "n_recordings": 6,
+    }
 
 
 @pytest.mark.jit

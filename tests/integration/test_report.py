@@ -13,6 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import signal, stats
 
+from igbss_stream.batch.fits import FIT
 from igbss_stream.ingest.output_file import OutputFile
 from igbss_stream.publish.recording import GAP
 from igbss_stream.report import pieces
@@ -29,6 +30,9 @@ Array = NDArray[np.float64]
 
 NAMES = ("Fp1", "EOG", "C3", "C4", "O1", "O2")
 EMPTY = {"meta", "br"}
+
+
+OLD_FITS = [("start", "i8"), ("n_samples", "i8"), ("n_iter", "i8"), ("kl", "f8"), ("converged", "?")]
 
 
 class Page(HTMLParser):
@@ -227,6 +231,39 @@ def test_channels_are_made_of_the_output(
         assert_says(page.text, f"{len(fits)} windows were fitted, {fits['converged'].sum()} converged")
 
 
+def test_iterations_of_fits_are_drawn(separated: Command, igbss: Command, tmp_path: Path) -> None:
+    output = tmp_path / "out.h5"
+    recording = written(tmp_path / "in.h5", channels(1000), gaps=[(301, 301, 250, b"missing")])
+    separated(recording, "--latent-mass", "0.05", "--window", "0.4", "--max-iter", "7")
+    with h5py.File(output) as file:
+        fits, kl = file["fits"][()], file["fits_kl"][()]
+    page = reported(igbss, output)
+    lines = [attrs["class"] for tag, attrs in page.elements if tag == "path"]
+    drawn = sum(line in ("line other", "line first", "line typical", "line slowest") for line in lines)
+    assert drawn == len(fits) == 10
+    histories = [kl[fit["kl_row"] : fit["kl_row"] + fit["n_iter"] + 1] for fit in fits]
+    late = [k for k, fit in enumerate(fits) if not fit["converged"] and fit["n_iter"] == 7]
+    slowest = max(late, key=lambda k: histories[k][-2] - histories[k][-1])
+    at = (fits["start"][slowest] + 250 * (fits["start"][slowest] >= 301)) / RATE
+    assert_says(page.text, f"one that did not converge, at {at:.4g} s (7 iterations)", "a typical one")
+    dots = [attrs for _, attrs in page.elements if attrs.get("class") == "step slowest"]
+    above = np.log10(histories[slowest][:-1] - histories[slowest][-1])
+    heights = -np.array([float(attrs["cy"]) for attrs in dots])
+    np.testing.assert_allclose(np.corrcoef(above, heights)[0, 1], 1.0, atol=1e-5)
+    older(output)
+    assert_says(
+        reported(igbss, output, "--overwrite").text, "of an older version", "10 windows were fitted"
+    )
+
+
+def older(output: Path) -> None:
+    """Make an output as a version wrote it that kept no iterations."""
+    with h5py.File(output, "a") as file:
+        fits = file["fits"][()][["start", "n_samples", "n_iter", "kl", "converged"]]
+        del file["fits"], file["fits_kl"]
+        file["fits"] = np.array(fits.tolist(), OLD_FITS)
+
+
 @pytest.mark.jit
 def test_products_of_sources(separated: Command, igbss: Command, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
@@ -366,8 +403,16 @@ SPOILT = {
         lambda file: file.create_dataset("fits", data=np.zeros(3, [("converged", "?")])),
     ),
     "a mean of other channels": ("/mean", lambda file: file.create_dataset("mean", data=np.zeros(2))),
+    "iterations that are not there": (
+        "/fits_kl",
+        lambda file: with_fits(file, np.array([(0, 9, 5, 0.1, 9, True)], FIT), np.ones(9)),
+    ),
     "terms of no sources": ("/mixing has 9 columns", lambda file: widened(file, 9)),
 }
+
+
+def with_fits(file: Any, fits: Any, kl: Any) -> None:
+    file["fits"], file["fits_kl"] = fits, kl
 
 
 def widened(file: Any, n: int) -> None:

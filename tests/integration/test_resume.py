@@ -182,7 +182,17 @@ def test_killed_at_any_moment(spawn: Spawn, tmp_path: Path, n_files: int, n_kill
         x = rng.laplace(size=(6000, 6)) @ rng.normal(size=(6, 6))
         write_recording(tmp_path / "in" / f"r{n:02d}.h5", x[:, : 6 - n % 2], rate=RATE)
     out, whole = tmp_path / "out", tmp_path / "whole"
-    options = ("--structure", "learned", "--model-per", per, "--resume")
+    options = (
+        "--structure",
+        "learned",
+        "--latent-mass",
+        0.05,
+        "--window",
+        4,
+        "--model-per",
+        per,
+        "--resume",
+    )
 
     def start(folder: Path) -> "subprocess.Popen[str]":
         return spawn("batch", tmp_path / "in", "-o", f"{folder}/", *options, before=UP)

@@ -26,7 +26,7 @@ from igbss_stream.publish.files import lock, wait_until_free
 from tests.daemons import free_port, until
 from tests.integration.conftest import Command, Refusal, Spawn, assert_says, contents
 from tests.published import model_settings
-from tests.recordings import RATE, noise, write_recording
+from tests.recordings import RATE, noise, read_output, write_recording
 
 DEADLINE = 120  # seconds that anything may take here
 SETTINGS = BatchSettings(model=model_settings())
@@ -77,6 +77,17 @@ def test_two_processes_do_what_one_does(workers: Workers, tmp_path: Path) -> Non
     assert facts(list(workers.run(jobs_of(inputs, tmp_path / "there")))) == alone
     assert files(tmp_path / "there") == files(tmp_path / "alone")
     assert len(files(tmp_path / "there")) == 6
+
+
+def test_iterations_of_windows_are_those_of_one_process(workers: Workers, tmp_path: Path) -> None:
+    settings = BatchSettings(model=model_settings(latent_mass=0.05), window=0.08)
+    inputs = recordings(tmp_path, 3)
+    for folder, run in ("alone", in_turn), ("there", workers.run):
+        list(run(jobs_of(inputs, tmp_path / folder, settings=settings)))
+    assert files(tmp_path / "there") == files(tmp_path / "alone")
+    for path in (tmp_path / "there").iterdir():
+        output = read_output(path)
+        assert len(output.fits_kl) == np.sum(output.fits["n_iter"] + 1) > 3
 
 
 def test_output_that_exists_is_refused_or_kept(workers: Workers, tmp_path: Path) -> None:

@@ -120,6 +120,40 @@ def test_blocks_that_are_not_contiguous_or_not_of_the_same_type(path: Path) -> N
         np.testing.assert_array_equal(file["x"][:], SAMPLES[[0, 1, 4, 2], :3])
 
 
+@pytest.mark.parametrize("step", [1_000, 70_001])
+def test_rows_whose_number_nobody_knew_lie_in_one_piece(path: Path, step: int) -> None:
+    values = np.random.default_rng(1).normal(size=200_000)  # more than are held in memory
+    with Hdf5Sink(path) as sink:
+        for start in range(0, len(values), step):
+            sink.gather("values", values[start : start + step])
+        assert names(path.parent) == ["out.h5.partial"]
+        fill(sink)
+    with h5py.File(path) as file:
+        np.testing.assert_array_equal(file["values"][()], values)
+        assert (file["values"].dtype, file["values"].chunks) == (np.dtype("f8"), None)
+    with Hdf5Sink(path, overwrite=True) as sink:
+        before = path.read_bytes()
+        sink.gather("values", values)
+        fill(sink)
+    assert path.read_bytes() == before
+
+
+def gather_much(sink: Hdf5Sink) -> None:
+    for _ in range(100):
+        sink.gather("values", np.zeros(100_000))
+
+
+def test_no_room_for_rows_whose_number_nobody_knew(path: Path) -> None:
+    n_open = open_files()
+    with (
+        file_size_limit(2_000_000),
+        pytest.raises(RecordingError, match="the limit on file sizes"),
+        Hdf5Sink(path) as sink,
+    ):
+        gather_much(sink)
+    assert (names(path.parent), open_files()) == ([], n_open)
+
+
 def test_dataset_without_rows(path: Path) -> None:
     with Hdf5Sink(path) as sink:
         sink.create("x", (0, 3), "f4")

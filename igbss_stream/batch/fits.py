@@ -1,0 +1,49 @@
+"""How the fit of each window went, written as the windows are fitted."""
+
+import numpy as np
+
+from igbss_stream.batch.windows import Window
+from igbss_stream.publish.hdf5 import Hdf5Sink
+from igbss_stream.separation import Separation
+
+FIT = np.dtype(
+    [
+        ("start", "i8"),
+        ("n_samples", "i8"),
+        ("n_iter", "i8"),
+        ("kl", "f8"),
+        ("kl_row", "i8"),
+        ("converged", "?"),  # the last, as not every reader finds what follows an enumeration
+    ]
+)
+
+
+class Fits:
+    """The datasets ``fits``, a row a window, and ``fits_kl``, the divergence at each iteration of each.
+
+    Parameters
+    ----------
+    sink : Hdf5Sink
+    n_windows : int
+        That will be fitted.
+
+    Attributes
+    ----------
+    n_windows : int
+    n_failed : int
+        Of those so far, how many did not converge.
+    """
+
+    def __init__(self, sink: Hdf5Sink, n_windows: int) -> None:
+        self.n_windows, self.n_failed = n_windows, 0
+        self._sink, self._n_values = sink, 0
+        sink.create("fits", (n_windows,), FIT)
+
+    def add(self, window: Window, separation: Separation) -> None:
+        """Take the fit of the next window."""
+        kl, converged = separation.kl, separation.converged
+        row = (window.row, window.n_samples, separation.n_iter, kl[-1], self._n_values, converged)
+        self._sink.append("fits", np.array([row], FIT))
+        self._sink.gather("fits_kl", kl)
+        self._n_values += len(kl)
+        self.n_failed += not converged
