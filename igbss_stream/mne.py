@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from igbss_stream.config import ModelSettings
 from igbss_stream.errors import IgbssWarning, InputError, ParameterError
-from igbss_stream.ingest.output_file import OutputFacts, OutputFile, StoredModel
+from igbss_stream.ingest.output_file import OutputFacts, OutputFile
+from igbss_stream.ingest.stored_model import StoredModel
 from igbss_stream.memory import check_memory
 from igbss_stream.pca_form import pca_form
 from igbss_stream.separator import Separator

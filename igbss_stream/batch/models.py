@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from igbss_stream.batch.fingerprint import digest
 from igbss_stream.config import ModelSettings
 from igbss_stream.errors import IgbssWarning, InputError, ParameterError, RecordingError, printable
-from igbss_stream.ingest.output_file import Origin, OutputFile, StoredModel
+from igbss_stream.ingest.output_file import OutputFile
+from igbss_stream.ingest.stored_model import Origin, StoredModel
 from igbss_stream.linear import LinearStage
 from igbss_stream.model.poset import Poset
 from igbss_stream.preparation.settings import Preparation

@@ -15,7 +15,7 @@ import numpy as np
 from igbss_stream.errors import ParameterError
 from igbss_stream.export.content import Array, Content, Rounding, Written, gap_text
 from igbss_stream.extras import needed
-from igbss_stream.ingest.output_file import Series
+from igbss_stream.ingest.series import Series
 from igbss_stream.memory import check_memory
 from igbss_stream.publish.files import sync_directory
 

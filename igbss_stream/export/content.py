@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from igbss_stream.console import Progress
 from igbss_stream.errors import InputError, ParameterError, printable
-from igbss_stream.ingest.output_file import Series
 from igbss_stream.ingest.recording import Break
+from igbss_stream.ingest.series import Series
 
 Array = NDArray[np.float64]
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,28 +13,20 @@ from numpy.typing import NDArray
 from igbss_stream.closing import Closing
 from igbss_stream.errors import RecordingError
 from igbss_stream.ingest.hdf5_file import (
-    LIBRARY_ERRORS,
-    checked_type,
     damage_reported,
     naming,
-    numbered,
-    one_line,
     open_file,
-    stated_channels,
     stated_rate,
-    stated_unit,
 )
 from igbss_stream.ingest.layouts.plain import gaps_beside
 from igbss_stream.ingest.layouts.values import dataset, numeric
-from igbss_stream.ingest.recording import Break
+from igbss_stream.ingest.series import Series
+from igbss_stream.ingest.stored_model import Origin, StoredModel
 
 Array = NDArray[np.float64]
 
-_ALL = slice(None)
-_FEW = 3  # recordings that an output names
 _MARKS = ("settings", "transform", "solver", "igbss_stream_version")
 _JSON = ("job", "settings", "preparation", "cleaning", "transform", "model")
-_DETAILS = ("filter_order", "notch_width")  # of a preparation, that do nothing on their own
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,73 +55,6 @@ class OutputFacts:
     n_sources: int
     n_windows: int
     n_failed: int
-
-
-@dataclass(frozen=True, eq=False)
-class StoredModel:
-    """The model in an output.
-
-    Parameters
-    ----------
-    channels : tuple of str
-    unit : str or None
-        Of the channels, if known.
-    mixing : ndarray of shape (channels, sources) or (periods, channels, sources)
-    unmixing : ndarray of shape (sources, channels) or (periods, sources, channels)
-    mean : ndarray of shape (channels,) or None
-        None where the structure is not learned.
-    settings, transform, preparation : dict
-        As they were described in JSON; files of older versions know no preparation.
-    losses : tuple of float
-        Of the steps in which it was learned, see `igbss_stream.model.structure`; none if that is not known.
-    origin : Origin
-        What it was made of.
-    """
-
-    channels: tuple[str, ...]
-    unit: str | None
-    mixing: Array
-    unmixing: Array
-    mean: Array | None
-    settings: dict[str, Any]
-    transform: dict[str, Any]
-    preparation: dict[str, Any]
-    losses: tuple[float, ...]
-    origin: "Origin"
-
-    @property
-    def is_prepared(self) -> bool:
-        """Whether samples were referenced, filtered or resampled before."""
-        return any(value for name, value in self.preparation.items() if name not in _DETAILS)
-
-
-@dataclass(frozen=True)
-class Origin:
-    """The recordings that a model was made of.
-
-    Parameters
-    ----------
-    recordings : tuple of str
-        Names of their files, without folders; the first few if there are many.
-    n_recordings : int
-    """
-
-    recordings: tuple[str, ...]
-    n_recordings: int
-
-    @classmethod
-    def read(cls, attrs: Any) -> "Origin":
-        """Return what the attributes of a file tell: of a model from elsewhere or of its own."""
-        if "model" in attrs:
-            told = json.loads(attrs["model"])
-            return cls(tuple(map(str, told["recordings"])), int(told["n_recordings"]))
-        names = [str(name) for name in attrs.get("learned_from", [attrs.get("input", "")])]
-        return cls(tuple(names[:_FEW]), len(names))
-
-    def told(self, path: Path) -> dict[str, Any]:
-        """Return what an output tells of a model that was read from a file; `read` understands it."""
-        name = os.fsencode(path.name).decode(errors="replace")
-        return {"file": name, "recordings": self.recordings, "n_recordings": self.n_recordings}
 
 
 class OutputFile(Closing):
@@ -284,7 +208,7 @@ class OutputFile(Closing):
         """Return whether there is a dataset of that name."""
         return dataset(self._file, name) is not None
 
-    def series(self, name: str) -> "Series":
+    def series(self, name: str) -> Series:
         """Return a dataset of samples, to be read in blocks.
 
         Parameters
@@ -370,63 +294,3 @@ def facts_of(path: Path) -> OutputFacts:
     """
     with OutputFile(path) as output:
         return output.facts()
-
-
-class Series:
-    """Samples in an output, in blocks.
-
-    Parameters
-    ----------
-    path : Path
-    name : str
-    handle : h5py.Dataset
-    gaps : tuple of Break
-
-    Attributes
-    ----------
-    n_samples, n_channels : int
-    dtype : dtype
-        float32 or float64, of the blocks.
-    rate : float or None
-        In Hz.
-    unit : str or None
-    channels : tuple of str
-    gaps : tuple of Break
-        Where samples are missing.
-    """
-
-    def __init__(self, path: Path, name: str, handle: Any, gaps: tuple[Break, ...]) -> None:
-        what = naming(f"/{name.strip('/')}", path)
-        self.what = what
-        self._handle = handle
-        self.n_samples, self.n_channels = handle.shape
-        self.dtype = checked_type(handle, what)
-        self.rate, self.unit = stated_rate(handle, what), stated_unit(handle)
-        self.channels = numbered(stated_channels(handle), self.n_channels)
-        self.gaps = gaps
-
-    def blocks(self, n: int) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Yield (start, samples), at most `n` samples at a time, of shape (samples, channels).
-
-        Raises
-        ------
-        RecordingError
-            If they cannot be read.
-        """
-        for start in range(0, self.n_samples, n):
-            yield start, self.read(start, start + n)
-
-    def read(self, start: int, stop: int, channel: slice | int = _ALL) -> NDArray[Any]:
-        """Return samples from one row to another, of all channels or of one.
-
-        Raises
-        ------
-        RecordingError
-            If they cannot be read.
-        """
-        try:
-            return np.asarray(self._handle[start:stop, channel], self.dtype)
-        except LIBRARY_ERRORS as error:
-            raise RecordingError(
-                f"samples from {start} on of {self.what} cannot be read: {one_line(error)}"
-            ) from error

@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 
 from igbss_stream.cleaning import Excluded
 from igbss_stream.errors import IgbssError, RecordingError
-from igbss_stream.ingest.output_file import OutputFacts, OutputFile, Series, StoredModel
+from igbss_stream.ingest.output_file import OutputFacts, OutputFile
 from igbss_stream.ingest.recording import Break
+from igbss_stream.ingest.series import Series
+from igbss_stream.ingest.stored_model import StoredModel
 
 
 class Histories:
