@@ -11,6 +11,7 @@ from igbss_stream.errors import ParameterError
 _EXAMPLES = """\b
 Examples:
   igbss-stream report sources.h5
+  igbss-stream report live.h5
   igbss-stream report sources.h5 -o night.html --reference Fp1 --overwrite"""
 
 
@@ -55,7 +56,7 @@ def report(
     overwrite: bool,
     quiet: bool,
 ) -> None:
-    """Write what batch made of a recording as one HTML page, which opens without a network."""
+    """Write what batch made of a recording, or a stream that was recorded, as one HTML page."""
     from igbss_stream.publish.files import check_new
     from igbss_stream.report.write import report_place, write_report
 

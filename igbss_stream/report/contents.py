@@ -1,4 +1,4 @@
-"""What an output of `batch` holds, opened for a report."""
+"""What an output of `batch`, or a recording of a stream, holds, opened for a report."""
 
 import os
 from dataclasses import dataclass
@@ -13,7 +13,8 @@ from igbss_stream.errors import IgbssError, RecordingError
 from igbss_stream.ingest.output_file import OutputFacts, OutputFile
 from igbss_stream.ingest.recording import Break
 from igbss_stream.ingest.series import Series
-from igbss_stream.ingest.stored_model import StoredModel
+from igbss_stream.ingest.stored_model import Origin, StoredModel
+from igbss_stream.ingest.stream_file import StreamFacts, StreamFile
 
 
 class Histories:
@@ -62,6 +63,8 @@ class Contents:
         A row a window.
     histories : Histories or None
         None in outputs of older versions.
+    stream : StreamFacts or None
+        Of a recording of a stream. It has no weights: its model is that of no channels.
     """
 
     path: Path
@@ -74,6 +77,7 @@ class Contents:
     excluded: tuple[Excluded, ...]
     fits: NDArray[np.void] | None
     histories: Histories | None
+    stream: StreamFacts | None = None
 
     @classmethod
     def of(cls, output: OutputFile) -> "Contents":
@@ -112,6 +116,46 @@ class Contents:
             fits=fits,
             histories=Histories(output, fits) if fits is not None and output.has("fits_kl") else None,
         )
+
+    @classmethod
+    def of_stream(cls, file: StreamFile) -> "Contents":
+        """Look through a recording of a stream.
+
+        Raises
+        ------
+        RecordingError
+            If it has no samples, or is damaged.
+        """
+        stream, sources = file.facts(), file.series()
+        n = sources.n_channels
+        nothing = StoredModel(
+            (), None, np.empty((0, n)), np.empty((n, 0)), None, {}, {}, {}, (), Origin((), 0)
+        )
+        return cls(
+            path=file.path,
+            size=os.stat(file.path).st_size,
+            attributes={"input": stream.name},
+            facts=OutputFacts(None, "", sources.rate, sources.n_samples, 0, n, 0, 0),
+            model=nothing,
+            sources=sources,
+            cleaned=None,
+            excluded=(),
+            fits=None,
+            histories=None,
+            stream=stream,
+        )
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether it tells what channels are made of."""
+        return bool(self.model.channels)
+
+    @property
+    def noun(self) -> str:
+        """What the samples are of: a source, or a channel in a stream that was published cleaned."""
+        names = [f"source-{n}" for n in range(self.sources.n_channels)]
+        of_sources = self.stream is None or list(self.sources.channels) == names
+        return "source" if of_sources else "channel"
 
     @property
     def gaps(self) -> tuple[Break, ...]:

@@ -24,6 +24,7 @@ from igbss_stream.report.plots import (
 )
 from igbss_stream.report.ranking import RULE, Ranked
 from igbss_stream.report.stretch import around, gap_spans, whole
+from igbss_stream.report.versions import model_marks
 
 Array = NDArray[np.float64]
 
@@ -67,6 +68,11 @@ class Sources:
         """Unit of the sources, as it is printed."""
         return unit_of(self.contents)
 
+    @cached_property
+    def model_marks(self) -> list[tuple[float, str]]:
+        """When another model took force, and its name."""
+        return model_marks(self.contents)
+
     @property
     def unit_of_weights(self) -> str:
         """Unit of the weights: that of the channels where sources are in standard deviations."""
@@ -85,7 +91,7 @@ class Sources:
 def all_sources(sources: Sources) -> str:
     """Return the section with all sources in a table, the rule of their order above it."""
     return (
-        f'<section id="sources"><h2>Sources</h2><p>{text(RULE)}{_what_channels(sources)}</p>'
+        f'<section id="sources"><h2>{sources.contents.noun.title()}s</h2><p>{_rule(sources)}</p>'
         + _symbols(sources)
         + table(*_overview(sources))
         + "</section>"
@@ -110,6 +116,14 @@ def one_source(sources: Sources, place: int) -> str:
         f'<div class="parts">{_facts(sources, ranked)}{_pictures(sources, ranked.source)}</div>'
         f"{_traces(sources, ranked.source)}</section>"
     )
+
+
+def _rule(sources: Sources) -> str:
+    if sources.contents.stream is not None:
+        return (
+            "In the order of the stream, whose recording keeps no weights: what they explain is not told."
+        )
+    return text(RULE) + _what_channels(sources)
 
 
 def _what_channels(sources: Sources) -> str:
@@ -139,7 +153,9 @@ def _symbols(sources: Sources) -> str:
 
 
 def _overview(sources: Sources) -> tuple[list[str], list[list[str]], list[int]]:
-    header = ["", "source", "whole recording", "explains", "kurtosis", "strongest in"]
+    header = ["", sources.contents.noun, "whole recording", "kurtosis"]
+    if sources.contents.has_weights:
+        header[3:] = ["explains", "kurtosis", "strongest in"]
     mapped, referenced = (
         sources.placed is not None,
         bool(sources.found.references.names),
@@ -162,10 +178,11 @@ def _row(sources: Sources, place: int, mapped: bool, referenced: bool) -> list[s
         spark(
             sources.overview(k), f"Trace of {sources.contents.sources.channels[k]} over the whole recording"
         ),
-        _explained(sources, k),
         number(sources.found.kurtosis[k]),
-        text(sources.contents.model.channels[int(np.abs(sources.weights[:, k]).argmax())]),
     ]
+    if sources.contents.has_weights:
+        strongest = int(np.abs(sources.weights[:, k]).argmax())
+        row[3:] = [_explained(sources, k), row[3], text(sources.contents.model.channels[strongest])]
     if mapped:
         row.insert(
             2,
@@ -205,13 +222,13 @@ def _facts(sources: Sources, ranked: Ranked) -> str:
     names, weights = sources.contents.model.channels, sources.weights[:, ranked.source]
     strongest = np.argsort(-np.abs(weights), kind="stable")[:3]
     unit = f" {text(sources.unit_of_weights)}" if sources.unit_of_weights else ""
-    rows = [
-        ("explains", _explained(sources, k)),
-        ("kurtosis", number(found.kurtosis[k])),
-        ("strongest in", "<br>".join(f"{text(names[i])} {number(weights[i])}{unit}" for i in strongest)),
-    ]
+    rows = [("kurtosis", number(found.kurtosis[k]))]
     if sources.unit != "SD":
-        rows.insert(2, ("SD", f"{number(float(np.sqrt(found.variance[k])))} {text(sources.unit)}"))
+        of_source = "" if sources.unit == "1" else f" {text(sources.unit)}"
+        rows.append(("SD", f"{number(float(np.sqrt(found.variance[k])))}{of_source}"))
+    if sources.contents.has_weights:
+        most = "<br>".join(f"{text(names[i])} {number(weights[i])}{unit}" for i in strongest)
+        rows = [("explains", _explained(sources, k)), *rows, ("strongest in", most)]
     names, r = found.references.names, found.references.correlation[k]
     strong = np.argsort(-np.abs(np.nan_to_num(r)), kind="stable")[:8]
     if names:
@@ -235,14 +252,15 @@ def _pictures(sources: Sources, k: int) -> str:
         parts.append(
             '<p class="soft">Weights change from sample to sample; those of the first are shown.</p>'
         )
-    bars = weights_plot(
-        sources.weights[:, k],
-        contents.model.channels,
-        sources.unit_of_weights,
-        sources.marked,
-        f"Weights of {name} in the channels",
-    )
-    parts.append(figure(bars, "weights in the channels"))
+    if contents.has_weights:
+        bars = weights_plot(
+            sources.weights[:, k],
+            contents.model.channels,
+            sources.unit_of_weights,
+            sources.marked,
+            f"Weights of {name} in the channels",
+        )
+        parts.append(figure(bars, "weights in the channels"))
     plot = (
         spectrum_plot(
             found.frequency,
@@ -269,6 +287,7 @@ def _traces(sources: Sources, k: int) -> str:
         stretch.span(rate),
         sources.unit,
         f"{name} where it is largest",
+        marks=sources.model_marks,
     )
     far = trace_plot(
         [sources.overview(k)],
@@ -277,6 +296,7 @@ def _traces(sources: Sources, k: int) -> str:
         f"{name} over the whole recording",
         gap_spans(contents),
         90,
+        marks=sources.model_marks,
     )
     return figure(near, "where it is largest") + figure(far, _columns_told(sources))
 

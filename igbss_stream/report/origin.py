@@ -29,7 +29,7 @@ def went_in(contents: Contents, marked: Sequence[int], beside: Sequence[str] = (
         '<section id="input"><h2>What went in</h2>'
         + facts(_of_recording(contents, marked))
         + _channels(contents, marked, beside)
-        + _bad_stretches(contents)
+        + bad_stretches(contents)
         + "</section>"
     )
 
@@ -89,7 +89,10 @@ def _channels(contents: Contents, marked: Sequence[int], beside: Sequence[str]) 
     return f'<p><span class="soft">In their order:</span> {", ".join(names)}{more}.{apart}{note}</p>'
 
 
-def _bad_stretches(contents: Contents) -> str:
+def bad_stretches(contents: Contents) -> str:
+    """Return where samples are missing, as a table, and that the others are good."""
+    if contents.stream is not None and not contents.gaps:
+        return "<p>No samples are missing.</p>"
     job = (contents.facts.job or {}).get("settings") or {}
     flat = (
         " Flat channels, if there were any, were left out (<code>--drop-flat</code>)."

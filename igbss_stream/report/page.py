@@ -13,8 +13,10 @@ from igbss_stream.report.contents import Contents
 from igbss_stream.report.look import look
 from igbss_stream.report.markup import text
 from igbss_stream.report.of_sources import Sources, all_sources, contents_list, one_source
+from igbss_stream.report.of_stream import was_recorded
 from igbss_stream.report.origin import length_of, was_separated, went_in
 from igbss_stream.report.ranking import ranking, references
+from igbss_stream.report.versions import versions_of_stream
 
 DETAILS = 64
 """How many sources have a section of their own, where nothing else is asked for."""
@@ -51,6 +53,7 @@ _WORDS = (
         "samples) less their trend.",
     ),
 )
+_OF_WEIGHTS = ("explains", "correlation", "on the scalp")
 _HERE = Path(__file__).parent
 
 
@@ -89,13 +92,14 @@ def page(
         found = look(contents, marked, aside, tell)
     sources = Sources(contents, found, marked, ranking(contents, found), details)
     shown = sources.order[:details]
+    of_stream = contents.stream is not None
     body = [
-        went_in(contents, marked, beside),
-        was_separated(contents),
+        was_recorded(contents) if of_stream else went_in(contents, marked, beside),
+        versions_of_stream(contents) if of_stream else was_separated(contents),
         all_sources(sources),
         *(one_source(sources, place) for place in range(len(shown))),
-        cleaning(sources),
-        _how_to_read(),
+        "" if of_stream else cleaning(sources),
+        _how_to_read(contents),
     ]
     return _document(contents, sources, "".join(body))
 
@@ -113,13 +117,20 @@ def _document(contents: Contents, sources: Sources, body: str) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<meta name="generator" content="igbss_stream {__version__}">'
-        f"<title>{name}: {n} sources</title><style>{style}</style></head><body>"
+        f"<title>{name}: {n} {contents.noun}s</title><style>{style}</style></head><body>"
         f'<a class="skip" href="#input">Skip the list of contents</a>{_contents(sources)}'
-        f"<main><header><h1>{name}</h1><p>{len(contents.model.channels)} channels, {length_of(contents)}, "
-        f"separated into {n} sources. From {text(contents.path.name)}.</p></header>{body}"
+        f"<main><header><h1>{name}</h1><p>{_subtitle(contents)} From {text(contents.path.name)}.</p>"
+        f"</header>{body}"
         f"<footer>Made by igbss_stream {__version__}.</footer></main>"
         f"<script>{script}</script></body></html>\n"
     )
+
+
+def _subtitle(contents: Contents) -> str:
+    n, length = contents.sources.n_channels, length_of(contents)
+    if contents.stream is not None:
+        return f"A stream of {n} {contents.noun}s, recorded for {length}."
+    return f"{len(contents.model.channels)} channels, {length}, separated into {n} sources."
 
 
 def _contents(sources: Sources) -> str:
@@ -127,20 +138,25 @@ def _contents(sources: Sources) -> str:
         kind = ' class="out"' if badge else ""
         return f'<li{kind}><a href="#{address}">{name}</a></li>'
 
+    of_stream = sources.contents.stream is not None
     each = "".join(item(*entry) for entry in contents_list(sources))
     return (
         '<nav aria-label="Contents"><ul>'
-        + item("input", "What went in")
-        + item("method", "How it was separated")
-        + f'<li><a href="#sources">Sources</a><ul>{each}</ul></li>'
-        + item("cleaning", "Cleaning")
+        + item("input", "What was recorded" if of_stream else "What went in")
+        + item("method", "Which models made it" if of_stream else "How it was separated")
+        + f'<li><a href="#sources">{sources.contents.noun.title()}s</a><ul>{each}</ul></li>'
+        + ("" if of_stream else item("cleaning", "Cleaning"))
         + item("reading", "How to read this")
         + '</ul><p class="keys"><kbd>J</kbd> next, <kbd>K</kbd> previous</p></nav>'
     )
 
 
-def _how_to_read() -> str:
-    words = "".join(f"<div><dt>{text(name)}</dt><dd>{text(meaning)}</dd></div>" for name, meaning in _WORDS)
+def _how_to_read(contents: Contents) -> str:
+    words = "".join(
+        f"<div><dt>{text(name)}</dt><dd>{text(meaning)}</dd></div>"
+        for name, meaning in _WORDS
+        if contents.has_weights or name not in _OF_WEIGHTS
+    )
     return f'<section id="reading"><h2>How to read this</h2><dl class="words">{words}</dl></section>'
 
 

@@ -19,6 +19,7 @@ _COLOURS = [blend(share) for share in np.linspace(-1, 1, 65)]
 _LIGHT = [blend(share) for share in np.linspace(0, 1, 65)]
 _PIXELS = 96  # of a side of a map
 _LABELS = 40  # of channels that have room under the bars
+_NAMED = 52.0  # between marks, for each to have its name
 _MOST_TITLES = 300  # bars that tell their channel when pointed at
 
 
@@ -65,6 +66,7 @@ def trace_plot(
     gaps: Sequence[tuple[float, float]] = (),
     height: float = 110,
     timed: bool = True,
+    marks: Sequence[tuple[float, str]] = (),
 ) -> str:
     """Return traces over time, on one scale.
 
@@ -81,6 +83,8 @@ def trace_plot(
     height : float
     timed : bool
         Whether the times stand below.
+    marks : sequence of (float, str)
+        Moments that stand out, in their order, and their names.
 
     Returns
     -------
@@ -95,7 +99,8 @@ def trace_plot(
     def up(value: float) -> float:
         return bottom - (value - low) / (high - low) * (bottom - top)
 
-    marks, times = ticks(low, high, 3), ticks(span.start, span.stop, 10)
+    levels, times = ticks(low, high, 3), ticks(span.start, span.stop, 10)
+    marked = [(across(at), name) for at, name in marks if span.start <= at < span.stop]
     missing = "".join(
         f'<rect class="gap" x="{across(start):.2f}" y="{top:g}" '
         f'width="{max(0.8, across(stop) - across(start)):.2f}" height="{bottom - top:g}"/>'
@@ -106,11 +111,26 @@ def trace_plot(
         1000,
         height,
         bottom_axis(times, [across(t) for t in times], bottom, top, span.unit if timed else None)
-        + left_axis(marks, [up(mark) for mark in marks], left, right)
+        + left_axis(levels, [up(level) for level in levels], left, right)
         + missing
         + lines
-        + label(2, top + 8, unit, "start", "unit"),
+        + _marked(marked, right, top, bottom)
+        + label(2, top + 8, "" if unit == "1" else unit, "start", "unit"),
         title,
+    )
+
+
+def _marked(marked: Sequence[tuple[float, str]], right: float, top: float, bottom: float) -> str:
+    """Return upright lines, those of one place once; each has its name where there is room."""
+    placed = list({round(x): (x, name) for x, name in marked}.values())
+    if not placed:
+        return ""
+    ends = [*(x for x, _ in placed[1:]), right]
+    lines = "".join(f"M{x:.1f} {top:g}V{bottom:g}" for x, _ in placed)
+    return f'<path class="change" d="{lines}"/>' + "".join(
+        label(x + 3, top + 8, name, "start", "change")
+        for (x, name), end in zip(placed, ends, strict=True)
+        if end - x >= _NAMED
     )
 
 
@@ -180,13 +200,14 @@ def spectrum_plot(frequency: Array, density: Array, unit: str, rated: bool, titl
     ]
     places = [left + (np.log10(f) - first) / (last - first) * (right - left) for f in round_ones]
     inner = path(_GRID * x, _GRID * y)
+    square = "" if unit == "1" else f" {unit}²"
     return drawing(
         360,
         height,
         bottom_axis(round_ones, places, bottom, top, "Hz" if rated else "cycles a sample")
         + left_axis(marks, [bottom - (m - low) / (high - low) * (bottom - top) for m in marks], left, right)
         + f'<g transform="scale({1 / _GRID:g})">{inner}</g>'
-        + label(2, 8, f"dB re 1 {unit}²/{'Hz' if rated else 'cycle'}", "start", "unit"),
+        + label(2, 8, f"dB re 1{square}/{'Hz' if rated else 'cycle'}", "start", "unit"),
         title,
     )
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from igbss_stream.cleaning import LEAST
-from igbss_stream.errors import printable
+from igbss_stream.errors import ParameterError, printable
 from igbss_stream.report.contents import Contents
 from igbss_stream.report.look import Look
 from igbss_stream.report.markup import number, signed
@@ -58,6 +58,11 @@ def references(contents: Contents, asked: Sequence[str]) -> tuple[tuple[int, ...
     beside : tuple of str
         Those that are asked for and were not.
     """
+    if contents.stream is not None and asked:
+        raise ParameterError(
+            "--reference compares sources with channels that `batch` separated; a recording of a stream "
+            "keeps none: leave it out"
+        )
     names = contents.model.channels
     wanted = {*asked, *(one.channel for one in contents.excluded if one.channel)}
     among = tuple(i for i, name in enumerate(names) if name in wanted or _REFERENCE.search(name))
@@ -86,7 +91,7 @@ def ranking(contents: Contents, found: Look) -> list[Ranked]:
         Ranked(
             k,
             group,
-            whys.get(k) or _by_variance(found, k, place),
+            whys.get(k) or _by_variance(contents, found, k, place),
             int(like[k]) if found.references.names else None,
         )
         for members, group in groups
@@ -118,7 +123,9 @@ def _like(found: Look, source: int, reference: int) -> str:
     )
 
 
-def _by_variance(found: Look, source: int, place: int) -> str:
+def _by_variance(contents: Contents, found: Look, source: int, place: int) -> str:
+    if contents.stream is not None:
+        return "In the order of the stream."
     if found.channels is None:
         return "In the order of the output: with this transform no share of variance can be told."
     share = 100 * found.channels.explained[source]

@@ -7,6 +7,7 @@ from pathlib import Path
 from igbss_stream.console import Progress
 from igbss_stream.errors import RecordingError
 from igbss_stream.ingest.output_file import OutputFile
+from igbss_stream.ingest.stream_file import StreamFile, is_stream
 from igbss_stream.publish.files import why_not_written
 from igbss_stream.report.contents import Contents
 from igbss_stream.report.page import DETAILS, page
@@ -47,7 +48,9 @@ def write_report(
     given: Path | None = None,
     tell: Progress | None = None,
 ) -> Written:
-    """Write the report on an output of `batch`; an older file is replaced when the new one is complete.
+    """Write the report on an output of `batch`, or on a recording of a stream.
+
+    An older file is replaced when the new one is complete.
 
     Parameters
     ----------
@@ -70,8 +73,8 @@ def write_report(
     IgbssError
         If the output cannot be read, or the report not be written.
     """
-    with OutputFile(output) as file:
-        contents = Contents.of(file)
+    with _opened(output) as file:
+        contents = Contents.of_stream(file) if isinstance(file, StreamFile) else Contents.of(file)
         html = page(contents, references, details, given, tell).encode()
         n = contents.sources.n_channels
     try:
@@ -79,3 +82,7 @@ def write_report(
     except OSError as error:
         raise RecordingError(f"'{place}' cannot be written: {why_not_written(error)}") from error
     return Written(place, len(html), n, min(n, details))
+
+
+def _opened(path: Path) -> OutputFile | StreamFile:
+    return StreamFile(path) if is_stream(path) else OutputFile(path)
