@@ -97,6 +97,12 @@ class Chunk:
     model: int = 0
     cleaned: NDArray[Any] | None = None
 
+    def __repr__(self) -> str:
+        # the samples themselves would fill a screen
+        shape = " x ".join(map(str, self.data.shape))
+        cleaned = "" if self.cleaned is None else ", cleaned"
+        return f"Chunk(start={self.start}, {shape} {self.data.dtype}, model={self.model}{cleaned})"
+
     @property
     def stop(self) -> int:
         """Index after the last sample."""

@@ -21,7 +21,7 @@ README = ROOT / "README.md"
 def test_python_blocks_run_one_after_the_other(published: str, capsys: pytest.CaptureFixture[str]) -> None:
     run_python("README.md", {"tcp://127.0.0.1:5560": published})
     shown = capsys.readouterr().out
-    assert shown.startswith("0 Chunk(")
+    assert shown.startswith("Chunk(start=0, 5 x 2 float32, model=0)\n")
     assert "converged: the gradient is below" in shown
 
 

@@ -45,7 +45,7 @@ class Typist:
             assert line.text == "kill $(jobs -p)"
             self._end()
         else:
-            assert words[0] == "pip"
+            assert words[0] in ("source", "pip")
 
     def _run(self, words: list[str]) -> None:
         stays = words[-1] == "&"
