@@ -30,7 +30,24 @@ def needed(library: str, extra: str, what: str) -> Any:
     try:
         return import_module(library)
     except ImportError as error:
-        raise RecordingError(
-            f"{what}, which cannot be imported ({error}); install it with: "
-            f"pip install 'igbss-stream[{extra}]'"
-        ) from error
+        raise RecordingError(not_there(extra, what, error)) from error
+
+
+def not_there(extra: str, what: str, error: ImportError) -> str:
+    """Return what is said of a library that cannot be imported.
+
+    Parameters
+    ----------
+    extra : str
+        Of this package, which brings it.
+    what : str
+        What is done by it, up to its name.
+    error : ImportError
+
+    Returns
+    -------
+    str
+    """
+    return (
+        f"{what}, which cannot be imported ({error}); install it with: pip install 'igbss-stream[{extra}]'"
+    )

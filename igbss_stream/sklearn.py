@@ -4,15 +4,22 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from igbss_stream.config import ModelSettings, Start
 from igbss_stream.dtypes import as_samples
+from igbss_stream.extras import not_there
 from igbss_stream.linear import LinearStage
 from igbss_stream.separation import Separation
 from igbss_stream.separator import Separator
 from igbss_stream.transform import Transform
+
+try:
+    from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+    from sklearn.utils.validation import check_is_fitted, validate_data
+except ImportError as error:
+    raise ImportError(
+        not_there("sklearn", "igbss_stream.sklearn is an estimator of scikit-learn", error)
+    ) from error
 
 
 # the bases are Any to the type checker: scikit-learn has no types
