@@ -11,7 +11,7 @@ from igbss_stream.errors import printable
 from igbss_stream.live.monitor import Report
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import Group
 
 Show = Callable[[Report], None]
 
@@ -58,18 +58,19 @@ def line(report: Report) -> str:
     return "  ".join(parts)
 
 
-def table(report: Report) -> "Table":
+def table(report: Report) -> "Group":
     """Return a report as a table: a row for each source, below what holds for all."""
+    from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
     facts = "   ".join(f"{key} {value}" for key, value in figures(report))
-    out = Table(title=Text(facts), title_justify="left", title_style="none", box=None)
+    out = Table(box=None)
     out.add_column("source")
     out.add_column(Text(f"rms{_unit(report)}"), justify="right")
     for name, rms in report.rms.items():  # names come from the network: text, never markup
         out.add_row(Text(printable(name)), Text(_number(rms)))
-    return out
+    return Group(Text(facts), out)  # a title would wrap at the width of the table
 
 
 def figures(report: Report) -> list[tuple[str, str]]:

@@ -138,6 +138,7 @@ def test_a_table_has_a_row_for_each_source() -> None:
     sizes = report().rms
     assert [float(row[1]) for row in rows[-4:]] == pytest.approx(list(sizes.values()), rel=1e-3)
     assert ("model", "2") in figures(report())
+    assert len(rows) == 6, "what holds for all stands in one line, however narrow the table below"
 
 
 def test_json_is_one_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
