@@ -61,7 +61,9 @@ def _compiled(function: Function, signatures: tuple[Any, ...], *, cache: bool) -
     for signature in signatures:
         dispatcher.compile(signature)
         if dispatcher.stats.cache_misses:
-            _say_once("cold", logging.INFO, "compiling the kernels, once after installation (about 10 s)")
+            _say_once(
+                "cold", logging.INFO, "compiling kernels, each once after installation (about 10 s in all)"
+            )
     dispatcher.disable_compile()
     return dispatcher  # type: ignore[no-any-return]  # numba has no types
 

@@ -56,7 +56,7 @@ def test_a_cold_cache_is_said_once(
         for _ in range(2):
             _jit.kernel("float64(float64)")(double)
     assert [record.getMessage() for record in caplog.records] == [
-        "compiling the kernels, once after installation (about 10 s)"
+        "compiling kernels, each once after installation (about 10 s in all)"
     ]
     caplog.clear()
     monkeypatch.setattr(_jit, "_said", set())
