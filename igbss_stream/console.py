@@ -7,6 +7,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import click
@@ -83,6 +84,18 @@ reading_options = with_options(
         help="Multiply stored numbers by this, in place of the scale of the file.",
     ),
     click.option("--unit", help="Unit of the samples, if the file does not say or says it wrong."),
+)
+
+key_options = with_options(
+    click.option(
+        "--server-key", metavar="KEY", help="Public key of a publisher that encrypts, in single quotes."
+    ),
+    click.option(
+        "--key-file",
+        type=click.Path(path_type=Path),
+        help="File with the secret key of this end, as tools/make_keys.py writes it.  [default: a new key, "
+        "which is enough where everybody is let in]",
+    ),
 )
 
 

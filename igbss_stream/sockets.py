@@ -14,6 +14,7 @@ from zmq.utils import z85
 
 from igbss_stream.addresses import check_address, endpoint
 from igbss_stream.errors import FeedError, ParameterError
+from igbss_stream.handshakes import Handshakes
 
 ZmqSocket = zmq.Socket[bytes]
 Options = dict[zmq.SocketOption, int]
@@ -69,8 +70,8 @@ class CurveClient:
     ----------
     server_key : str
         Public key of the server, 40 characters (Z85).
-    secret_key : str
-        Its own.
+    secret_key : str, optional
+        Its own; left out, a new one, which is enough for a server that lets in everybody.
 
     Raises
     ------
@@ -79,27 +80,40 @@ class CurveClient:
     """
 
     server_key: str
-    secret_key: str = field(repr=False)
+    secret_key: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         _check_key("server_key", self.server_key)
-        _check_key("secret_key", self.secret_key, secret=True)
+        if self.secret_key is not None:
+            _check_key("secret_key", self.secret_key, secret=True)
 
 
 Keys = CurveServer | CurveClient
 
 
 def _check_key(name: str, key: str, *, secret: bool = False) -> None:
-    try:
-        zmq.curve_public(key.encode("ascii"))
-    except (ValueError, UnicodeError, zmq.ZMQError):
+    if not is_key(key):
         given = f"one of {len(key)} characters that is none" if secret else repr(key)
-        raise ParameterError(f"{name} must be a key of 40 characters (Z85). Got {given} instead.") from None
+        raise ParameterError(f"{name} must be a key of 40 characters (Z85). Got {given} instead.")
+
+
+def is_key(text: str) -> bool:
+    """Return whether a text is a key of CURVE, public or secret."""
+    try:
+        zmq.curve_public(text.encode("ascii"))
+    except (ValueError, UnicodeError, zmq.ZMQError):
+        return False
+    return True
 
 
 def public_key(secret_key: str) -> str:
     """Return the public key that belongs to a secret one."""
     return zmq.curve_public(secret_key.encode("ascii")).decode("ascii")
+
+
+def new_secret_key() -> str:
+    """Return a secret key that nobody has."""
+    return zmq.curve_keypair()[1].decode("ascii")
 
 
 def full_address(address: str) -> str:
@@ -154,6 +168,8 @@ class Endpoint:
     keys : CurveServer or CurveClient, optional
     options : dict
         More options, set before the socket is opened.
+    watched : bool
+        Whether to take note, for a socket that connects, of how it is received; see `handshakes`.
 
     Raises
     ------
@@ -163,24 +179,37 @@ class Endpoint:
         If the socket cannot be opened there.
     """
 
-    def __init__(self, kind: int, address: str, *, bind: bool, keys: Keys | None, options: Options) -> None:
+    def __init__(
+        self,
+        kind: int,
+        address: str,
+        *,
+        bind: bool,
+        keys: Keys | None,
+        options: Options,
+        watched: bool = False,
+    ) -> None:
         address = full_address(address)
         self._context: zmq.Context[ZmqSocket] = zmq.Context()
         self.socket: ZmqSocket = self._context.socket(kind)
         self.gate: Gate | None = None
+        self.handshakes: Handshakes | None = None
         try:
             for option, value in (_common_options(address) | options).items():
                 self.socket.set(option, value)
             if keys is not None:
                 self._use_keys(keys)
+            if watched and not bind:
+                self.handshakes = Handshakes(self._context, self.socket, address)
             self.address = self._open(address, bind)
         except BaseException:
             self.close()
             raise
 
     def _use_keys(self, keys: Keys) -> None:
-        self.socket.curve_secretkey = keys.secret_key.encode("ascii")
-        self.socket.curve_publickey = public_key(keys.secret_key).encode("ascii")
+        secret_key = keys.secret_key or new_secret_key()
+        self.socket.curve_secretkey = secret_key.encode("ascii")
+        self.socket.curve_publickey = public_key(secret_key).encode("ascii")
         if isinstance(keys, CurveClient):
             self.socket.curve_serverkey = keys.server_key.encode("ascii")
             return
@@ -206,6 +235,8 @@ class Endpoint:
         """Close the socket, waiting at most `linger` seconds for what is not sent yet."""
         if self.gate is not None:
             self.gate.close()
+        if self.handshakes is not None:
+            self.handshakes.close()
         self.socket.close(linger=round(1000 * linger))
         self._context.term()
 

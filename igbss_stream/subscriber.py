@@ -8,12 +8,21 @@ from collections.abc import Callable, Iterator
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.closing import Closing
 from igbss_stream.errors import FeedError
+from igbss_stream.handshakes import Refusal
 from igbss_stream.ingest.sequence import Sequencer
 from igbss_stream.ingest.zmq import ZmqSource
-from igbss_stream.sockets import CurveClient
+from igbss_stream.sockets import CurveClient, public_key
 from igbss_stream.wire import Data, End, Message, Meta
 
 _SLICE = 1.0  # seconds that one wait takes at most
+_MOST_OTHERS = 32  # streams that are named besides the one that is read
+
+_NO_KEYS = (
+    "it encrypts, and no keys were given (or it is no publisher at all): give its public key, and a key of "
+    "your own where it lets in only those it knows (--server-key and --key-file; in Python, keys)"
+)
+_OTHER_TERMS = "its public key is another than the one that was given, or it does not encrypt"
+_NO_KEY = "it lets in only those it knows: give a key of your own (--key-file; in Python, secret_key)"
 
 
 class Subscriber(Closing):
@@ -56,10 +65,11 @@ class Subscriber(Closing):
         high_water_mark: int = 1000,
         keys: CurveClient | None = None,
     ) -> None:
-        self._source = ZmqSource(address, topic, high_water_mark=high_water_mark, keys=keys)
+        self._source = ZmqSource(address, topic, high_water_mark=high_water_mark, keys=keys, watched=True)
         self._sequencer = Sequencer(reason="dropped")
         self._timeout = timeout
-        self._keyed = keys is not None
+        self._keys = keys
+        self._others: set[str] = set()
         self._name = topic
         self._meta: Meta | None = None
         self._ready: deque[Chunk | Gap] = deque()
@@ -92,6 +102,25 @@ class Subscriber(Closing):
         """Whether the publisher has said that the stream is over."""
         return self._ended
 
+    @property
+    def others(self) -> tuple[str, ...]:
+        """Names of other streams that came from this address, whose beginning is `topic`."""
+        return tuple(sorted(self._others))
+
+    @property
+    def refusal(self) -> str:
+        """Why the publisher does not let this end in, and what to do about it; empty if it does."""
+        if self._source.refusal is None:
+            return ""
+        if self._keys is None:
+            return _NO_KEYS
+        if self._source.refusal is Refusal.TERMS:
+            return _OTHER_TERMS
+        if self._keys.secret_key is None:
+            return _NO_KEY
+        own = public_key(self._keys.secret_key)
+        return f"it does not let in the public key {own!r}: add it to curve.allowed of the publisher"
+
     def receive(self, timeout: float) -> list[Chunk | Gap]:
         """Wait until something comes in, and take what is there: for a caller that has more to do.
 
@@ -114,8 +143,11 @@ class Subscriber(Closing):
 
     def silence(self, seconds: float) -> FeedError:
         """Return the error which says that nothing came for so many seconds, and what may be the cause."""
+        address = self._source.address
+        if self.refusal:
+            return FeedError(f"nothing came from '{address}' for {seconds:g} s: {self.refusal}")
         return FeedError(
-            f"nothing came from '{self._source.address}' for {seconds:g} s; "
+            f"nothing came from '{address}' for {seconds:g} s; "
             f"check that the publisher runs{self._further_causes()}"
         )
 
@@ -139,7 +171,7 @@ class Subscriber(Closing):
 
     def _further_causes(self) -> str:
         causes = [f"that it publishes '{self._name}'"] if self._name else []
-        causes += ["that the keys are right"] if self._keyed else []
+        causes += ["that the keys are right"] if self._keys else []
         if self._source.rejected:
             causes.append(
                 f"that it speaks this format ({dict(self._source.rejected)} messages were refused)"
@@ -150,6 +182,8 @@ class Subscriber(Closing):
         header = message.header if isinstance(message, Data) else message
         self._name = self._name or header.stream
         if header.stream != self._name:
+            if len(self._others) < _MOST_OTHERS:
+                self._others.add(header.stream)
             return
         if isinstance(message, Meta):
             self._meta = message

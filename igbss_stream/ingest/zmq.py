@@ -9,6 +9,7 @@ import zmq
 
 from igbss_stream.closing import Closing
 from igbss_stream.errors import ParameterError, WireError
+from igbss_stream.handshakes import Refusal
 from igbss_stream.ingest.openephys import OpenEphysReader
 from igbss_stream.sockets import Endpoint, Keys, readable, readable_of
 from igbss_stream.wire import Limits, Message, decode
@@ -40,6 +41,9 @@ class ZmqSource(Closing):
         Messages held while the caller is busy; beyond it a publisher drops.
     limits : Limits
     keys : CurveServer or CurveClient, optional
+    watched : bool
+        Whether to take note of how it is received where it connects, for `refusal`. `receive` must then be
+        called again and again.
 
     Attributes
     ----------
@@ -69,6 +73,7 @@ class ZmqSource(Closing):
         high_water_mark: int = 1000,
         limits: Limits = _DEFAULT_LIMITS,
         keys: Keys | None = None,
+        watched: bool = False,
     ) -> None:
         if socket not in _SOCKETS:
             raise ParameterError(f"socket must be one of {', '.join(_SOCKETS)}. Got {socket!r} instead.")
@@ -79,7 +84,9 @@ class ZmqSource(Closing):
             zmq.RCVHWM: high_water_mark,
             zmq.MAXMSGSIZE: max(limits.message_bytes, limits.header_bytes),
         }
-        self._endpoint = Endpoint(_SOCKETS[socket], address, bind=bind, keys=keys, options=options)
+        self._endpoint = Endpoint(
+            _SOCKETS[socket], address, bind=bind, keys=keys, options=options, watched=watched
+        )
         self._socket = self._endpoint.socket
         self._wait: int | None = None  # RCVTIMEO as it is set
         self.address = self._endpoint.address
@@ -96,6 +103,12 @@ class ZmqSource(Closing):
         """Number of handshakes that were refused because the key is not allowed."""
         return self._endpoint.denied
 
+    @property
+    def refusal(self) -> Refusal | None:
+        """Why the peer does not let this end in, as far as it is `watched`; None if it does."""
+        handshakes = self._endpoint.handshakes
+        return None if handshakes is None else handshakes.refusal
+
     def receive(self, timeout: float) -> list[Message]:
         """Wait until something comes in, then take all that is there, up to a limit.
 
@@ -111,6 +124,8 @@ class ZmqSource(Closing):
         """
         messages: list[Message] = []
         frames = self._wait_for_frames(timeout)
+        if frames is None and self._endpoint.handshakes is not None:
+            self._endpoint.handshakes.look()
         for count in range(_DRAIN):
             if count:
                 frames = self._frames() if readable(self._socket) else None

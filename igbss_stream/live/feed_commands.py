@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from igbss_stream.console import progress_bar, reading_options, reports_mistakes, with_options
+from igbss_stream.console import key_options, progress_bar, reading_options, reports_mistakes, with_options
 from igbss_stream.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -155,12 +155,14 @@ _LISTEN_EXAMPLES = """\b
 Examples:
   igbss-stream listen 5556
   igbss-stream listen tcp://192.168.0.7:5556 --topic sources --seconds 60 --record sources.h5
-  igbss-stream listen 5556 --json | jq .delay"""
+  igbss-stream listen 5556 --json | jq .delay
+  igbss-stream listen 5560 --server-key "$SERVER_KEY" --key-file client.env"""
 
 
 @click.command(epilog=_LISTEN_EXAMPLES)
 @click.argument("address")
 @click.option("--topic", default="", help="Name of the stream.  [default: the first one that comes]")
+@key_options
 @click.option("--record", type=click.Path(path_type=Path), help="HDF5 file to write what comes to.")
 @click.option(
     "--existing",
@@ -176,6 +178,8 @@ Examples:
 def listen(
     address: str,
     topic: str,
+    server_key: str | None,
+    key_file: Path | None,
     record: Path | None,
     existing: "Existing",
     seconds: float | None,
@@ -187,15 +191,17 @@ def listen(
     A table on a terminal, elsewhere a line a second. Ends with the stream, or after Ctrl-C.
     """
     from igbss_stream.live import listen as listening
+    from igbss_stream.live.key_file import client_keys
     from igbss_stream.live.screen import shown
     from igbss_stream.live.stop import Stop
     from igbss_stream.subscriber import Subscriber
 
     if seconds is not None and not 0 < seconds < math.inf:
         raise ParameterError(f"--seconds must be a time above 0. Got {seconds:g} instead.")
+    (keys,) = client_keys(key_file, {"--server-key": server_key})
     with (
         Stop() as stop,
-        Subscriber(address, topic) as subscriber,
+        Subscriber(address, topic, keys=keys) as subscriber,
         _recorder(record, existing) as recorder,
         shown(quiet=quiet, json=json) as show,
     ):

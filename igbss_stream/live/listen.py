@@ -122,10 +122,10 @@ def listen(
         if tape is not None:
             tape.take(items, meta, now)
         if now >= due:
-            show(monitor.report(now))
+            show(monitor.report(now, others=subscriber.others, refusal=subscriber.refusal))
             due += _INTERVAL * math.ceil((now - due) / _INTERVAL + 1e-9)
     if not (monitor.samples or subscriber.described or stop.requested or subscriber.ended):
         raise subscriber.silence(seconds)
-    last = monitor.report(now, ended=subscriber.ended)
+    last = monitor.report(now, ended=subscriber.ended, others=subscriber.others, refusal=subscriber.refusal)
     show(last)
     return last

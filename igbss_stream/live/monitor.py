@@ -50,6 +50,10 @@ class Report:
         Root mean square of each source since the report before, its mean taken out; None without samples.
     ended : bool
         Whether the publisher has said that the stream is over.
+    others : tuple of str
+        Names of other streams at the same address.
+    refusal : str
+        Why the publisher does not let us in; empty if it does.
     """
 
     stream: str | None
@@ -69,6 +73,8 @@ class Report:
     unit: str | None
     rms: dict[str, float | None]
     ended: bool = False
+    others: tuple[str, ...] = ()
+    refusal: str = ""
 
 
 class Monitor:
@@ -118,13 +124,17 @@ class Monitor:
             while len(self._arrivals) > 2 and now - self._arrivals[1][0] >= _SPAN:
                 self._arrivals.popleft()
 
-    def report(self, now: float, *, ended: bool = False) -> Report:
+    def report(
+        self, now: float, *, ended: bool = False, others: tuple[str, ...] = (), refusal: str = ""
+    ) -> Report:
         """Return what has come up to now, and begin anew to measure the size of the sources.
 
         Parameters
         ----------
         now : float
         ended : bool
+        others : tuple of str
+        refusal : str
 
         Returns
         -------
@@ -149,6 +159,8 @@ class Monitor:
             unit=stream.unit if stream else None,
             rms=self._rms(),
             ended=ended,
+            others=others,
+            refusal=refusal,
         )
         self._sums, self._summed = None, 0
         return report

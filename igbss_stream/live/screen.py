@@ -85,7 +85,7 @@ def figures(report: Report) -> list[tuple[str, str]]:
     list of (str, str)
     """
     if report.index is None and report.stream is None:
-        return [("waiting", f"{report.seconds:.0f} s")]
+        return [("waiting", f"{report.seconds:.0f} s"), *_beside(report)]
     nominal = "" if report.nominal_rate is None else f" of {report.nominal_rate:g}"
     pairs: list[tuple[str, Any]] = [
         ("stream", printable(report.stream or "not described")),
@@ -101,7 +101,17 @@ def figures(report: Report) -> list[tuple[str, str]]:
         pairs.append(("ended", "yes"))
     elif report.silence > _SILENT:
         pairs.append(("silent", f"{report.silence:.0f} s"))
-    return [(key, str(value)) for key, value in pairs]
+    return [(key, str(value)) for key, value in [*pairs, *_beside(report)]]
+
+
+def _beside(report: Report) -> list[tuple[str, str]]:
+    """Return what is not of the stream itself, but between it and who listens."""
+    pairs = []
+    if report.others:
+        pairs.append(("others", f"{', '.join(map(printable, report.others))} (--topic NAME)"))
+    if report.refusal:
+        pairs.append(("refused", report.refusal))
+    return pairs
 
 
 def _number(value: float | None) -> str:

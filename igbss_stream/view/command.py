@@ -2,10 +2,11 @@
 
 import os
 import sys
+from pathlib import Path
 
 import click
 
-from igbss_stream.console import reports_mistakes
+from igbss_stream.console import key_options, reports_mistakes
 from igbss_stream.errors import ParameterError
 
 _GIVES_WAY = 5  # to the daemon that serves it, where there is not enough for both
@@ -13,15 +14,22 @@ _EXAMPLES = """\b
 Examples:
   igbss-stream view 5560
   igbss-stream view tcp://127.0.0.1:5560 --metrics http://127.0.0.1:9464/metrics
-  igbss-stream view 5560 --channels 5555 --port 8000 --open"""
+  igbss-stream view 5560 --channels 5555 --port 8000 --open
+  igbss-stream view 5560 --server-key "$SERVER_KEY" --key-file client.env"""
 
 
 @click.command(epilog=_EXAMPLES)
 @click.argument("address")
 @click.option("--topic", default="", help="Name of the stream.  [default: the first one that comes]")
+@key_options
 @click.option(
     "--channels",
     help="Address where the channels themselves are published.  [default: made from the sources]",
+)
+@click.option(
+    "--channels-server-key",
+    metavar="KEY",
+    help="Public key of the publisher of --channels, if it encrypts; --key-file is for both.",
 )
 @click.option(
     "--metrics", help="Where the daemon tells its metrics, such as http://127.0.0.1:9464/metrics."
@@ -35,7 +43,10 @@ Examples:
 def view(
     address: str,
     topic: str,
+    server_key: str | None,
+    key_file: Path | None,
     channels: str | None,
+    channels_server_key: str | None,
     metrics: str | None,
     port: int,
     opened: bool,
@@ -51,6 +62,8 @@ def view(
         raise ParameterError(
             f"--metrics must be an address such as http://127.0.0.1:9464/metrics. Got {metrics!r} instead."
         )
+    if channels_server_key is not None and channels is None:
+        raise ParameterError("--channels-server-key needs --channels, the address that it is for.")
     try:
         from igbss_stream.view.serve import serve
     except ModuleNotFoundError as error:
@@ -61,6 +74,7 @@ def view(
         ) from None
     if parent is not None:
         os.nice(_GIVES_WAY)
+    from igbss_stream.live.key_file import client_keys
     from igbss_stream.live.stop import Stop
     from igbss_stream.view.feed import Feed
 
@@ -69,6 +83,10 @@ def view(
         if opened:
             click.launch(url)
 
-    with Stop() as stop, Feed(address, topic, channels=channels, metrics=metrics) as feed:
+    keys, channels_keys = client_keys(
+        key_file, {"--server-key": server_key, "--channels-server-key": channels_server_key}
+    )
+    feed = Feed(address, topic, keys=keys, channels=channels, channels_keys=channels_keys, metrics=metrics)
+    with Stop() as stop, feed:
         serve(feed, port, told, lambda: stop.requested or (parent is not None and os.getppid() != parent))
     sys.exit(0 if parent is not None else stop.exit_code)

@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from igbss_stream.addresses import check_address
 from igbss_stream.closing import Closing
 from igbss_stream.live.monitor import Monitor, Report
+from igbss_stream.sockets import CurveClient
 from igbss_stream.subscriber import Subscriber
 from igbss_stream.view.shown import Shown
 
@@ -87,8 +88,12 @@ class Feed(Closing):
         Where the sources are published.
     topic : str
         Name of the stream; empty takes the first one that comes.
+    keys : CurveClient, optional
+        Where the publisher of the sources encrypts.
     channels : str, optional
         Where the channels are published; left out, they are made from the sources.
+    channels_keys : CurveClient, optional
+        Where the publisher of the channels encrypts.
     metrics : str, optional
         Where the daemon tells its metrics, such as ``"http://127.0.0.1:9464/metrics"``.
 
@@ -109,7 +114,14 @@ class Feed(Closing):
     """
 
     def __init__(
-        self, address: str, topic: str = "", *, channels: str | None = None, metrics: str | None = None
+        self,
+        address: str,
+        topic: str = "",
+        *,
+        keys: CurveClient | None = None,
+        channels: str | None = None,
+        channels_keys: CurveClient | None = None,
+        metrics: str | None = None,
     ) -> None:
         for one in (address, channels):
             if one is not None:
@@ -120,6 +132,7 @@ class Feed(Closing):
         self.shown = Shown(raw=channels is not None)
         self.report: Report | None = None
         self.figures: DaemonFigures | None = None
+        self._keys, self._channels_keys = keys, channels_keys
         self._metrics = metrics
         self._stopping = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -147,9 +160,12 @@ class Feed(Closing):
 
     def _read(self) -> None:
         """Read one run after the other: a daemon that has ended may start again."""
+        topic = self.topic
         while not self._stopping.is_set():
-            with Subscriber(self.address, self.topic) as sources:
+            with Subscriber(self.address, topic, keys=self._keys) as sources:
                 self._read_run(sources)
+                if sources.others and sources.described:  # the first that comes now may be another
+                    topic = sources.stream.name
 
     def _read_run(self, sources: Subscriber) -> None:
         monitor, due = Monitor(time.monotonic()), 0.0
@@ -161,20 +177,26 @@ class Feed(Closing):
                 self.shown.take(items, meta)
             now = time.monotonic()
             monitor.take(items, meta.description if meta else None, now, time.time())
-            came = came or meta is not None
+            came = came or meta is not None or bool(sources.refusal)
             if came and (now >= due or sources.ended):
                 due = now + _REPORT
-                self.report = monitor.report(now, ended=sources.ended)
+                self.report = monitor.report(
+                    now, ended=sources.ended, others=sources.others, refusal=sources.refusal
+                )
             self._stopping.wait(_GATHER)
 
     def _read_channels(self, address: str) -> None:
         while not self._stopping.is_set():
-            with Subscriber(address) as channels:
+            with Subscriber(address, keys=self._channels_keys) as channels:
                 while not (self._stopping.is_set() or channels.ended):
                     items = channels.receive(_WAIT)
                     stream = channels.meta.description if channels.described else None
                     with self.lock:
                         self.shown.take_raw(items, stream)
+                        if channels.refusal:
+                            self.shown.problem = (
+                                f"No channels come: {address} does not let the page in: {channels.refusal}."
+                            )
                     self._stopping.wait(_GATHER)
 
     def _ask(self) -> None:

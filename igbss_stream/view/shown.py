@@ -156,6 +156,7 @@ class Shown:
                 "they cannot be shown side by side."
             )
             return
+        self.problem = ""
         self.channels = self._panel(self.channels, stream.channels, stream.unit)
         offset = _offset(stream, self.stream)
         for item in items:

@@ -40,11 +40,16 @@ def sentence(report: Report | None, shown: Shown, address: str) -> str:
     -------
     str
     """
+    if report is not None and report.refusal:
+        return (
+            f"{address} does not let the page in: {report.refusal}. "
+            "The page goes on by itself if it is let in later."
+        )
     if report is None or (report.stream is None and report.index is None):
         waited = 0.0 if report is None else report.seconds
         return (
             f"Waiting for {address}: nothing has come for {waited:.0f} s. "
-            "Check the address, and that the daemon runs."
+            "Check the address, the topic if one was given, and that the daemon runs."
         )
     if report.ended:
         return "The stream has ended. If it starts again, the page goes on by itself."
@@ -86,6 +91,7 @@ def _of_stream(report: Report) -> list[Figure]:
     delay = "-" if report.delay is None else f"{1e3 * report.delay:.0f} ms"
     return [
         Figure("stream", printable(report.stream or "-"), "Name of the stream."),
+        *_others(report),
         Figure("rate", f"{rate}{nominal} Hz", "Samples a second over the last ten seconds."),
         Figure("delay", delay, "From the time of the last sample to its arrival here, by both clocks."),
         Figure("model", _count(report.model), "Version of the model that made the last samples."),
@@ -97,6 +103,12 @@ def _of_stream(report: Report) -> list[Figure]:
             "Published, but dropped on the way to this page.",
         ),
     ]
+
+
+def _others(report: Report) -> list[Figure]:
+    names = ", ".join(map(printable, report.others))
+    about = "Other streams at the same address; view --topic NAME shows one of them."
+    return [Figure("others", f"{names} (--topic NAME)", about)] if names else []
 
 
 def _of_daemon(daemon: DaemonFigures) -> Figure:

@@ -24,6 +24,7 @@ from igbss_stream.publish.zmq import ZmqSink
 from igbss_stream.sockets import CurveClient, CurveServer, full_address, public_key
 from igbss_stream.subscriber import Subscriber
 from igbss_stream.wire import Data, Encoder, End, GapMessage, Limits, Message, Meta
+from tests.daemons import free_port
 from tests.pages import blocks
 from tests.unit.test_openephys import block
 from tests.unit.test_wire import nonsense, sent
@@ -380,15 +381,14 @@ def test_a_stream_that_ends_undescribed_is_an_error(sink: ZmqSink) -> None:
                 _ = subscriber.stream
 
 
-def test_silence_is_an_error_that_says_what_to_check(sink: ZmqSink) -> None:
-    with Subscriber(
-        sink.address, "meg", timeout=0.1, keys=CurveClient(public_key(SERVER), FRIEND)
-    ) as subscriber:
+def test_silence_is_an_error_that_says_what_to_check() -> None:
+    nobody = f"tcp://127.0.0.1:{free_port()}"
+    with Subscriber(nobody, "meg", timeout=0.1, keys=CurveClient(public_key(SERVER), FRIEND)) as subscriber:
         subscriber._source.rejected["frames"] += 1
         with pytest.raises(FeedError) as caught:
             next(iter(subscriber))
     assert str(caught.value) == (
-        f"nothing came from '{sink.address}' for 0.1 s; check that the publisher runs, that it publishes 'meg', "
+        f"nothing came from '{nobody}' for 0.1 s; check that the publisher runs, that it publishes 'meg', "
         "that the keys are right, that it speaks this format ({'frames': 1} messages were refused)"
     )
 

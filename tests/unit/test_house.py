@@ -25,7 +25,7 @@ ALLOWED = {
     "scipy.signal": ("preparation/*", "drawing/spectrum.py"),
     "h5py": ("ingest/*", "publish/*"),
     "hdf5plugin": ("compression.py",),
-    "zmq": ("ingest/*", "publish/*", "sockets.py", "subscriber.py"),
+    "zmq": ("ingest/*", "publish/*", "sockets.py", "handshakes.py", "subscriber.py"),
     "pylsl": ("liblsl.py",),
     "pyxdf": ("ingest/xdf_file.py",),
     "mne": ("mne.py", "ingest/mne_file.py"),
