@@ -54,6 +54,8 @@ class DaemonProcess:
             line = self.process.stderr.readline()
             if not line:
                 break
+            if not line.startswith("{"):
+                continue  # kernels that are compiled before the log begins
             self.lines.append(json.loads(line))
             if words in self.lines[-1]["message"]:
                 return self.lines[-1]

@@ -43,6 +43,8 @@ def cautions(config: Config, path: str | os.PathLike[str]) -> list[str]:
 def _of_config(config: Config, path: Path) -> Iterator[str]:
     if config.health.endpoint is not None and not config.health.endpoint.is_local:
         yield "health.host is open to the network, and there is no password: use 127.0.0.1, or a proxy"
+    if config.view is not None and config.viewed()[1].curve is not None:
+        yield "view shows to everybody on this machine what is encrypted for some: is it yours alone?"
     if _has_plain_secret(config) and path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
         yield (
             f"secret_key is in {path}, which others can read: keep it in the environment, as ${{NAME}}, or "

@@ -218,8 +218,8 @@ class View(Section, frozen=True, kw_only=True):
     port : int
         Port of the page; 0 takes a free one.
     stream : str or None
-        Name of the stream; left out, the one there is. It needs a sink of kind `zmq` without a section
-        `curve`, at a port that is given.
+        Name of the stream; left out, the one there is. It needs a sink of kind `zmq` at a port that is
+        given. If that has a section `curve`, the page is let in with keys of its own, new in each run.
     """
 
     port: Annotated[int, Meta(ge=0, le=65535)] = 5006
@@ -294,17 +294,19 @@ class Config(Section, frozen=True, kw_only=True):
         if len(named) > 1:
             raise ParameterError("view.stream must name the stream that is shown, for there are several.")
         stream = named[0]
-        for sink in stream.sinks:
-            if (
-                isinstance(sink, ZmqOutput)
-                and sink.publish == "sources"
-                and not (sink.curve or endpoint(sink.address).is_any_port)
-            ):
-                return stream, sink
-        raise ParameterError(
-            f"view needs a sink of kind zmq in the stream {stream.name!r} that publishes sources, without "
-            "a section curve and with a port that is given: the page reads it. Add one at 127.0.0.1."
-        )
+        readable = [
+            sink
+            for sink in stream.sinks
+            if isinstance(sink, ZmqOutput)
+            and sink.publish == "sources"
+            and not endpoint(sink.address).is_any_port
+        ]
+        if not readable:
+            raise ParameterError(
+                f"view needs a sink of kind zmq in the stream {stream.name!r} that publishes sources, at a "
+                "port that is given: the page reads it. Add one at 127.0.0.1."
+            )
+        return stream, min(readable, key=lambda sink: sink.curve is not None)  # encryption costs time
 
     def bound(self) -> Iterator[tuple[str, Endpoint]]:
         """Yield what sockets are bound to, each with the place where the configuration says so."""

@@ -26,6 +26,7 @@ from igbss_stream.live.again import differences, taken_over
 from igbss_stream.live.config import Config, Stream
 from igbss_stream.live.ends import open_feed, open_sink, wait_for
 from igbss_stream.live.feeds import Hdf5Replay
+from igbss_stream.live.guest import Guest
 from igbss_stream.live.lane import Lane
 from igbss_stream.live.load import key_path, load
 from igbss_stream.live.resident import give_back_library
@@ -92,9 +93,10 @@ class Daemon:
         self.lanes: list[Lane] = []
         self._health: HealthServer | None = None
         self._viewer: Viewer | None = None
+        guest = Guest.of(config)
         try:
             for stream in config.streams:
-                self.lanes.append(self._lane(stream, worker))
+                self.lanes.append(self._lane(stream, worker, guest))
             if config.health.port is not None:
                 from igbss_stream.live import health  # 10 MB: only who wants it pays
 
@@ -103,7 +105,8 @@ class Daemon:
             if config.view is not None:
                 from igbss_stream.live import viewer
 
-                self._viewer = viewer.Viewer(config, None if self._health is None else self._health.port)
+                port = None if self._health is None else self._health.port
+                self._viewer = viewer.Viewer(config, port, guest)
         except BaseException:
             self._close()
             raise
@@ -170,12 +173,12 @@ class Daemon:
         elif before == config:
             log.info("the configuration is the same as before")
 
-    def _lane(self, stream: Stream, worker: Worker) -> Lane:
+    def _lane(self, stream: Stream, worker: Worker, guest: Guest | None) -> Lane:
         model = self._saved(stream)
         feed = open_feed(stream)
         sinks: list[Any] = []
         try:
-            sinks += (open_sink(stream, sink) for sink in stream.sinks)
+            sinks += (open_sink(stream, sink, guest) for sink in stream.sinks)
         except BaseException:
             feed.close()
             for sink in sinks:

@@ -12,6 +12,7 @@ from igbss_stream.errors import RecordingError
 from igbss_stream.live.config import Stream
 from igbss_stream.live.feed import Feed, SocketFeed, curve
 from igbss_stream.live.feeds import Hdf5Replay, LslFeed
+from igbss_stream.live.guest import Guest
 from igbss_stream.live.sinks import Hdf5Output, Sink, ZmqOutput
 from igbss_stream.sockets import CurveServer
 
@@ -47,8 +48,15 @@ def open_feed(stream: Stream) -> Feed:
     return SocketFeed(stream.name, source)
 
 
-def open_sink(stream: Stream, sink: Sink) -> "OpenSink":
+def open_sink(stream: Stream, sink: Sink, guest: Guest | None = None) -> "OpenSink":
     """Open where sources go.
+
+    Parameters
+    ----------
+    stream : Stream
+    sink : Sink
+    guest : Guest, optional
+        Is let in as well, if it is a guest of this sink.
 
     Raises
     ------
@@ -56,7 +64,7 @@ def open_sink(stream: Stream, sink: Sink) -> "OpenSink":
         If it cannot be opened.
     """
     if isinstance(sink, ZmqOutput):
-        return _Socket(sink)
+        return _Socket(sink if guest is None else guest.let_in(sink))
     if isinstance(sink, Hdf5Output):
         from igbss_stream.publish.recording import RecordingSink
 

@@ -10,6 +10,7 @@ import tempfile
 from igbss_stream.addresses import endpoint
 from igbss_stream.errors import ParameterError
 from igbss_stream.live.config import Config, View
+from igbss_stream.live.guest import Guest
 from igbss_stream.view.port import free_port
 
 log = logging.getLogger(__name__)
@@ -28,6 +29,8 @@ class Viewer:
         With a section `view`.
     health : int or None
         Port of the metrics, if there are any.
+    guest : Guest, optional
+        Keys of the page, if the sink that it reads encrypts.
 
     Attributes
     ----------
@@ -44,7 +47,7 @@ class Viewer:
         If the port is taken.
     """
 
-    def __init__(self, config: Config, health: int | None) -> None:
+    def __init__(self, config: Config, health: int | None, guest: Guest | None = None) -> None:
         view = config.view or View()
         if importlib.util.find_spec("bokeh") is None:
             raise ParameterError(
@@ -65,15 +68,26 @@ class Viewer:
             host = endpoint(str(config.health.endpoint)).reachable.host
             command += ["--metrics", f"http://{host}:{health}/metrics"]
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 # closed by `close`
-        self._process: subprocess.Popen[bytes] | None = subprocess.Popen(
-            [sys.executable, "-c", _COMMAND, *command, "--parent", str(os.getpid())],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=self._said,
-            start_new_session=True,  # Ctrl-C is for the daemon, which ends it
-        )
+        self._process: subprocess.Popen[bytes] | None = self._start(command, guest)
         self.pid = self._process.pid
         log.info("page of stream %s at %s", stream.name, self.url)
+
+    def _start(self, command: list[str], guest: Guest | None) -> "subprocess.Popen[bytes]":
+        with tempfile.TemporaryFile() as keys:  # without a name, and for the one who is handed it
+            if guest is not None:
+                keys.write(guest.secret_key.encode())
+                keys.seek(0)
+                command = [
+                    *command, f"--server-key={guest.server_key}", "--key-file", f"/dev/fd/{keys.fileno()}"
+                ]  # fmt: skip
+            return subprocess.Popen(
+                [sys.executable, "-c", _COMMAND, *command, "--parent", str(os.getpid())],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=self._said,
+                pass_fds=() if guest is None else (keys.fileno(),),
+                start_new_session=True,  # Ctrl-C is for the daemon, which ends it
+            )
 
     def look(self) -> None:
         """Tell if the process has ended, which it should not."""

@@ -1,14 +1,16 @@
-"""Encrypted streams by the commands that read them: who is let in, and what is said."""
+"""Encrypted streams by the commands that read them, and by the page of a daemon: who is let in, and what is said."""
 
 import json
 import re
 import threading
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 import zmq
 
 from igbss_stream import handshakes
@@ -16,11 +18,11 @@ from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import FeedError, ParameterError
 from igbss_stream.live.key_file import read_secret_key
 from igbss_stream.publish.zmq import ZmqSink
-from igbss_stream.sockets import CurveClient, CurveServer, public_key
+from igbss_stream.sockets import CurveClient, CurveServer, is_key, public_key
 from igbss_stream.subscriber import Subscriber
 from igbss_stream.wire import Encoder
-from tests.daemons import free_port, until
-from tests.integration.conftest import Command, Refusal
+from tests.daemons import DaemonProcess, free_port, until
+from tests.integration.conftest import Command, Refusal, Spawn
 
 SERVER, FRIEND, STRANGER = (zmq.curve_keypair()[1].decode() for _ in range(3))
 STREAM = Stream("s", 250.0, ("source-0", "source-1"), None, np.dtype("f4"), 1000.0)
@@ -262,3 +264,43 @@ def test_a_page_keeps_to_its_stream_where_there_are_others() -> None:
         assert taken is not None
         both.end(taken)
         until(lambda: taken in both.topics, both.send)
+
+
+@pytest.mark.jit  # the process compiles or loads its kernels
+def test_the_page_of_a_daemon_is_let_in_where_only_some_are(tmp_path: Path, spawn: Spawn) -> None:
+    pytest.importorskip("bokeh")
+    out, health = free_port(), free_port()
+    curve = {"role": "server", "secret_key": "${KEY}", "allowed": [public_key(STRANGER)]}
+    stream = {
+        "name": "s",
+        "source": {"kind": "zmq", "address": f"{free_port()}"},
+        "sinks": [{"kind": "zmq", "address": f"{out}", "curve": curve}],
+    }
+    path = tmp_path / "run.yaml"
+    path.write_text(yaml.safe_dump({"streams": [stream], "view": {"port": 0}, "health": {"port": health}}))
+    process = spawn("run", path, env={"KEY": SERVER})
+    daemon = DaemonProcess(process, health)
+    url = daemon.wait_for_line("page of stream s at ")["message"].split()[-1]
+    daemon.wait_for_line("running 1 stream(s)")
+
+    def opened() -> bool:
+        try:
+            with urllib.request.urlopen(url, timeout=5) as answer:
+                return bool(answer.read())  # the page begins to read
+        except OSError:
+            return False
+
+    until(opened)
+    until(lambda: daemon.count("subscriptions") == 1)
+    assert daemon.count("denied") == 0
+    with Subscriber(str(out), keys=CurveClient(SERVER_KEY, FRIEND)) as friend:  # who is none here
+        until(lambda: friend.refusal, lambda: friend.receive(0.05))
+        assert daemon.count("denied") >= 1
+    (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    words = [
+        word.removeprefix("--server-key=")
+        for word in Path(f"/proc/{child}/cmdline").read_text().split("\0")
+    ]
+    assert [word for word in words if is_key(word)] == [SERVER_KEY]
+    daemon.end(15)
+    assert SERVER not in str(daemon.lines)

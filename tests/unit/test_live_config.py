@@ -21,7 +21,7 @@ from igbss_stream.live.load import key_path, load
 from igbss_stream.live.model import ExpTransform, Model
 from igbss_stream.live.sinks import Hdf5Output, ZmqOutput
 from igbss_stream.live.yaml_file import Document, read_yaml
-from tests.configurations import CLIENT, LEAST, SECRET, SERVER, Load, Refused, stream, uncommented
+from tests.configurations import CLIENT, LEAST, SECRET, Load, Refused, stream, uncommented
 
 
 def test_least_configuration_has_all_defaults(loaded: Load) -> None:
@@ -245,8 +245,8 @@ MISTAKES: dict[str, tuple[Any, str]] = {
         "view.stream must name the stream that is shown, for there are several.",
     ),
     "a page without a socket it can read": (
-        stream(sinks=[{"kind": "zmq", "address": "*"}, {"kind": "zmq", "address": "1", "curve": SERVER}]) | {"view": {}},
-        "view needs a sink of kind zmq in the stream 'eeg' that publishes sources, without a section curve and with a port that is given: the page reads it. Add one at 127.0.0.1.",
+        stream(sinks=[{"kind": "zmq", "address": "*"}, {"kind": "lsl", "name": "a"}]) | {"view": {}},
+        "view needs a sink of kind zmq in the stream 'eeg' that publishes sources, at a port that is given: the page reads it. Add one at 127.0.0.1.",
     ),
     "an outlet twice": (
         stream(sinks=[{"kind": "lsl", "name": "a"}, {"kind": "lsl", "name": "a"}]),

@@ -174,6 +174,10 @@ CAUTIONS: dict[str, tuple[Any, list[str]]] = {
         stream(sinks=[{"kind": "zmq", "address": "*:1", "curve": SERVER | {"allowed": None}}]),
         ["streams[0].sinks[0].curve.allowed lets in everybody"],
     ),
+    "a page of what is encrypted": (
+        stream(sinks=[{"kind": "zmq", "address": "*:1", "curve": SERVER}]) | {"view": {}},
+        ["view shows to everybody on this machine"],
+    ),
     "open metrics": (LEAST | {"health": {"host": "0.0.0.0", "port": 1}}, ["health.host is open to the network"]),
     "a secret in the file": (
         stream(source={"kind": "zmq", "address": "1", "curve": CLIENT | {"secret_key": SECRET}}),
