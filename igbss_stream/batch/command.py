@@ -1,11 +1,9 @@
 """The command `batch`: recordings in, their sources out."""
 
-import shlex
 import sys
-import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -15,14 +13,7 @@ from igbss_stream.batch.model_options import model_options
 from igbss_stream.batch.preparation_options import preparation_options
 from igbss_stream.batch.storage_options import storage_options
 from igbss_stream.batch.worker_options import runner_of, worker_options
-from igbss_stream.console import progress_bar, reading_options, reports_mistakes
-from igbss_stream.errors import InputError, printable
-
-if TYPE_CHECKING:
-    from igbss_stream.batch.job import Job
-    from igbss_stream.batch.many import Runner
-    from igbss_stream.batch.separate import Outcome
-
+from igbss_stream.console import reading_options, reports_mistakes
 
 _BATCH_EXAMPLES = """\b
 Examples:
@@ -102,8 +93,10 @@ def batch(
     """
     from igbss_stream.batch.inputs import find, is_one_file
     from igbss_stream.batch.job import Job
+    from igbss_stream.batch.many import Many, separate_many
     from igbss_stream.batch.method import method_of
-    from igbss_stream.batch.outputs import is_template, place_all
+    from igbss_stream.batch.one import separate_one
+    from igbss_stream.batch.outputs import folder_of, is_template, place_all
     from igbss_stream.batch.settings import BatchSettings
     from igbss_stream.ingest.wanted import Wanted
 
@@ -120,99 +113,19 @@ def batch(
     )
     wanted = Wanted(dataset, axis, rate, channels, factor, unit)
     job = partial(Job, settings=settings, wanted=wanted, overwrite=overwrite, resume=resume, model=model)
-    one = is_one_file(inputs, listed)
     plain = summary is None and model_per == "file" and (workers, scheduler, segment) == (None,) * 3
-    alone = one and plain and not as_json
+    alone = is_one_file(inputs, listed) and plain and not as_json
     if alone and not is_template(output):
-        _separate_one(job(input=Path(inputs[0]), output=Path(output)), report, quiet)
-        return
-    found = find(inputs, listed)
-    places = place_all(output, found, model)
-    jobs = [
-        job(input=item.path, output=place, make_folders=True)
-        for item, place in zip(found, places, strict=True)
-    ]
+        jobs = [job(input=Path(inputs[0]), output=Path(output))]
+    else:
+        found = find(inputs, listed)
+        jobs = [
+            job(input=item.path, output=place, make_folders=True)
+            for item, place in zip(found, place_all(output, found, model), strict=True)
+        ]
     if alone:
-        _separate_one(jobs[0], report, quiet)
+        separate_one(jobs[0], report=report, quiet=quiet)
         return
-    with runner_of(workers, scheduler, segment) as runner:
-        code = _separate_many(
-            jobs, runner, output, summary, model_per, report=report, quiet=quiet, as_json=as_json
-        )
-    if code:
-        sys.exit(code)
-
-
-def _separate_one(job: "Job", report: bool, quiet: bool) -> None:
-    """Separate one recording; what is wrong with it ends the run."""
-    from igbss_stream.batch.job import earlier_outcome, run_job
-
-    if report:
-        _check_reports([job])
-    began = time.perf_counter()
-    if earlier_outcome(job) is not None:
-        if not quiet:
-            click.echo(f"skipped: {job.output} is complete")
-        if report:
-            _report_on(job, quiet, again=False)
-        return
-    try:
-        with progress_bar(quiet) as progress:
-            outcome = run_job(job, progress, None if quiet else _tell)
-    except InputError as error:
-        name = shlex.quote(printable(str(job.input)))
-        raise InputError(f"{str(error).rstrip('.')}; `igbss-stream inspect {name}` tells more") from error
-    if not quiet:
-        click.echo(_summary(outcome, job.output, time.perf_counter() - began))
-    if outcome.n_failed:
-        click.echo(
-            f"Warning: {outcome.n_failed} of {outcome.n_windows} windows did not converge; /fits in the "
-            "output says which. Raise --max-iter or --latent-mass.",
-            err=True,
-        )
-    if report:
-        _report_on(job, quiet)
-
-
-def _check_reports(jobs: list["Job"]) -> None:
-    from igbss_stream.batch.reports import check_reports
-
-    check_reports(jobs)
-
-
-def _report_on(job: "Job", quiet: bool, *, again: bool = True) -> None:
-    """Write the report on an output; if not again, only where there is none."""
-    from igbss_stream.batch.reports import report_on
-    from igbss_stream.report.write import report_place
-
-    if not again and report_place(job.output).exists():
-        return
-    with progress_bar(quiet) as progress:
-        written = report_on(job, progress)
-    if not quiet:
-        click.echo(f"report: {written.path} ({written.size / 1e6:.1f} MB)")
-
-
-def _separate_many(
-    jobs: list["Job"],
-    runner: "Runner",
-    output: str,
-    summary: Path | None,
-    model_per: str,
-    *,
-    report: bool,
-    quiet: bool,
-    as_json: bool,
-) -> int:
-    """Separate every recording that can be, tell of all, and return the exit code that says so."""
-    from igbss_stream.batch.many import Many, separate_many
-    from igbss_stream.batch.outputs import folder_of
-    from igbss_stream.batch.summary import check_place
-
-    if summary is not None:
-        check_place(summary, [job.input for job in jobs], replace=jobs[0].overwrite or jobs[0].resume)
-    if report:
-        _check_reports(jobs)
     many = Many(
         jobs=jobs,
         model_per=model_per,
@@ -222,25 +135,12 @@ def _separate_many(
         quiet=quiet,
         as_json=as_json,
     )
-    return separate_many(many, runner)
-
-
-def _tell(note: str) -> None:
-    click.echo(f"Note: {printable(note)}.", err=True)
+    with runner_of(workers, scheduler, segment) as runner:
+        code = separate_many(many, runner)
+    if code:
+        sys.exit(code)
 
 
 def _is_given(option: str) -> bool:
     source = click.get_current_context().get_parameter_source(option)
     return source is not click.core.ParameterSource.DEFAULT
-
-
-def _summary(outcome: "Outcome", output: Path, seconds: float) -> str:
-    length = f" ({outcome.n_samples / outcome.rate:.1f} s at {outcome.rate:g} Hz)" if outcome.rate else ""
-    flat = ", ".join(map(printable, outcome.left_out))
-    left_out = f"; left out as flat: {flat}" if flat else ""
-    if outcome.taken_out is not None:
-        left_out += f"; taken out of /cleaned: {outcome.taken_out}"
-    return (
-        f"{outcome.n_channels} channels x {outcome.n_samples} samples{length} -> {outcome.n_sources} "
-        f"sources by {outcome.solver} in {seconds:.2f} s: {output}{left_out}"
-    )

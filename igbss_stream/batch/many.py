@@ -64,10 +64,11 @@ def separate_many(many: Many, runner: Runner = in_turn) -> int:
     Raises
     ------
     IgbssError
-        If the summary cannot be written.
+        If the summary or a report would take the place of something else, or cannot be written.
     KeyboardInterrupt
         If the user interrupts; what was done until then has been told.
     """
+    _check(many)
     began, results = time.perf_counter(), list[Result]()
     try:
         with files_progress(many.quiet, len(many.jobs)) as progress:
@@ -80,6 +81,17 @@ def separate_many(many: Many, runner: Runner = in_turn) -> int:
         results.sort(key=lambda result: place[result.job.output])
         _tell(many, results, time.perf_counter() - began)
     return summary.exit_code(results)
+
+
+def _check(many: Many) -> None:
+    """Refuse what could not be written in the end, before anything is separated."""
+    if many.summary is not None:
+        replace = many.jobs[0].overwrite or many.jobs[0].resume
+        summary.check_place(many.summary, [job.input for job in many.jobs], replace=replace)
+    if many.report:
+        from igbss_stream.batch.reports import check_reports
+
+        check_reports(many.jobs)
 
 
 def _results(many: Many, runner: Runner, progress: FilesProgress) -> Iterator[Result]:
