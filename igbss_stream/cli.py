@@ -16,6 +16,7 @@ from igbss_stream.errors import ParameterError
 from igbss_stream.export.command import export
 from igbss_stream.live.commands import check, init, run, schema
 from igbss_stream.live.feed_commands import listen, replay, simulate
+from igbss_stream.live.make_keys import make_keys
 from igbss_stream.report.command import report
 from igbss_stream.view.command import view
 
@@ -61,7 +62,20 @@ def main() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
-for _command in (batch, report, export, run, replay, simulate, listen, view, check, init, schema):
+for _command in (
+    batch,
+    report,
+    export,
+    run,
+    replay,
+    simulate,
+    listen,
+    view,
+    check,
+    init,
+    schema,
+    make_keys,
+):
     main.add_command(_command)
 
 

@@ -93,7 +93,7 @@ key_options = with_options(
     click.option(
         "--key-file",
         type=click.Path(path_type=Path),
-        help="File with the secret key of this end, as tools/make_keys.py writes it.  [default: a new key, "
+        help="File with the secret key of this end, as `make-keys` writes it.  [default: a new key, "
         "which is enough where everybody is let in]",
     ),
 )

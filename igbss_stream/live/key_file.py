@@ -53,7 +53,7 @@ def _keys(option: str, server_key: str, secret_key: str | None) -> CurveClient:
 
 
 def read_secret_key(path: Path) -> str:
-    """Read a file as `tools/make_keys.py` writes it: one secret key, alone or as ``NAME=KEY``.
+    """Read a file as `igbss-stream make-keys` writes it: one secret key, alone or as ``NAME=KEY``.
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ OTHER_TERMS = "its public key is another than the one that was given, or it does
 
 @pytest.fixture
 def key_file(tmp_path: Path) -> Path:
-    """Return a file with the key that is let in, as tools/make_keys.py writes it."""
+    """Return a file with the key that is let in, as `igbss-stream make-keys` writes it."""
     path = tmp_path / "client.env"
     path.touch(0o600)
     path.write_text(f"IGBSS_KEY={FRIEND}\n")

@@ -1,28 +1,25 @@
-"""The tool that makes keys."""
+"""`make-keys`."""
 
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 from igbss_stream.sockets import public_key
-
-TOOL = Path(__file__).parents[2] / "tools" / "make_keys.py"
-
-
-def make(path: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, TOOL, path], capture_output=True, text=True, check=False)
+from tests.integration.conftest import Command, Refusal, assert_says
 
 
-def test_keys_belong_together_and_are_kept(tmp_path: Path) -> None:
+def test_keys_belong_together_and_are_kept(igbss: Command, refused: Refusal, tmp_path: Path) -> None:
     path = tmp_path / "server.env"
-    made = make(path)
+    made = igbss("make-keys", path)
     name, _, secret = path.read_text().strip().partition("=")
-    assert (made.returncode, name) == (0, "IGBSS_KEY")
-    assert made.stdout.split()[-1] == public_key(secret)
-    assert secret not in made.stdout
+    assert (made.exit_code, name) == (0, "IGBSS_KEY")
+    assert made.output.split()[-1] == public_key(secret)
+    assert secret not in made.output
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    again = make(path)
-    assert again.returncode == 2
-    assert "keys are never overwritten" in again.stderr
+    assert_says(refused("make-keys", path), "server.env' exists", "keys are never overwritten")
     assert path.read_text() == f"IGBSS_KEY={secret}\n"
+
+
+def test_keys_that_cannot_be_written(refused: Refusal, tmp_path: Path) -> None:
+    assert_says(refused("make-keys", tmp_path / "none" / "a.env"), "cannot be written", "No such file")
+    assert_says(refused("make-keys", tmp_path / "a.env", "--variable", "A KEY"), "--variable", "IGBSS_KEY")
+    assert not (tmp_path / "a.env").exists()

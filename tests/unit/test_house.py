@@ -45,6 +45,7 @@ ALLOWED = {
         "export/command.py",
         "live/commands.py",
         "live/feed_commands.py",
+        "live/make_keys.py",
         "view/command.py",
     ),
     "yaml": ("live/yaml_file.py",),
