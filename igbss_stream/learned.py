@@ -1,6 +1,7 @@
 """A structure learned from a survey, in the terms of the model and as the stage that separates."""
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -84,7 +85,7 @@ def learned_structure(
         )
     if settings.has_products:
         return _products(excerpt, n_sources, settings, transform)
-    return _linear(excerpt, n_sources, settings, transform, previous)
+    return _linear(excerpt, survey.excerpt_breaks, n_sources, settings, transform, previous)
 
 
 def _excerpt(survey: Survey, n_sources: int) -> Array:
@@ -105,15 +106,20 @@ def _excerpt(survey: Survey, n_sources: int) -> Array:
 
 
 def _linear(
-    x: Array, n_sources: int, settings: ModelSettings, transform: Transform, previous: Stage | None
+    x: Array,
+    breaks: Sequence[int],
+    n_sources: int,
+    settings: ModelSettings,
+    transform: Transform,
+    previous: Stage | None,
 ) -> Prepared:
     if not isinstance(transform, Exp):
         x = transform.log(x)
         check_positive(x, "structure 'learned'", 0)
     if previous is not None:
-        learned = rescaled(learn(x, n_sources, previous.unmixing[0]), previous.mixing[0])
+        learned = rescaled(learn(x, n_sources, previous.unmixing[0], breaks), previous.mixing[0])
     else:
-        learned = learn(x, n_sources)
+        learned = learn(x, n_sources, None, breaks)
         if settings.scaling == "back-projected":
             learned = back_projected(learned)
     weights, inverse = learned.mixing[None], learned.unmixing[None]

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream.chunk import Chunk
+from igbss_stream.chunk import Chunk, Gap
 from igbss_stream.cleaning import Cleaning
 from igbss_stream.config import ModelSettings
 from igbss_stream.errors import IgbssError, InputError, ParameterError
@@ -185,7 +185,7 @@ class Learner:
         self._stop = stop or Event()
         self._version = 0 if model is None else model.version
         self._latest = None if model is None else model.separator  # the thread's own
-        self._kept: deque[Chunk] = deque()
+        self._kept: deque[Chunk | Gap] = deque()
         self._tasks: deque[_Task] = deque()
         self._is_late = False
         self._next_end: int | None = None
@@ -203,11 +203,13 @@ class Learner:
         end = [] if self._next_end is None else [self._next_end]
         return min(due + end, default=None)
 
-    def keep(self, chunk: Chunk) -> None:
-        """Remember samples, none of them beyond the boundary."""
+    def keep(self, item: Chunk | Gap) -> None:
+        """Remember samples, none of them beyond the boundary, or that there is a gap after them."""
         if self._next_end is None:
             return
-        self._kept.append(chunk)
+        if isinstance(item, Gap) and not (self._kept and isinstance(self._kept[-1], Chunk)):
+            return  # it is known; an outage, told of in many gaps, takes no memory
+        self._kept.append(item)
         oldest = self._next_end - self.schedule.window
         while self._kept and self._kept[0].stop <= oldest:
             self._kept.popleft()
@@ -266,32 +268,42 @@ class Learner:
         self._version += 1
         return Model(self._version, answer, index, task.span)
 
-    def _learn(self, chunks: list[Chunk], span: tuple[int, int]) -> Separator | IgbssError:
+    def _learn(self, kept: list[Chunk | Gap], span: tuple[int, int]) -> Separator | IgbssError:
         """Do the work, in the thread; the separator before it is what order, sign and scale follow."""
         try:
-            self._latest = self._separator(_samples(chunks, span))
+            self._latest = self._separator(*_samples(kept, span))
         except IgbssError as error:
             return error
         except np.linalg.LinAlgError as error:
             return InputError(f"the samples lead out of the numbers: {error}.")
         return self._latest
 
-    def _separator(self, x: NDArray[Any]) -> Separator:
+    def _separator(self, x: NDArray[Any], breaks: list[int]) -> Separator:
         settings, before = self._settings, self._latest
         if before is not None:
             settings = replace(settings, n_sources=before.stage.n_sources, transform=before.state)
         previous = before.stage if before is not None and settings.is_learned else None
         separator = Separator(settings, len(self._names), previous, self._cleaning)
-        survey = separator.new_survey(self._names, x.dtype, len(x))
+        survey = separator.new_survey(self._names, x.dtype, len(x), breaks=breaks)
         survey.update(x)
         separator.prepare(survey)
         return separator
 
 
-def _samples(chunks: list[Chunk], span: tuple[int, int]) -> NDArray[Any]:
-    """Return what lies in the span and is finite, as one array."""
-    parts = [chunk.data[max(0, span[0] - chunk.start) : span[1] - chunk.start] for chunk in chunks]
+def _samples(kept: list[Chunk | Gap], span: tuple[int, int]) -> tuple[NDArray[Any], list[int]]:
+    """Return what lies in the span and is finite, as one array, and its rows that follow a gap."""
+    parts: list[NDArray[Any]] = []
+    run, runs = 0, []  # of each row the number of its run
+    for item in kept:
+        if isinstance(item, Gap):
+            run += 1
+            continue
+        part = item.data[max(0, span[0] - item.start) : span[1] - item.start]
+        is_finite = np.isfinite(part).all(axis=1)
+        parts.append(part if is_finite.all() else part[is_finite])
+        runs.append(run + np.cumsum(~is_finite)[is_finite])
+        run += int(np.sum(~is_finite))
     if not parts:
         raise InputError("no samples came in the time that a model is learned from.")
-    rows = np.concatenate(parts)
-    return np.ascontiguousarray(rows[np.isfinite(rows).all(axis=1)])
+    breaks = np.flatnonzero(np.diff(np.concatenate(runs))) + 1
+    return np.ascontiguousarray(np.concatenate(parts)), breaks.tolist()

@@ -141,6 +141,8 @@ class Pipeline:
         """
         self._check(item)
         if isinstance(item, Gap):
+            if self.learner is not None:
+                self.learner.keep(item)
             return self._passed(item)
         if self.learner is not None:
             self.learner.begin(item.start)

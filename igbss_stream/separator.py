@@ -136,6 +136,7 @@ class Separator:
         dtype: np.dtype[Any],
         n_samples: int,
         pool: Executor | None = None,
+        breaks: Sequence[int] = (),
     ) -> Survey:
         """Return an empty survey that gathers what `prepare` needs; see `Survey` for the parameters."""
         return Survey(
@@ -145,6 +146,7 @@ class Separator:
             keep_rows=self.needs_survey and self.transform.linear,
             covariance=self._finds or self.settings.is_learned or self.settings.n_sources is not None,
             keep_excerpt=self.settings.is_learned,
+            breaks=breaks,
             pool=pool,
         )
 

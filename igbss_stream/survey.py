@@ -41,6 +41,8 @@ class Survey:
         Whether to sum up products, for `covariance` and `rank`.
     keep_excerpt : bool
         Whether to keep samples that follow each other, for `excerpt`.
+    breaks : sequence of int
+        Rows that do not continue the row before them, as after a gap.
     pool : Executor, optional
         Where products are summed up; blocks must then stay as they are.
     """
@@ -54,6 +56,7 @@ class Survey:
         keep_rows: bool = False,
         covariance: bool = False,
         keep_excerpt: bool = False,
+        breaks: Sequence[int] = (),
         pool: Executor | None = None,
     ) -> None:
         self.names = tuple(map(printable, names))
@@ -68,6 +71,7 @@ class Survey:
         self._kept: list[NDArray[Any]] = []
         self._stretches = _stretches(n_samples, _EXCERPT // n_channels) if keep_excerpt else []
         self._excerpt: list[NDArray[Any]] = []
+        self._breaks = np.asarray(breaks, np.int64)
         self._bad = np.zeros(n_channels, dtype=np.int64)
         self._first_bad = np.full(n_channels, -1, dtype=np.int64)
         self._first_value = np.zeros(n_channels)
@@ -127,6 +131,13 @@ class Survey:
         if len(self._excerpt) > 1:  # the pieces would take as much memory again
             self._excerpt = [np.concatenate(self._excerpt)]
         return self._excerpt[0]
+
+    @property
+    def excerpt_breaks(self) -> list[int]:
+        """Rows of the excerpt with a break between them and the row before, in their order."""
+        at = sum(np.clip(self._breaks - start, 0, stop - start) for start, stop in self._stretches)
+        length = sum(stop - start for start, stop in self._stretches)
+        return [int(row) for row in np.unique(at) if 0 < row < length]
 
     @property
     def median(self) -> NDArray[np.float64]:

@@ -4,6 +4,7 @@ All recordings are read once before, so that one that is damaged or holds NaN is
 learned; the others are surveyed one after the other, as if they were one recording.
 """
 
+import itertools
 import json
 import time
 import traceback
@@ -50,6 +51,8 @@ class Member:
     unit : str or None
     dtype : dtype
     n_samples : int
+    breaks : tuple of int
+        Rows that follow a gap.
     """
 
     job: Job
@@ -60,6 +63,7 @@ class Member:
     unit: str | None
     dtype: np.dtype[Any]
     n_samples: int
+    breaks: tuple[int, ...]
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -185,7 +189,8 @@ def _checked(job: Job, watch: Watch | None) -> Member:
         if not job.settings.drop_flat:  # else this pass has been made
             _check_finite(Channels(recording, keep), tell)
         facts = recording.rate, recording.unit, recording.dtype, recording.n_samples
-        return Member(job, tuple(recording.channels[i] for i in keep), keep, flat, *facts)
+        breaks = tuple(gap.row for gap in recording.breaks)
+        return Member(job, tuple(recording.channels[i] for i in keep), keep, flat, *facts, breaks)
 
 
 def _check_finite(source: Channels, tell: Progress) -> None:
@@ -218,8 +223,11 @@ def _prepared(group: Sequence[Member], watch: Watch | None) -> Separator:
     first = group[0]
     dtype = np.result_type(*(member.dtype for member in group))
     separator = Separator(first.job.settings.model, len(first.channels))
-    n_samples = sum(member.n_samples for member in group)
-    survey = separator.new_survey(first.channels, dtype, n_samples)
+    starts = [0, *itertools.accumulate(member.n_samples for member in group)]
+    breaks = [
+        start + row for start, member in zip(starts, group, strict=False) for row in (0, *member.breaks)
+    ]
+    survey = separator.new_survey(first.channels, dtype, starts[-1], breaks=breaks)
     for member in group:
         with open_file_of_any_kind(member.job.input, member.job.wanted) as stored:
             recording, _ = prepared(stored, member.job.settings.preparation, member.flat)

@@ -74,7 +74,8 @@ def starting(
     if model is not None:
         return _of_model(model, source, settings.cleaning)
     separator = Separator(settings.model, len(source.names), cleaning=settings.cleaning)
-    survey = separator.new_survey(source.names, source.dtype, source.n_samples, pool)
+    breaks = [gap.row for gap in source.breaks]
+    survey = separator.new_survey(source.names, source.dtype, source.n_samples, pool, breaks)
     ready = partial(separator.prepare, remedy=" with --drop-flat")
     return Start(separator, survey, ready, separator.needs_survey)
 

@@ -3,8 +3,13 @@
 With transform "exp" the model is the linear mixing model, so an incidence that separates can be learned
 by maximum likelihood: see `likelihood` for sources that innovate, `spectra` for sources in sensor noise,
 `starts` for where descents begin, and `selection` for which result is taken.
+
+Samples that do not follow each other, as around a gap, come in runs. Amplifiers drift and electrodes settle
+while nothing is recorded, so that each run has a level of its own, which no source made: it is taken out.
+What is left is the mixture of the sources less their levels, by the same weights.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,6 +21,8 @@ from igbss_stream.model.selection import Signal, select
 Array = NDArray[np.float64]
 
 _SINGULAR = 1e-14  # eigenvalue, as a share of the largest, that is but rounding
+_FAINT = 1e-10  # that of runs less their levels, lest rounding fills what only the levels filled
+_SHORT = 20  # samples of a run that has a level of its own however short the others are
 
 
 @dataclass(frozen=True)
@@ -41,7 +48,7 @@ class Learned:
     losses: tuple[float, ...]
 
 
-def learn(x: Array, n_sources: int, previous: Array | None = None) -> Learned:
+def learn(x: Array, n_sources: int, previous: Array | None = None, breaks: Sequence[int] = ()) -> Learned:
     """Learn the incidence of sources on channels.
 
     Parameters
@@ -53,6 +60,9 @@ def learn(x: Array, n_sources: int, previous: Array | None = None) -> Learned:
     previous : ndarray of shape (sources, channels), optional
         Unmixing matrix of an earlier structure: the one start of the descent, worth some samples, and what
         order and sign are matched to.
+    breaks : sequence of int
+        Rows that do not continue the row before them, in their order. Sources then have unit variance about
+        the level of each run; but if the runs less their levels span too few directions, levels stay in.
 
     Returns
     -------
@@ -63,17 +73,9 @@ def learn(x: Array, n_sources: int, previous: Array | None = None) -> Learned:
     InputError
         If the samples have a lower rank than that, as an excerpt of a recording may.
     """
-    mean, scale = x.mean(axis=0), x.std(axis=0)
-    standard = np.subtract(x.T, mean[:, None], order="C")
-    standard /= scale[:, None]
-    values, vectors = np.linalg.eigh(standard @ standard.T / len(x))
-    leading = slice(len(scale) - n_sources, None)
-    if values[leading][0] <= _SINGULAR * values[-1]:
-        raise InputError(
-            f"the samples that a structure is learned from span fewer than {n_sources} directions. "
-            "Ask for fewer sources by n_sources."
-        )
-    root, axes = np.sqrt(values[leading]), vectors[:, leading]
+    mean = x.mean(axis=0)
+    standard, scale, values, axes = _principal(x, mean, n_sources, breaks)
+    root = np.sqrt(values)
     whitening, colouring = axes.T / root[:, None], axes * root
     signal = Signal.of(standard, axes, root)
     del standard  # as large as the samples
@@ -83,6 +85,48 @@ def learn(x: Array, n_sources: int, previous: Array | None = None) -> Learned:
     mixing = scale[:, None] * colouring @ np.linalg.inv(best.unmixing)
     order, sign = _convention(mixing) if before is None else _matched(best.unmixing, before)
     return Learned(mixing[:, order] * sign, (unmixing[order].T * sign).T, mean, best.losses)
+
+
+def _principal(
+    x: Array, mean: Array, n_sources: int, breaks: Sequence[int]
+) -> tuple[Array, Array, Array, Array]:
+    """Return channels at unit variance, (channels, samples), their deviations, and the principal axes."""
+    scale = x.std(axis=0)
+    standard = np.subtract(x.T, mean[:, None], order="C")
+    if breaks:
+        overall = scale
+        take_levels_out(standard, breaks)
+        scale = standard.std(axis=1)
+        if np.any(scale**2 <= _FAINT * overall**2):
+            return _principal(x, mean, n_sources, ())
+    standard /= scale[:, None]
+    values, vectors = np.linalg.eigh(standard @ standard.T / len(x))
+    leading = slice(len(scale) - n_sources, None)
+    if breaks and values[leading][0] <= _FAINT * values[-1]:
+        return _principal(x, mean, n_sources, ())
+    if values[leading][0] <= _SINGULAR * values[-1]:
+        raise InputError(
+            f"the samples that a structure is learned from span fewer than {n_sources} directions. "
+            "Ask for fewer sources by n_sources."
+        )
+    return standard, scale, values[leading], vectors[:, leading]
+
+
+def take_levels_out(channels: Array, breaks: Sequence[int]) -> None:
+    """Subtract from channels (channels, samples) the mean of each run between breaks, in place.
+
+    Where most samples lie in short runs, as many of them share a mean as make up a longer one: means of a
+    few samples would take slow sources out as well.
+    """
+    edges = np.array([0, *breaks, channels.shape[1]])
+    lengths = np.diff(edges)
+    least = 1 if 2 * lengths[lengths >= _SHORT].sum() >= edges[-1] else _SHORT
+    start = 0
+    for stop in edges[1:].tolist():
+        if stop - start >= least or stop == edges[-1]:
+            part = channels[:, start:stop]
+            part -= part.mean(axis=1, keepdims=True)
+            start = stop
 
 
 def back_projected(learned: Learned) -> Learned:

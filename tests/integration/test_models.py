@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from igbss_stream.batch import groups
+from igbss_stream.publish.recording import GAP
 from tests.integration.conftest import Command, Refusal, assert_says, contents
 from tests.recordings import RATE, Array, read_output, write_recording
 
@@ -256,6 +257,8 @@ def test_group_learns_what_its_files_in_one_would(
     assert [name[:16] for name in models] == ["model-2ch-250hz-", "model-3ch-250hz-"]
     assert sorted(path.name for path in out.iterdir()) == ["a.h5", "b.h5", "c.h5", *models]
     whole = write(tmp_path / "whole.h5", joined(kinds))
+    with h5py.File(whole, "r+") as file:
+        file["gaps"] = np.array([(600, 600, 0, b"restart")], GAP)
     assert igbss("batch", whole, "-o", tmp_path / "whole-out.h5", *options.split()).exit_code == 0
     expected = read_output(tmp_path / "whole-out.h5")
     with h5py.File(out / models[1]) as file:

@@ -236,9 +236,9 @@ class TestStretches:
         seen: list[Array] = []
         real = structure.learn
 
-        def spy(x: Array, n_sources: int, previous: Array | None = None) -> Learned:
+        def spy(x: Array, *more: Any) -> Learned:
             seen.append(x)
-            return real(x, n_sources, previous)
+            return real(x, *more)
 
         monkeypatch.setattr("igbss_stream.learned.learn", spy)
         x = laplace(4000)
