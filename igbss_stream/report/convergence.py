@@ -107,6 +107,8 @@ def _named(contents: Contents, drawn: NDArray[np.int_]) -> dict[int, tuple[str, 
     fits, histories = contents.fits, contents.histories
     assert fits is not None
     assert histories is not None
+    if len(fits) == 1:
+        return {0: ("first", "the only window")}
     typical = int(np.argsort(fits["n_iter"], kind="stable")[(len(fits) - 1) // 2])
     most = int(fits["n_iter"][~fits["converged"]].max(initial=0)) or int(fits["n_iter"].max())
     late = np.flatnonzero((fits["n_iter"] == most) & (fits["converged"] == bool(fits["converged"].all())))

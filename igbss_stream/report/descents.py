@@ -35,7 +35,8 @@ class DescentLine:
     @property
     def above(self) -> Array:
         """Each value less the least, NaN where there is nothing left but rounding."""
-        above = self.values - self.values.min(initial=math.inf)
+        with np.errstate(invalid="ignore"):  # of a fit that came to no number
+            above = self.values - self.values.min(initial=math.inf)
         floor = _DIGITS * np.abs(self.values).max(initial=0.0)
         return np.asarray(np.where(above > floor, above, np.nan))
 

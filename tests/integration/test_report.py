@@ -275,7 +275,23 @@ def test_products_of_sources(separated: Command, igbss: Command, tmp_path: Path)
         contents = Contents.of(file)
         (piece,) = pieces.pieces(contents.sources, contents.cleaned)
         np.testing.assert_allclose(Rebuilt(contents).before(piece), x, atol=1e-8)
-    assert_says(reported(igbss, tmp_path / "out.h5").text, "order of interaction", "source-0 was taken out")
+    said = reported(igbss, tmp_path / "out.h5").text
+    assert_says(said, "order of interaction", "source-0 was taken out", "one pass, by inversion")
+
+
+@pytest.mark.jit
+def test_how_the_structure_was_learned_is_told(separated: Command, igbss: Command, tmp_path: Path) -> None:
+    recording = written(tmp_path / "in.h5", channels(1000))
+    separated(recording, "--structure", "learned", "--latent-mass", "0.05")
+    with h5py.File(tmp_path / "out.h5") as file:
+        losses = file["learning"][()]
+    page = reported(igbss, tmp_path / "out.h5")
+    told = f"learned in {len(losses)} steps"
+    assert_says(page.text, f"{told}, from this recording", "nats a sample above the end", "the only window")
+    (tmp_path / "out.h5").rename(tmp_path / "model.h5")
+    separated(recording, "--structure", "learned", "--model", tmp_path / "model.h5")
+    page = reported(igbss, tmp_path / "out.h5", "--overwrite")
+    assert_says(page.text, f"{told}, from in.h5; read from model.h5", "How the structure was learned")
 
 
 @pytest.mark.parametrize("transform", ["min-max", "sum"])
