@@ -51,6 +51,12 @@ def _ends(contents: Contents) -> str:
     fits = contents.fits
     assert fits is not None
     good, kl, n_iter = fits["converged"].astype(bool), fits["kl"], fits["n_iter"]
+    if len(fits) == 1:
+        ended = "which converged" if good[0] else "which did not converge"
+        return (
+            f"<p>The whole recording was fitted as one window, in {int(n_iter[0])} iterations, {ended}; KL "
+            f"at the end {number(float(kl[0]))} nats.</p>"
+        )
     words = (
         f"{len(fits):,} windows were fitted, {int(good.sum()):,} converged; {int(n_iter.min())} to "
         f"{int(n_iter.max())} iterations, median {number(float(np.median(n_iter)))}; KL at the end "

@@ -287,7 +287,13 @@ def test_how_the_structure_was_learned_is_told(separated: Command, igbss: Comman
         losses = file["learning"][()]
     page = reported(igbss, tmp_path / "out.h5")
     told = f"learned in {len(losses)} steps"
-    assert_says(page.text, f"{told}, from this recording", "nats a sample above the end", "the only window")
+    assert_says(
+        page.text,
+        f"{told}, from this recording",
+        "nats a sample above the end",
+        "the only window",
+        "fitted as one window",
+    )
     (tmp_path / "out.h5").rename(tmp_path / "model.h5")
     separated(recording, "--structure", "learned", "--model", tmp_path / "model.h5")
     page = reported(igbss, tmp_path / "out.h5", "--overwrite")
