@@ -134,10 +134,10 @@ class Survey:
 
     @property
     def excerpt_breaks(self) -> list[int]:
-        """Rows of the excerpt with a break between them and the row before, in their order."""
+        """Rows of the excerpt that do not continue the row before, in order: breaks and new stretches."""
         at = sum(np.clip(self._breaks - start, 0, stop - start) for start, stop in self._stretches)
-        length = sum(stop - start for start, stop in self._stretches)
-        return [int(row) for row in np.unique(at) if 0 < row < length]
+        ends = np.cumsum([stop - start for start, stop in self._stretches])
+        return [int(row) for row in np.union1d(at, ends) if 0 < row < ends[-1]]
 
     @property
     def median(self) -> NDArray[np.float64]:

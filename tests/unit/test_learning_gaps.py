@@ -18,6 +18,7 @@ from igbss_stream.ingest.files import open_recording
 from igbss_stream.learning import Schedule
 from igbss_stream.metrics import sir
 from igbss_stream.model.structure import learn, take_levels_out
+from igbss_stream.one_call import separate
 from igbss_stream.pipeline import Item, Learning, Pipeline
 from igbss_stream.publish.recording import GAP
 from igbss_stream.survey import Survey
@@ -107,14 +108,29 @@ def test_levels_stay_where_nothing_else_fills_a_direction(x: Array) -> None:
 def test_breaks_are_found_again_in_the_excerpt(cuts: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     breaks = [0, 3, 3, 250, 251, 400, 1001, 1500, 1999]
     run = np.searchsorted(breaks, np.arange(2000), side="right").astype(float)
-    x = np.column_stack([run, np.arange(2000.0)])
+    x = np.column_stack([run, np.arange(2000.0)])  # the second tells where a stretch begins
     for most in 1 << 21, 1600, 160:
         monkeypatch.setattr("igbss_stream.survey._EXCERPT", most)
         survey = Survey(["a", "b"], x.dtype, len(x), keep_excerpt=True, breaks=breaks)
         for part in np.split(x, cuts):
             survey.update(part)
-        assert survey.excerpt_breaks == (np.flatnonzero(np.diff(survey.excerpt[:, 0])) + 1).tolist()
+        steps = np.diff(survey.excerpt, axis=0)
+        assert survey.excerpt_breaks == (np.flatnonzero((steps != [0.0, 1.0]).any(axis=1)) + 1).tolist()
         assert len(survey.excerpt) == min(2000, most // 2)
+
+
+@pytest.mark.jit
+def test_levels_that_change_between_stretches_are_no_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("igbss_stream.survey._EXCERPT", 3 * 1600)
+    starts = np.linspace(0, 2400 - 200, 8).astype(int)
+    levels = np.random.default_rng(3).normal(scale=3.0, size=(8, 3))
+    run = np.searchsorted(starts[1:] - 50, np.arange(2400), side="right")
+    drifting = sources() @ MIXING.T + levels[run]
+    stretches = np.concatenate([drifting[start : start + 200] for start in starts])
+    found = separate(drifting)
+    naive = learn(level(stretches, list(range(200, 1600, 200))), 3)
+    np.testing.assert_allclose(found.mixing, naive.mixing, rtol=1e-6, atol=1e-9)
+    assert told_apart(found.unmixing) > told_apart(learn(stretches, 3).unmixing) + 6.0
 
 
 def items(x: NDArray[np.float32], at: list[int]) -> list[Item]:
