@@ -2,20 +2,29 @@
 
 import functools
 import logging
+import os
 import sys
+import textwrap
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from igbss_stream.errors import IgbssError, IgbssWarning
 
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bars
+
 EXIT_MISTAKE = 2
 EXIT_INTERRUPTED = 130
+_NO_CURSOR = ("dumb", "unknown")  # terminals on which a bar would be a line for each of its changes
+_TIE = "\N{NO-BREAK SPACE}"
+_LEAST_NAME = 8  # characters of the name of a file that are shown
+_LEAST_TEXT = 15  # columns for each column of text in a table
 
 Progress = Callable[[str, int, int | None], None]
 """What is being done, how much of it is, and how much there is to do, if that is known."""
@@ -29,7 +38,8 @@ def reports_mistakes(command: Callable[..., None]) -> Callable[..., None]:
     @click.option("--debug", is_flag=True, help="Show a traceback when something is wrong.")
     @functools.wraps(command)
     def wrapped(debug: bool, **options: Any) -> None:
-        logging.basicConfig(format="%(message)s", level=logging.INFO)
+        level = logging.WARNING if options.get("quiet") else logging.INFO
+        logging.basicConfig(format="%(message)s", level=level)
         warnings.showwarning = _show_warning
         try:
             command(**options)
@@ -106,39 +116,58 @@ def _show_warning(message: Warning | str, category: type[Warning], *where: Any, 
         click.echo(warnings.formatwarning(message, category, *where[:2]), err=True)
 
 
+def _shows_bars(quiet: bool) -> bool:
+    """Tell whether bars can be shown: on a terminal that can go back to a line, if they are wanted."""
+    return not quiet and sys.stderr.isatty() and os.environ.get("TERM", "").lower() not in _NO_CURSOR
+
+
 @contextmanager
-def progress_bar(quiet: bool) -> Iterator[Progress | None]:
-    """Show what is done, how fast and how long it will take, on a terminal; nothing elsewhere."""
-    if quiet or not sys.stderr.isatty():
-        yield None
-        return
+def _bars() -> "Iterator[Bars]":
+    """Show rows with what is done, how much of it, how fast, and how long it will take."""
     from rich.console import Console
     from rich.progress import BarColumn, ProgressColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
+    from rich.progress import Progress as Bars
     from rich.text import Text
 
     class Rate(ProgressColumn):
         """How many a second, once that is known."""
 
         def render(self, task: Any) -> Text:
-            return Text("" if task.speed is None else f"{task.speed:,.0f}/s", style="progress.data.speed")
+            return Text(_rate(task.speed), style="progress.data.speed")
 
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TaskProgressColumn(),
         Rate(),
         TimeRemainingColumn(elapsed_when_finished=True),
     )
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
+        yield bars
+
+
+@contextmanager
+def progress_bar(quiet: bool) -> Iterator[Progress | None]:
+    """Show what is done, how fast and how long it will take, on a terminal; nothing elsewhere."""
+    if not _shows_bars(quiet):
+        yield None
+        return
+    with _bars() as bars:
         tasks: dict[str, Any] = {}
 
         def progress(doing: str, done: int, total: int | None) -> None:
             if doing not in tasks:
-                tasks[doing] = bar.add_task(doing, total=total)
-            bar.update(tasks[doing], completed=done)
+                tasks[doing] = bars.add_task(doing, total=total)
+            bars.update(tasks[doing], completed=done, total=total)
 
         yield progress
+
+
+def _rate(speed: float | None) -> str:
+    """Return a rate as it is shown: slow steps have a fraction."""
+    if speed is None:
+        return ""
+    return f"{speed:,.0f}/s" if speed >= 10 else f"{speed:.1f}/s"
 
 
 class FilesProgress:
@@ -168,68 +197,60 @@ class FilesProgress:
 class _FileBars(FilesProgress):
     """Tells it by two bars: how many files are done, and how far the current one is."""
 
-    def __init__(self, total: int, bar: Any) -> None:
+    def __init__(self, total: int, bars: "Bars") -> None:
         super().__init__(total)
-        self._bar = bar
-        self._files = bar.add_task("recordings", total=total)
-        self._current = bar.add_task("", total=None, visible=False)
+        self._bars = bars
+        self._files = bars.add_task(self._said(), total=total)
+        self._current = bars.add_task("", total=None, visible=False)
+        self._doing = ""
 
     def begin(self, name: str) -> Progress | None:
-        from rich.markup import escape
-
         def progress(doing: str, done: int, total: int | None) -> None:
-            self._bar.update(
-                self._current,
-                description=escape(f"{name}: {doing}"),
-                completed=done,
-                total=total,
-                visible=True,
-            )
+            shown = _named(name, doing, self._bars.console.width // 2)
+            if shown != self._doing:  # rate and time left are of this alone
+                self._bars.reset(self._current, description=shown, total=total, visible=True)
+                self._doing = shown
+            self._bars.update(self._current, completed=done, total=total)
 
         return progress
 
     def end(self, text: str) -> None:
         self.done += 1
-        self._bar.update(self._files, completed=self.done)
+        self._bars.update(self._files, completed=self.done, description=self._said())
+
+    def _said(self) -> str:
+        return f"recordings {self.done} of {self.total}"
+
+
+def _named(name: str, doing: str, room: int) -> str:
+    """Return what is done with a file; of a name that is too long, its begin and its end."""
+    room = max(_LEAST_NAME, room - len(doing))
+    if len(name) > room:
+        name = f"{name[: room // 2 - 1]}..{name[len(name) - room // 2 + 1 :]}"
+    return f"{name}: {doing}"
 
 
 @contextmanager
 def files_progress(quiet: bool, total: int) -> Iterator[FilesProgress]:
     """Show how far a run over many files is: bars on a terminal, a line a file elsewhere."""
-    if quiet or not sys.stderr.isatty():
+    if not _shows_bars(quiet):
         yield FilesProgress(total, quiet=quiet)
         return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-    from rich.progress import Progress as Bar
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        yield _FileBars(total, bar)
+    with _bars() as bars:
+        yield _FileBars(total, bars)
 
 
 def show_table(header: Sequence[str], rows: Sequence[Sequence[str]], text: Sequence[str]) -> None:
     """Print a table that fits the terminal, or plain text in columns elsewhere.
+
+    A terminal too narrow for columns has a paragraph for each row.
 
     Parameters
     ----------
     header : sequence of str
     rows : sequence of sequence of str
     text : sequence of str
-        Columns that hold text: the others are numbers, to the right.
+        Columns that hold text, the first one among them: the others are numbers, to the right.
     """
     if not sys.stdout.isatty():
         table = [header, *rows]
@@ -241,12 +262,29 @@ def show_table(header: Sequence[str], rows: Sequence[Sequence[str]], text: Seque
     from rich.table import Table
     from rich.text import Text
 
+    console = Console()
+    numbers = sum(2 + len(name) for name in header if name not in text)
+    if console.width < numbers + _LEAST_TEXT * len(text):
+        for row in rows:
+            click.echo(_paragraph(header, row, text, console.width))
+        return
     shown = Table(box=None, pad_edge=False)
     for name in header:
-        shown.add_column(name, justify="left" if name in text else "right", overflow="fold")
+        is_text = name in text
+        shown.add_column(name, justify="left" if is_text else "right", overflow="fold", no_wrap=not is_text)
     for row in rows:
         shown.add_row(*map(Text, row))  # names of files are text, never markup
-    Console().print(shown)
+    console.print(shown)
+
+
+def _paragraph(header: Sequence[str], row: Sequence[str], text: Sequence[str], width: int) -> str:
+    """Return a row as lines: its name, below it the rest."""
+    cells = dict(zip(header, row, strict=True))
+    told = [f"{name} {cell}" for name, cell in cells.items() if name not in text and cell != "-"]
+    together = "  ".join(told).replace(" ", _TIE).replace(2 * _TIE, "  ")
+    first, *others = (cells[name] for name in text if cells[name] != "-")
+    lines = [line for part in (*others, together) for line in textwrap.wrap(part, max(20, width - 2))]
+    return "\n".join([first, *(f"  {line.replace(_TIE, ' ')}" for line in lines)])
 
 
 def say(text: str) -> None:

@@ -121,7 +121,7 @@ def listen(
         monitor.take(items, meta.description if meta else None, now, time.time())
         if tape is not None:
             tape.take(items, meta, now)
-        if now >= due:
+        if due <= now < end:  # the last report comes below
             show(monitor.report(now, others=subscriber.others, refusal=subscriber.refusal))
             due += _INTERVAL * math.ceil((now - due) / _INTERVAL + 1e-9)
     if not (monitor.samples or subscriber.described or stop.requested or subscriber.ended):

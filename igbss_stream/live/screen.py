@@ -1,5 +1,6 @@
 """Reports on a stream, for people and for programs: a table that stays in place, lines, or JSON."""
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,10 +13,13 @@ from igbss_stream.live.monitor import Report
 
 if TYPE_CHECKING:
     from rich.console import Group
+    from rich.table import Table
 
 Show = Callable[[Report], None]
 
 _IN_LINE = 8  # sources that a line names
+_PAIR = 20  # columns for a source and its size, about
+_SPARE = 2  # lines: the heading of the table, and the one that the cursor is in
 _SILENT = 1.5  # seconds without anything that are worth telling
 
 
@@ -26,7 +30,7 @@ def shown(*, quiet: bool, json: bool) -> Iterator[Show]:
     Parameters
     ----------
     quiet : bool
-        Not at all.
+        Not at all, unless as JSON, which is what was asked for.
     json : bool
         One JSON object a line. Otherwise a table on a terminal, and lines of text elsewhere.
 
@@ -34,15 +38,15 @@ def shown(*, quiet: bool, json: bool) -> Iterator[Show]:
     -------
     context manager that gives a callable
     """
-    if quiet:
-        yield lambda report: None
-    elif json:
+    if json:
         yield lambda report: print(msgspec.json.encode(report).decode(), flush=True)
+    elif quiet:
+        yield lambda report: None
     elif sys.stdout.isatty():
         from rich.live import Live
 
         with Live(auto_refresh=False) as live:
-            yield lambda report: live.update(table(report), refresh=True)
+            yield lambda report: live.update(screen(report, *live.console.size), refresh=True)
     else:
         yield lambda report: print(line(report), flush=True)
 
@@ -58,19 +62,45 @@ def line(report: Report) -> str:
     return "  ".join(parts)
 
 
-def table(report: Report) -> "Group":
-    """Return a report as a table: a row for each source, below what holds for all."""
+def screen(report: Report, width: int, height: int) -> "Group":
+    """Return a report for a terminal of this size: what holds for all above a table of the sources.
+
+    Parameters
+    ----------
+    report : Report
+    width, height : int
+        In characters.
+
+    Returns
+    -------
+    rich.console.Group
+    """
     from rich.console import Group
+    from rich.text import Text
+
+    facts = Text("   ".join(f"{key} {value}" for key, value in figures(report)))
+    if not report.rms:
+        return Group(facts)
+    n_lines = 1 if len(facts) <= width else 2 + len(facts) // width  # words are not broken
+    return Group(facts, _table(report, max(1, height - n_lines - _SPARE), max(1, width // _PAIR)))
+
+
+def _table(report: Report, n_rows: int, most: int) -> "Table":
+    """Return the sources and their sizes, one below the other; side by side where these are too many."""
     from rich.table import Table
     from rich.text import Text
 
-    facts = "   ".join(f"{key} {value}" for key, value in figures(report))
+    named = list(report.rms.items())
+    n_pairs = min(most, math.ceil(len(named) / n_rows))
     out = Table(box=None)
-    out.add_column("source")
-    out.add_column(Text(f"rms{_unit(report)}"), justify="right")
-    for name, rms in report.rms.items():  # names come from the network: text, never markup
-        out.add_row(Text(printable(name)), Text(_number(rms)))
-    return Group(Text(facts), out)  # a title would wrap at the width of the table
+    for _ in range(n_pairs):
+        out.add_column("source")
+        out.add_column(Text(f"rms{_unit(report)}"), justify="right")
+    length = math.ceil(len(named) / n_pairs)
+    for row in range(length):
+        cells = [Text(text) for name, rms in named[row::length] for text in (printable(name), _number(rms))]
+        out.add_row(*cells)  # names come from the network: text, never markup
+    return out
 
 
 def figures(report: Report) -> list[tuple[str, str]]:

@@ -20,7 +20,7 @@ from igbss_stream.errors import RecordingError
 from igbss_stream.live.listen import Tape
 from igbss_stream.live.monitor import Monitor, Report
 from igbss_stream.live.pacing import Item
-from igbss_stream.live.screen import figures, line, shown, table
+from igbss_stream.live.screen import figures, line, screen, shown
 from igbss_stream.live.stop import Stop
 from igbss_stream.wire import Encoder, Meta, decode
 from tests.recordings import noise
@@ -123,7 +123,7 @@ def test_a_line_says_what_there_is() -> None:
 def test_names_from_the_network_do_not_steer_the_terminal() -> None:
     evil = report(stream="[red]x\x1b[2J\n", rms={"[bold]a\x1b]0;b\x07": 1.0}, unit="\x1bc")
     out = StringIO()
-    Console(file=out, width=200, force_terminal=False).print(table(evil))
+    Console(file=out, width=200, force_terminal=False).print(screen(evil, 200, 40))
     for text in (line(evil), out.getvalue()):
         assert "\x1b" not in text
         assert "[bold]a\\x1b" in text
@@ -132,7 +132,7 @@ def test_names_from_the_network_do_not_steer_the_terminal() -> None:
 
 def test_a_table_has_a_row_for_each_source() -> None:
     out = StringIO()
-    Console(file=out, width=200, force_terminal=False).print(table(report()))
+    Console(file=out, width=200, force_terminal=False).print(screen(report(), 200, 40))
     rows = [text.split() for text in out.getvalue().splitlines()]
     assert [row[0] for row in rows[-4:]] == ["a", "b", "c", "d"]
     sizes = report().rms
@@ -141,8 +141,22 @@ def test_a_table_has_a_row_for_each_source() -> None:
     assert len(rows) == 6, "what holds for all stands in one line, however narrow the table below"
 
 
+def test_a_small_terminal_has_sources_side_by_side() -> None:
+    """All that holds for the stream and all sources are seen at once, each source once."""
+    out, many = StringIO(), {f"s{i}": float(i) for i in range(30)}
+    Console(file=out, width=60, height=24, force_terminal=False).print(screen(report(rms=many), 60, 24))
+    lines = out.getvalue().splitlines()
+    assert len(lines) < 24
+    assert max(map(len, lines)) <= 60
+    assert " ".join(" ".join(lines).split()).startswith("stream ")
+    words = out.getvalue().split()
+    assert all(
+        words.count(name) == 1 and float(words[words.index(name) + 1]) == many[name] for name in many
+    )
+
+
 def test_json_is_one_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    with shown(quiet=False, json=True) as show:
+    with shown(quiet=True, json=True) as show:  # it was asked for
         show(report(rms={"a": float("nan"), "b": 1.5}))
         show(report(ended=True))
     first, last = map(json.loads, capsys.readouterr().out.splitlines())
@@ -151,7 +165,7 @@ def test_json_is_one_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_quiet_is_quiet_and_text_is_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    with shown(quiet=True, json=True) as show:
+    with shown(quiet=True, json=False) as show:
         show(report())
     assert capsys.readouterr().out == ""
     with shown(quiet=False, json=False) as show:
