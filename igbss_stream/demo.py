@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from igbss_stream.console import Progress
 from igbss_stream.metrics import rmse, sir
+from igbss_stream.model.steps import told_to
 from igbss_stream.one_call import separate
 
 WAYS: dict[str, dict[str, Any]] = {
@@ -68,7 +69,8 @@ def run(seed: int = 0, n_samples: int = 500, progress: Progress | None = None) -
         if progress is not None:
             progress("separating", done, len(WAYS))
         began = time.perf_counter()
-        sources = separate(x, **options).sources
+        with told_to(progress):
+            sources = separate(x, **options).sources
         seconds = time.perf_counter() - began
         scores.append(Score(name, rmse(sources, truth), float(sir(sources, truth).min()), seconds))
     return scores

@@ -26,6 +26,7 @@ from igbss_stream.batch.models import unlike
 from igbss_stream.batch.settled import learned_from, settled
 from igbss_stream.errors import IgbssError
 from igbss_stream.ingest.files import open_file_of_any_kind
+from igbss_stream.model.steps import told_to
 from igbss_stream.publish.files import partial_of, remove_left_over
 from igbss_stream.publish.hdf5 import Hdf5Sink
 from igbss_stream.separator import Separator
@@ -235,7 +236,8 @@ def _prepared(group: Sequence[Member], watch: Watch | None) -> Separator:
             tell = _teller(member.job, watch)
             for _, block in source.blocks(source.block_length, tell, "surveying"):
                 survey.update(block.astype(dtype, copy=False))
-    separator.prepare(survey, remedy=" with --drop-flat")
+    with told_to(_teller(first.job, watch)):
+        separator.prepare(survey, remedy=" with --drop-flat")
     return separator
 
 

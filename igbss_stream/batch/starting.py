@@ -11,6 +11,7 @@ from igbss_stream.batch.first_pass import FirstPass
 from igbss_stream.batch.models import KnownModel
 from igbss_stream.batch.settings import BatchSettings
 from igbss_stream.cleaning import Cleaning
+from igbss_stream.model.steps import told_to
 from igbss_stream.separator import Separator
 from igbss_stream.survey import Survey
 
@@ -47,7 +48,8 @@ class Start:
         """
         for _, block in source.blocks(source.block_length, tell, "surveying"):
             self.survey.update(source.memory.copied(block))
-        self.make_ready(self.survey)
+        with told_to(tell):
+            self.make_ready(self.survey)
 
 
 def starting(

@@ -30,6 +30,7 @@ from igbss_stream.model.interaction_descent import (
     standardised_rows,
 )
 from igbss_stream.model.interaction_starts import Choice, are_alike, components, explaining, lifted
+from igbss_stream.model.steps import Step, counted, not_counted
 
 Array = NDArray[np.float64]
 Masks = NDArray[np.int64]
@@ -42,6 +43,7 @@ _ELITE = 8  # ends whose sources are taken together
 _LEADING = 4  # those of them that are varied one by one
 _CROSSED, _EXCHANGED = 8, 8  # starts of a round
 _SHARES = (0.2, 0.4, 0.6)  # of products, of monomials to degree 3 and of all, in deviations of a source
+_IN_A_ROUND = _CROSSED + _EXCHANGED + _LEADING * len(_SHARES)  # starts of it at most
 _SCHEDULE = Schedule(0.3, 0.01, 0.7, 3)
 
 
@@ -68,23 +70,30 @@ def search(x: Array, n_sources: int, masks: Masks, stretch: slice) -> list[End]:
     x = x[stretch]
     for pool, most in zip(pools, _BEGUN, strict=False):
         begun += explaining(x, pool, itertools.combinations(range(len(pool)), n_sources), masks, most)
-    ends = descended(x, masks, begun, _SCHEDULE)
-    rng = np.random.default_rng(0)
-    waited = 0
-    for _ in range(_ROUNDS):
-        best = ends[0].loss
-        varied = _varied(x, masks, [end.z for end in ends], monomials, pools, rng)
-        ends = _elite(ends + descended(x, masks, varied, _SCHEDULE))
-        waited = 0 if ends[0].loss < best - _GAIN else waited + 1
-        if waited == _PATIENCE:
-            break
+    with counted("searching", len(begun) + _ROUNDS * _IN_A_ROUND) as step:
+        ends = descended(x, masks, begun, _SCHEDULE, step)
+        rng = np.random.default_rng(0)
+        waited = 0
+        for _ in range(_ROUNDS):
+            best = ends[0].loss
+            varied = _varied(x, masks, [end.z for end in ends], monomials, pools, rng)
+            ends = _elite(ends + descended(x, masks, varied, _SCHEDULE, step))
+            waited = 0 if ends[0].loss < best - _GAIN else waited + 1
+            if waited == _PATIENCE:
+                break
     return ends
 
 
-def descended(x: Array, masks: Masks, starts: list[Array], schedule: Schedule) -> list[End]:
+def descended(
+    x: Array, masks: Masks, starts: list[Array], schedule: Schedule, step_done: Step = not_counted
+) -> list[End]:
     """Return the ends of descents from sources (sources, samples), no two alike, the best ones first."""
     descent = Descent(x, masks, len(starts[0]), LAGS)
-    return _elite([descent.run(start, schedule) for start in starts])
+    ends = []
+    for start in starts:
+        ends.append(descent.run(start, schedule))
+        step_done()
+    return _elite(ends)
 
 
 def _elite(ends: list[End]) -> list[End]:

@@ -29,6 +29,7 @@ from igbss_stream.model.interaction_descent import (
 from igbss_stream.model.interaction_search import descended, search
 from igbss_stream.model.interaction_whitening import RANK_TOLERANCE, Whitening
 from igbss_stream.model.poset import subsets
+from igbss_stream.model.steps import counted
 
 Array = NDArray[np.float64]
 Masks = NDArray[np.int64]
@@ -198,14 +199,20 @@ def _searched(x: Array, n_sources: int, masks: Masks) -> list[End]:
     if len(x) > _STRETCH:
         places = _neighbourhoods(x[stretch])
         longer = [_followed(x, masks, end.weights, places, end.z.T).T for end in ends]
-        ends = descended(x, masks, longer, _SLOWLY)
+        with counted("descending on all samples", len(longer)) as step:
+            ends = descended(x, masks, longer, _SLOWLY, step)
     return ends
 
 
 def _finished(x: Array, masks: Masks, ends: list[End]) -> End:
     """Return the best end with hardly any misfit; where any sources make up the channels, its do."""
     descent = Descent(x, masks, len(ends[0].z), LAGS)
-    end = min((descent.run(end.z, _FINISH, end.weights) for end in ends), key=lambda end: end.loss)
+    finished = []
+    with counted("improving the best ends", len(ends)) as step:
+        for end in ends:
+            finished.append(descent.run(end.z, _FINISH, end.weights))
+            step()
+    end = min(finished, key=lambda end: end.loss)
     z = end.z.copy()
     _interaction_kernels.invert(x, masks, end.weights, _INVERSIONS, z)
     return End(*standardised(z, end.weights, masks), end.loss)

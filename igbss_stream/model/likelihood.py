@@ -35,6 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream.model import _learning_kernels
+from igbss_stream.model.steps import Step, not_counted
 
 Array = NDArray[np.float64]
 
@@ -91,7 +92,15 @@ class Descent:
         self._adjoint = np.empty((n_sources, n_samples))
         self._power, self._curvature = np.empty((2, n_sources))
 
-    def run(self, start: Array, n_steps: int, *, memory: float = 0.0, beat: float = math.inf) -> End:
+    def run(
+        self,
+        start: Array,
+        n_steps: int,
+        *,
+        memory: float = 0.0,
+        beat: float = math.inf,
+        step_done: Step = not_counted,
+    ) -> End:
         """Descend from an unmixing of the whitened channels, itself worth so many samples.
 
         Give up once steps as good as the last one cannot bring the loss below what is to beat.
@@ -133,6 +142,7 @@ class Descent:
                 break
             move = np.eye(len(w)) + t * step
             w, moved, taps = move @ w, move @ moved, taps + t * tap_step
+            step_done()
         return End(w, tuple(losses[1:]))
 
     def _is_done(self, slope: float, losses: list[float]) -> bool:

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream.model.likelihood import LAGS, Descent, End
-from igbss_stream.model.spectra import Bands, autocorrelation, bands, match_spectra, noise_power
-from igbss_stream.model.starts import starts
+from igbss_stream.model.spectra import STEPS, Bands, autocorrelation, bands, match_spectra, noise_power
+from igbss_stream.model.starts import N_STARTS, starts
+from igbss_stream.model.steps import counted
 
 Array = NDArray[np.float64]
 
@@ -78,28 +79,46 @@ def select(signal: Signal, previous: Array | None) -> End:
     by_spectra = None
     is_noisy = signal.noise_variance.max() > _MATTERS
     if previous is None:
-        begin = list(starts(signal.z, _without_noise(descent)))
+        begin = _starts(signal, descent)
         if is_noisy:
-            by_spectra = match_spectra(signal.spectra, signal.noise, begin[-1])
+            by_spectra = _by_spectra(signal, begin[-1])
             begin.append(by_spectra)
         trial = signal.part(slice(min(_TRIAL_SAMPLES, _TRIAL_NUMBERS // len(signal.z)))).descent()
         start = _likeliest(trial, begin)
     else:
         start, memory = previous, _MEMORY * len(previous)
         if is_noisy:
-            by_spectra = match_spectra(signal.spectra, signal.noise, start, memory / signal.z.shape[1])
-    end = descent.run(start, _STEPS, memory=memory)
+            by_spectra = _by_spectra(signal, start, memory / signal.z.shape[1])
+    with counted("learning", _STEPS) as step:
+        end = descent.run(start, _STEPS, memory=memory, step_done=step)
     if by_spectra is None or signal.z.shape[1] < _SHORTEST:
         return end
     return _most_reproducible(signal, end, descent.run(by_spectra, 0))
 
 
+def _starts(signal: Signal, descent: Descent) -> list[Array]:
+    """Return where descents begin."""
+    begin = []
+    with counted("finding starts", N_STARTS) as found:
+        for start in starts(signal.z, _without_noise(descent)):
+            begin.append(start)
+            found()
+    return begin
+
+
+def _by_spectra(signal: Signal, start: Array, inertia: float = 0.0) -> Array:
+    """Return what spectra tell."""
+    with counted("matching spectra", STEPS) as step:
+        return match_spectra(signal.spectra, signal.noise, start, inertia, step)
+
+
 def _likeliest(trial: Descent, begin: list[Array]) -> Array:
     """Return the end of the most likely of short descents."""
-    best = trial.run(begin[0], _TRIAL_STEPS)
-    for start in begin[1:]:
-        end = trial.run(start, _TRIAL_STEPS, beat=best.loss)
-        best = end if end.loss < best.loss else best
+    with counted("trying starts", len(begin) * _TRIAL_STEPS) as step:
+        best = trial.run(begin[0], _TRIAL_STEPS, step_done=step)
+        for start in begin[1:]:
+            end = trial.run(start, _TRIAL_STEPS, beat=best.loss, step_done=step)
+            best = end if end.loss < best.loss else best
     return best.unmixing
 
 
@@ -113,8 +132,14 @@ def _most_reproducible(signal: Signal, innovations: End, spectra: End) -> End:
     """Return the end that both halves of the samples agree about."""
     middle = signal.z.shape[1] // 2
     halves = [signal.part(slice(middle)), signal.part(slice(middle, None))]
-    first, second = (half.descent().run(innovations.unmixing, _TRIAL_STEPS).unmixing for half in halves)
-    third, fourth = (match_spectra(half.spectra, half.noise, spectra.unmixing) for half in halves)
+    with counted("comparing halves", 2 * (_TRIAL_STEPS + STEPS)) as step:
+        first, second = (
+            half.descent().run(innovations.unmixing, _TRIAL_STEPS, step_done=step).unmixing
+            for half in halves
+        )
+        third, fourth = (
+            match_spectra(half.spectra, half.noise, spectra.unmixing, 0.0, step) for half in halves
+        )
     by_spectra, by_innovations = _interference(third, fourth), _interference(first, second)
     return spectra if by_spectra < _BETTER * by_innovations else innovations
 

@@ -18,12 +18,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from igbss_stream.model.steps import Step, not_counted
+
 Array = NDArray[np.float64]
 
 _BANDS = 100  # at most
 _BINS = 50  # in a band at least: a covariance needs several for each of its directions
 _LEAST = 1e-9  # power of a source in a band
-_STEPS = 300
+STEPS = 300  # at most
 _SPHERE = 2.0  # largest over smallest eigenvalue of a band that holds but noise
 _WEAK = 0.5  # share of the weakest direction that can be noise
 
@@ -92,7 +94,9 @@ def autocorrelation(power: Array, weights: Array, n_lags: int) -> Array:
     return np.concatenate([[1.0], waves @ power / total if total > 0.0 else np.zeros(n_lags)])
 
 
-def match_spectra(found: Bands, noise: Array, start: Array, inertia: float = 0.0) -> Array:
+def match_spectra(
+    found: Bands, noise: Array, start: Array, inertia: float = 0.0, step_done: Step = not_counted
+) -> Array:
     """Return the unmixing of whitened channels under which noisy spectra are most likely.
 
     Parameters
@@ -105,6 +109,8 @@ def match_spectra(found: Bands, noise: Array, start: Array, inertia: float = 0.0
         Unmixing to start from.
     inertia : float
         Samples that the start itself is worth, over the samples at hand.
+    step_done : callable
+        Called after each step.
     """
     from scipy.optimize import minimize  # half a second to import
 
@@ -122,7 +128,8 @@ def match_spectra(found: Bands, noise: Array, start: Array, inertia: float = 0.0
         args=(found, noise, start, inertia),
         jac=True,
         method="L-BFGS-B",
-        options={"maxiter": _STEPS},
+        callback=lambda _: step_done(),
+        options={"maxiter": STEPS},
     )
     return np.linalg.inv(end.x[: size * size].reshape(size, size))
 

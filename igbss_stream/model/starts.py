@@ -9,6 +9,7 @@ from igbss_stream.model import _learning_kernels
 
 Array = NDArray[np.float64]
 
+N_STARTS = 3  # at most
 _NUMBERS = 1 << 19  # that fixed-point ICA sees
 _ROUNDS = 60  # of it: where it has not come to rest by then, it circles
 _TURNED = 1e-6  # one less the cosine of the angle by which a source turns: at rest
@@ -16,7 +17,7 @@ _LEAST = 0.05  # variance that noise leaves of a whitened channel
 
 
 def starts(z: Array, covariances: Array) -> Iterator[Array]:
-    """Yield unmixings.
+    """Yield unmixings, at most `N_STARTS`.
 
     Parameters
     ----------

@@ -2,7 +2,7 @@
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from igbss_stream import __version__
@@ -97,11 +97,19 @@ def page(
         was_recorded(contents) if of_stream else went_in(contents, marked, beside),
         versions_of_stream(contents) if of_stream else was_separated(contents),
         all_sources(sources),
-        *(one_source(sources, place) for place in range(len(shown))),
+        *_each(sources, len(shown), tell),
         "" if of_stream else cleaning(sources),
         _how_to_read(contents),
     ]
     return _document(contents, sources, "".join(body))
+
+
+def _each(sources: Sources, n: int, tell: Progress | None) -> Iterator[str]:
+    """Yield the sections of the first n sources."""
+    for place in range(n):
+        yield one_source(sources, place)
+        if tell is not None:
+            tell("drawing sources", place + 1, n)
 
 
 def _document(contents: Contents, sources: Sources, body: str) -> str:
