@@ -38,6 +38,9 @@ _feed_options = with_options(
         "nothing.",
     ),
     click.option("--wait", is_flag=True, help="Begin when a first subscriber is there."),
+    click.option(
+        "--json", "as_json", is_flag=True, help="Print one JSON object at the end, on what was published."
+    ),
     click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors and warnings."),
 )
 
@@ -46,7 +49,8 @@ _REPLAY_EXAMPLES = """\b
 Examples:
   igbss-stream replay eeg.h5 --to 5555
   igbss-stream replay eeg.h5 --to tcp://127.0.0.1:5555 --block 20ms --loop
-  igbss-stream replay probe.h5 --dataset /raw/adc --axis 1 --rate 1000 --to 5555 --speed 0 --wait"""
+  igbss-stream replay probe.h5 --dataset /raw/adc --axis 1 --rate 1000 --to 5555 --speed 0 --wait
+  igbss-stream replay eeg.h5 --to 5555 --json | jq .rate"""
 
 
 @click.command(epilog=_REPLAY_EXAMPLES)
@@ -70,6 +74,7 @@ def replay(
     block: str,
     speed: float,
     wait: bool,
+    as_json: bool,
     quiet: bool,
 ) -> None:
     """Publish a recording as if it came live."""
@@ -80,7 +85,7 @@ def replay(
         path, dataset, axis, rate, channels=channels, factor=factor, unit=unit
     ) as recording:
         feed = replaying.replay(recording, name or path.stem, block, speed=speed, loop=loop)
-        _publish(feed, address, wait=wait, quiet=quiet)
+        _publish(feed, address, wait=wait, as_json=as_json, quiet=quiet)
 
 
 _SIMULATE_EXAMPLES = """\b
@@ -131,6 +136,7 @@ def simulate(
     block: str,
     speed: float,
     wait: bool,
+    as_json: bool,
     quiet: bool,
 ) -> None:
     """Publish a made-up EEG whose sources are known.
@@ -148,7 +154,7 @@ def simulate(
             raise ParameterError("--truth needs --duration, to know where the file ends.")
         with progress_bar(quiet) as progress:
             write_truth(simulation, truth, n_samples, overwrite=overwrite, progress=progress)
-    _publish(feed, address, wait=wait, quiet=quiet)
+    _publish(feed, address, wait=wait, as_json=as_json, quiet=quiet)
 
 
 _LISTEN_EXAMPLES = """\b
@@ -220,7 +226,7 @@ def _recorder(path: Path | None, existing: "Existing") -> "AbstractContextManage
     return RecordingSink(path, existing=existing)
 
 
-def _publish(feed: "Feed", address: str, *, wait: bool, quiet: bool) -> None:
+def _publish(feed: "Feed", address: str, *, wait: bool, as_json: bool, quiet: bool) -> None:
     """Publish a feed, tell where and how it went, and exit."""
     from igbss_stream.live.publishing import publish
     from igbss_stream.live.stop import Stop
@@ -228,10 +234,10 @@ def _publish(feed: "Feed", address: str, *, wait: bool, quiet: bool) -> None:
 
     stream = feed.stream
     with Stop() as stop, ZmqSink(address) as sink:
+        place = sink.address
         if not quiet:
-            click.echo(
-                f"'{stream.name}' at {sink.address}: {stream.n_channels} channels, {stream.rate:g} Hz"
-            )
+            where = f"'{stream.name}' at {place}: {stream.n_channels} channels, {stream.rate:g} Hz"
+            click.echo(where, err=as_json)
         with progress_bar(quiet) as progress:
             done = publish(feed, sink, stop, wait=wait, progress=progress)
     if done.overflows:
@@ -240,7 +246,9 @@ def _publish(feed: "Feed", address: str, *, wait: bool, quiet: bool) -> None:
             "use longer blocks.",
             err=True,
         )
-    if not quiet:
+    if as_json:
+        click.echo(done.as_json(stream, place, interrupted=stop.requested))
+    elif not quiet:
         how = "interrupted" if stop.requested else "done"
         click.echo(f"{how}: {done.n_samples} samples in {done.seconds:.2f} s")
     sys.exit(stop.exit_code)

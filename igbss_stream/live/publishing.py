@@ -1,11 +1,12 @@
 """A paced feed on a socket, from the first subscriber to the last sample or the wish to stop."""
 
+import json
 import time
 from dataclasses import dataclass, replace
 
-from igbss_stream.chunk import Chunk
+from igbss_stream.chunk import Chunk, Stream
 from igbss_stream.console import Progress
-from igbss_stream.live.pacing import Feed
+from igbss_stream.live.pacing import Feed, Item
 from igbss_stream.live.stop import Stop
 from igbss_stream.publish.zmq import ZmqSink
 
@@ -16,11 +17,64 @@ _ALL = 3600.0  # seconds for subscribers to take what is left of a feed that wai
 
 @dataclass(slots=True)
 class Published:
-    """What was published: samples, the seconds it took, and how often a subscriber fell behind."""
+    """What was published.
+
+    Parameters
+    ----------
+    n_samples : int
+    seconds : float
+        That it took, from the first subscriber on if one was waited for.
+    overflows : int
+        How often a subscriber fell behind.
+    gaps, samples_lost : int
+        Declared in it, the begin of another loop among them, and the samples in them.
+    """
 
     n_samples: int = 0
     seconds: float = 0.0
     overflows: int = 0
+    gaps: int = 0
+    samples_lost: int = 0
+
+    def count(self, item: Item) -> None:
+        """Take in an item."""
+        if isinstance(item, Chunk):
+            self.n_samples += len(item.data)
+        else:
+            self.gaps += 1
+            self.samples_lost += item.n_samples
+
+    def as_json(self, stream: Stream, address: str, *, interrupted: bool) -> str:
+        """Return it as an object of JSON, with the names that `listen --json` has for the other end.
+
+        Parameters
+        ----------
+        stream : Stream
+            What was published.
+        address : str
+            Where.
+        interrupted : bool
+            Whether it was stopped before its end.
+
+        Returns
+        -------
+        str
+        """
+        told = {
+            "stream": stream.name,
+            "address": address,
+            "n_channels": stream.n_channels,
+            "unit": stream.unit,
+            "nominal_rate": stream.rate,
+            "samples": self.n_samples,
+            "seconds": self.seconds,
+            "rate": self.n_samples / self.seconds if self.seconds > 0 else None,
+            "gaps": self.gaps,
+            "samples_lost": self.samples_lost,
+            "overflows": self.overflows,
+            "interrupted": interrupted,
+        }
+        return json.dumps(told, allow_nan=False)
 
 
 class ServingClock:
@@ -79,7 +133,7 @@ def publish(
     """
     clock = ServingClock(sink, stop)
     if wait:
-        clock.wait_for_subscriber()
+        _wait(clock, progress)
     out, began, patient = Published(), clock.now(), feed.speed == 0
     sink.start(replace(feed.stream, t0=time.time()) if feed.speed == 1 else feed.stream)
 
@@ -90,7 +144,7 @@ def publish(
         if stop.requested:
             break
         sink.publish(item, retry)
-        out.n_samples += len(item.data) if isinstance(item, Chunk) else 0
+        out.count(item)
         if progress is not None:
             progress("publishing", out.n_samples, feed.n_samples)
     if patient and not stop.requested:
@@ -99,3 +153,11 @@ def publish(
         sink.close()
     out.seconds, out.overflows = clock.now() - began, sink.overflows
     return out
+
+
+def _wait(clock: ServingClock, progress: Progress | None) -> None:
+    """Wait for a first subscriber, and say so."""
+    tell = progress or (lambda *_: None)
+    tell("waiting for a subscriber", 0, None)
+    clock.wait_for_subscriber()
+    tell("waiting for a subscriber", 1, 1)

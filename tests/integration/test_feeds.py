@@ -163,6 +163,44 @@ def test_progress_is_told_up_to_the_end(address: str) -> None:
     assert (done.n_samples, done.overflows) == (120, 0)
 
 
+def test_a_replay_in_json_tells_what_the_other_end_counts(
+    igbss: Command, aside: Callable[..., "Future[Any]"], address: str, tmp_path: Path
+) -> None:
+    """Gaps of the file among it, with --quiet as without; the place goes to standard error."""
+    path = write_recording(tmp_path / "in.h5", noise(100), rate=RATE, unit="uV")
+    with h5py.File(path, "a") as file:
+        gap = np.dtype([("row", "i8"), ("start", "i8"), ("n_samples", "i8"), ("reason", "S16")])
+        file["gaps"] = np.array([(60, 60, 10, b"lost")], gap)
+    for quiet in ((), ("--quiet",)):
+        got = aside(received, address)
+        result = igbss("replay", path, "--to", address, "--speed", 0, "--wait", "--json", *quiet)
+        assert result.exit_code == 0, result.output
+        stream, items = got.result(PATIENCE)
+        gaps = [item for item in items if isinstance(item, Gap)]
+        assert len(gaps) == 1
+        told = json.loads(result.stdout)
+        seconds, rate = told.pop("seconds"), told.pop("rate")
+        assert rate == pytest.approx(100 / seconds)
+        assert told == {
+            "stream": stream.name, "address": address, "n_channels": stream.n_channels, "unit": stream.unit,
+            "nominal_rate": stream.rate, "samples": len(samples(items)), "gaps": len(gaps),
+            "samples_lost": gaps[0].n_samples, "overflows": 0, "interrupted": False,
+        }  # fmt: skip
+        where = f"'in' at {address}: 4 channels, 250 Hz\n"
+        assert result.stderr == ("" if quiet else where)
+
+
+def test_a_simulation_that_is_interrupted_ends_with_json(
+    igbss: Command, aside: Callable[..., "Future[Any]"], address: str
+) -> None:
+    got = aside(interrupt_after, address, 100)
+    result = igbss("simulate", "--channels", 2, "--to", address, "--speed", 5, "--wait", "--json")
+    assert result.exit_code == INTERRUPTED
+    _, items = got.result(PATIENCE)
+    told = json.loads(result.stdout)
+    assert (told["interrupted"], told["samples"]) == (True, len(samples(items)))
+
+
 def interrupt_after(address: str, n_samples: int) -> tuple[Stream, list[Item]]:
     """Interrupt this process once samples come, and read on to the end."""
     sent = False
@@ -357,6 +395,7 @@ def test_an_interrupt_ends_listening_with_a_last_report(
         (("--to", "*", "--speed", "-1"), ["speed must be", "-1"]),
         (("--to", "*", "--dataset", "/eeg"), ["no dataset '/eeg'"]),
         (("--to", "*", "--rate", "0"), ["rate is 0"]),
+        (("--to", "*", "--rate", "0", "--json"), ["rate is 0"]),
     ],
 )
 def test_replays_that_cannot_be(
@@ -425,7 +464,7 @@ def test_terminals_show_a_table_and_progress(spawn: Spawn, recording: Path, addr
     watched, seen = pty.openpty()
     replay = spawn("replay", recording, "--to", address, "--wait", "--speed", 1, stderr=seen, env=TERMINAL)
     os.close(seen)
-    assert_says(read_terminal(watched), "publishing")
+    assert_says(read_terminal(watched), "waiting for a subscriber", "publishing")
     assert replay.wait(PATIENCE) == 0
     assert_says(read_terminal(ours), "stream in", "index 60", "source", "rms uV", *NAMES, "ended yes")
     assert listen.wait(PATIENCE) == 0
