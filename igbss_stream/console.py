@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from igbss_stream.errors import IgbssError, IgbssWarning
 
@@ -28,6 +29,8 @@ _LEAST_TEXT = 15  # columns for each column of text in a table
 
 Progress = Callable[[str, int, int | None], None]
 """What is being done, how much of it is, and how much there is to do, if that is known."""
+Completion = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+"""What completes the value of an option: given what is typed of it."""
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 """What `click.option` returns: adds to a command."""
 
@@ -73,6 +76,28 @@ def with_options(*options: Decorator) -> Decorator:
         return functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
 
     return add
+
+
+def completes(*values: str, files: bool = False) -> Completion:
+    """Return what completes an option by the tab key; the command itself says which values it refuses.
+
+    Parameters
+    ----------
+    *values : str
+    files : bool
+        Whether the option may be the name of a file as well.
+
+    Returns
+    -------
+    callable
+        For `click.option` as `shell_complete`.
+    """
+
+    def complete(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
+        found = [CompletionItem(value) for value in values if value.startswith(typed)]
+        return found or ([CompletionItem(typed, type="file")] if files else [])
+
+    return complete
 
 
 reading_options = with_options(

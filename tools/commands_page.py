@@ -32,8 +32,8 @@ incomplete file under the name of an output.
 ## Completion
 
 Commands, options and names of files are completed by the tab key once the shell has been told so. Put the
-line for your shell into the file that it reads at its start, `~/.bashrc` (bash 4.4 or later), `~/.zshrc`,
-or `~/.config/fish/completions/igbss-stream.fish`:
+line for your shell into the file that it reads at its start, `~/.bashrc` (bash 4.4 or later), `~/.zshrc`
+(below `autoload -U compinit; compinit`), or `~/.config/fish/completions/igbss-stream.fish`:
 
 {completion}
 """

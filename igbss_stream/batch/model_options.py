@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from igbss_stream.console import with_options
+from igbss_stream.console import completes, with_options
 from igbss_stream.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ model_options = with_options(
     click.option(
         "--structure",
         default="learned",
+        shell_complete=completes("learned", "systematic", "cyclic", "random", files=True),
         show_default=True,
         help="Which sources reach which channels: learned (from the samples), systematic, cyclic, "
         "random, or a file (.npy, .csv, .txt) with a matrix of weights, channels by sources.",
@@ -26,6 +27,7 @@ model_options = with_options(
     click.option(
         "--transform",
         default="exp",
+        shell_complete=completes("exp", "min-max", "sum"),
         show_default=True,
         help="How samples become probabilities: exp, min-max or sum.",
     ),
@@ -34,17 +36,25 @@ model_options = with_options(
     click.option(
         "--closure",
         default="strict",
+        shell_complete=completes("strict", "full"),
         show_default=True,
         help="strict or full: what lies above a mixing node.",
     ),
     click.option(
         "--solver",
         default="auto",
+        shell_complete=completes("auto", "closed-form", "joint", "blocked", "gradient"),
         show_default=True,
         help="auto, closed-form, joint, blocked or gradient.",
     ),
     click.option("--latent-mass", default=0.0, show_default=True, help="Share of mass on latent states."),
-    click.option("--init", default="zero", show_default=True, help="Start of a fit: zero or random."),
+    click.option(
+        "--init",
+        default="zero",
+        shell_complete=completes("zero", "random"),
+        show_default=True,
+        help="Start of a fit: zero or random.",
+    ),
     click.option(
         "--tol", default=1e-10, show_default=True, help="Relative gradient at which a fit is done."
     ),
@@ -53,6 +63,7 @@ model_options = with_options(
     click.option(
         "--scaling",
         default="unit-variance",
+        shell_complete=completes("unit-variance", "back-projected"),
         show_default=True,
         help="Scale of learned sources: unit-variance, or back-projected to their strongest channel.",
     ),

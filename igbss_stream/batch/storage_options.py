@@ -2,9 +2,12 @@
 
 import click
 
+from igbss_stream.console import completes
+
 storage_options = click.option(
     "--compression",
     default="none",
+    shell_complete=completes("none", "gzip", "lz4"),
     show_default=True,
     help="How sources are stored: none, gzip (smaller by a seventh to a quarter, ten times slower to "
     "write), or lz4, which readers need hdf5plugin for.",

@@ -2,11 +2,12 @@
 
 import math
 import time
+import warnings
 from collections.abc import Mapping
 from typing import Any, Protocol
 
 from igbss_stream.chunk import Stream
-from igbss_stream.errors import RecordingError
+from igbss_stream.errors import IgbssWarning, RecordingError
 from igbss_stream.live.monitor import Monitor, Report
 from igbss_stream.live.pacing import Item
 from igbss_stream.live.screen import Show
@@ -16,6 +17,7 @@ from igbss_stream.wire import Meta
 
 _POLL = 0.1  # seconds until a wish to stop is heeded
 _INTERVAL = 1.0  # seconds between reports
+_HINT = 5.0  # seconds without anything after which its causes are told
 _UNDESCRIBED = 10.0  # seconds for which samples are kept until the publisher describes them
 
 
@@ -110,10 +112,16 @@ def listen(
         If the time is over and nothing at all has come.
     RecordingError
         If a recording cannot be written.
+
+    Warns
+    -----
+    IgbssWarning
+        If nothing has come for a while, which it goes on to wait for.
     """
     tape = None if recorder is None else Tape(recorder)
     began = now = time.monotonic()
     monitor, due, end = Monitor(began), began + _INTERVAL, began + seconds
+    hint = began + _HINT
     while now < end and not (stop.requested or subscriber.ended):
         items = subscriber.receive(max(0.0, min(due - now, end - now, _POLL)))
         meta = subscriber.meta if subscriber.described else None
@@ -124,6 +132,9 @@ def listen(
         if due <= now < end:  # the last report comes below
             show(monitor.report(now, others=subscriber.others, refusal=subscriber.refusal))
             due += _INTERVAL * math.ceil((now - due) / _INTERVAL + 1e-9)
+        if now >= hint and not (monitor.samples or subscriber.described):
+            warnings.warn(str(subscriber.silence(_HINT)), IgbssWarning, stacklevel=2)
+            hint = math.inf
     if not (monitor.samples or subscriber.described or stop.requested or subscriber.ended):
         raise subscriber.silence(seconds)
     last = monitor.report(now, ended=subscriber.ended, others=subscriber.others, refusal=subscriber.refusal)

@@ -335,6 +335,20 @@ def test_listening_to_another_stream_hears_nothing(
     assert_says(result.output, "nothing came from", "for 0.5 s", "that it publishes 'meg'")
 
 
+def test_listening_to_nobody_tells_what_may_be_wrong(
+    igbss: Command, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once, and goes on: the publisher may come yet."""
+    monkeypatch.setattr("igbss_stream.live.listen._HINT", 0.2)
+    result = igbss("listen", address, "--seconds", 1)
+    assert result.exit_code == 2
+    warning, error = result.stderr.splitlines()
+    assert_says(
+        warning, "Warning: nothing came from", address, "for 0.2 s", "check that the publisher runs"
+    )
+    assert_says(error, "Error: nothing came from", "for 1 s")
+
+
 def test_listening_records_what_comes(
     igbss: Command, aside: Callable[..., "Future[Any]"], address: str, tmp_path: Path
 ) -> None:

@@ -4,14 +4,19 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import click
 import commands_page
 import pytest
 from click.shell_completion import get_completion_class
 
 from igbss_stream.cli import main
+from igbss_stream.config import SCALINGS, SOLVERS, ModelSettings
 from igbss_stream.console import EXIT_INTERRUPTED, EXIT_MISTAKE
 from tests.integration.conftest import Command, assert_says
+
+MODEL_NAMES = {"structure", "transform", "closure", "solver", "init", "scaling"}
 
 
 def test_the_page_is_that_of_the_command() -> None:
@@ -46,7 +51,13 @@ def test_the_script_of_completion_is_made(shell: str, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize(
     ("typed", "completed"),
-    [("sim", "simulate"), ("batch --exclude-l", "--exclude-like"), ("init --source lsl --sink hd", "hdf5")],
+    [
+        ("sim", "simulate"),
+        ("batch --exclude-l", "--exclude-like"),
+        ("init --source lsl --sink hd", "hdf5"),
+        ("batch in.h5 --structure sys", "systematic"),
+        ("batch in.h5 --compression gz", "gzip"),
+    ],
 )
 def test_bash_completes(typed: str, completed: str) -> None:
     words = ["igbss-stream", *typed.split()]
@@ -60,3 +71,24 @@ def test_bash_completes(typed: str, completed: str) -> None:
         ["bash", "-c", script], env=os.environ | {"PATH": path}, capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == [completed], done.stderr
+
+
+def test_values_that_are_completed_are_those_of_the_model() -> None:
+    """Each is taken, and named in the help of its option; a file is completed where one may be given."""
+    batch, completed = main.commands["batch"], dict[str, list[str]]()
+    context = click.Context(batch)
+    for option in batch.params:
+        if isinstance(option, click.Option) and option.name in MODEL_NAMES:
+            values = [item.value for item in option.shell_complete(context, "")]
+            assert_says(option.help or "", *values)
+            completed[option.name] = values
+    assert set(completed) == MODEL_NAMES
+    assert tuple(completed["solver"]) == SOLVERS
+    assert tuple(completed["scaling"]) == SCALINGS
+    for name, values in completed.items():
+        for value in values:
+            options: dict[str, Any] = {"structure": "systematic"} | {name: value}
+            ModelSettings(**options)
+    (structure,) = (option for option in batch.params if option.name == "structure")
+    (item,) = structure.shell_complete(context, "weights.c")
+    assert (item.value, item.type) == ("weights.c", "file")
