@@ -87,8 +87,9 @@ def test_values_that_are_completed_are_those_of_the_model() -> None:
     assert tuple(completed["scaling"]) == SCALINGS
     for name, values in completed.items():
         for value in values:
-            options: dict[str, Any] = {"structure": "systematic"} | {name: value}
+            structure = "learned" if name == "scaling" else "systematic"
+            options: dict[str, Any] = {"structure": structure} | {name: value}
             ModelSettings(**options)
-    (structure,) = (option for option in batch.params if option.name == "structure")
-    (item,) = structure.shell_complete(context, "weights.c")
+    (option,) = (option for option in batch.params if option.name == "structure")
+    (item,) = option.shell_complete(context, "weights.c")
     assert (item.value, item.type) == ("weights.c", "file")
