@@ -42,7 +42,7 @@ def reports_mistakes(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def wrapped(debug: bool, **options: Any) -> None:
         level = logging.WARNING if options.get("quiet") else logging.INFO
-        logging.basicConfig(format="%(message)s", level=level)
+        logging.basicConfig(format="%(message)s", level=level, handlers=[_Above()])
         warnings.showwarning = _show_warning
         try:
             command(**options)
@@ -134,11 +134,18 @@ key_options = with_options(
 )
 
 
+class _Above(logging.Handler):
+    """Tells of what is logged as `warn` does."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        warn(self.format(record))
+
+
 def _show_warning(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
     if issubclass(category, IgbssWarning):
-        click.echo(f"Warning: {message}", err=True)
+        warn(f"Warning: {message}")
     else:
-        click.echo(warnings.formatwarning(message, category, *where[:2]), err=True)
+        warn(warnings.formatwarning(message, category, *where[:2]))
 
 
 def _shows_bars(quiet: bool) -> bool:
@@ -318,5 +325,5 @@ def say(text: str) -> None:
 
 
 def warn(text: str) -> None:
-    """Print a line on what went wrong."""
-    click.echo(text, err=True)
+    """Print a line on standard error: above the bars, which stand in for it while there are any."""
+    print(text, file=sys.stderr, flush=True)

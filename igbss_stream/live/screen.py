@@ -45,7 +45,7 @@ def shown(*, quiet: bool, json: bool) -> Iterator[Show]:
     elif sys.stdout.isatty():
         from rich.live import Live
 
-        with Live(auto_refresh=False) as live:
+        with Live(auto_refresh=False, redirect_stderr=sys.stderr.isatty()) as live:
             yield lambda report: live.update(screen(report, *live.console.size), refresh=True)
     else:
         yield lambda report: print(line(report), flush=True)

@@ -49,8 +49,9 @@ def test_a_table_on_a_narrow_terminal_is_a_paragraph_a_row(monkeypatch: pytest.M
 
 
 CODE = """
-import logging, sys
+import logging, warnings
 import click
+from igbss_stream.errors import IgbssWarning
 from igbss_stream.console import files_progress, progress_bar, reports_mistakes
 @click.command()
 @click.option("--quiet", is_flag=True)
@@ -60,6 +61,8 @@ def command(quiet):
     with progress_bar(quiet) as progress:
         if progress is not None:
             progress("reading", 1, 2)
+            warnings.warn("look", IgbssWarning)
+            logging.getLogger("igbss_stream").warning("logged")
     with files_progress(quiet, 1) as files:
         tell = files.begin("a_very_long_name_of_a_recording_of_the_first_night.h5")
         if tell is not None:
@@ -91,6 +94,13 @@ def test_bars_show_what_is_done_with_which_file() -> None:
         "recordings 1 of 1",
     ):
         assert words in text
+
+
+@pytest.mark.parametrize("said", ["Warning: look", "logged"])
+def test_what_is_said_meanwhile_is_a_line_of_its_own_above_the_bars(said: str) -> None:
+    before, after = seen("xterm").split(said)
+    assert before.endswith(("\r", "\n")), before  # not behind the row of a bar
+    assert after.startswith("\r\n")
 
 
 def test_a_terminal_that_cannot_go_back_has_lines() -> None:
