@@ -25,7 +25,7 @@ EXIT_INTERRUPTED = 130
 _NO_CURSOR = ("dumb", "unknown")  # terminals on which a bar would be a line for each of its changes
 _TIE = "\N{NO-BREAK SPACE}"
 _LEAST_NAME = 8  # characters of the name of a file that are shown
-_LEAST_TEXT = 15  # columns for each column of text in a table
+_LEAST_TEXT = 15  # characters of a text that a table has beside each other, where there are as many
 
 Progress = Callable[[str, int, int | None], None]
 """What is being done, how much of it is, and how much there is to do, if that is known."""
@@ -295,8 +295,7 @@ def show_table(header: Sequence[str], rows: Sequence[Sequence[str]], text: Seque
     from rich.text import Text
 
     console = Console()
-    numbers = sum(2 + len(name) for name in header if name not in text)
-    if console.width < numbers + _LEAST_TEXT * len(text):
+    if console.width < _least_width(header, rows, text):
         for row in rows:
             click.echo(_paragraph(header, row, text, console.width))
         return
@@ -307,6 +306,14 @@ def show_table(header: Sequence[str], rows: Sequence[Sequence[str]], text: Seque
     for row in rows:
         shown.add_row(*map(Text, row))  # names of files are text, never markup
     console.print(shown)
+
+
+def _least_width(header: Sequence[str], rows: Sequence[Sequence[str]], text: Sequence[str]) -> int:
+    """Return the columns of a terminal that a table needs at least: its text may fold, its numbers not."""
+    longest = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    folded = [max(len(name), min(n, _LEAST_TEXT)) for name, n in zip(header, longest, strict=True)]
+    needed = [least if name in text else n for name, n, least in zip(header, longest, folded, strict=True)]
+    return sum(needed) + 2 * (len(needed) - 1)
 
 
 def _paragraph(header: Sequence[str], row: Sequence[str], text: Sequence[str], width: int) -> str:

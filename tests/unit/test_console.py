@@ -35,9 +35,12 @@ def table(monkeypatch: pytest.MonkeyPatch, columns: int) -> list[str]:
 
 
 def test_a_table_on_a_wide_terminal_breaks_no_heading(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = table(monkeypatch, 90)
-    assert lines[0].split() == list(HEADER)
-    assert max(map(len, lines)) <= 90
+    needed = 15 + 6 + 8 + 15 + 3 * 2  # columns: text folds, numbers do not
+    for columns in (90, needed):
+        lines = table(monkeypatch, columns)
+        assert lines[0].split() == list(HEADER)
+        assert max(map(len, lines)) <= columns
+    assert table(monkeypatch, needed - 1)[0] == ROWS[0][0]
 
 
 def test_a_table_on_a_narrow_terminal_is_a_paragraph_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
