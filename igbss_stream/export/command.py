@@ -1,11 +1,12 @@
 """The command `export`: sources of an output in the formats of other programs."""
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from igbss_stream.console import progress_bar, reports_mistakes
+from igbss_stream.console import progress_bar, reports_mistakes, warn
 from igbss_stream.errors import ParameterError, RecordingError, printable
 
 if TYPE_CHECKING:
@@ -16,7 +17,8 @@ _EXAMPLES = """\b
 Examples:
   igbss-stream export sources.h5 -o sources.edf
   igbss-stream export cleaned.h5 --dataset cleaned -o cleaned.vhdr
-  igbss-stream export sources.h5 -o sources.bdf --rate 250 --overwrite"""
+  igbss-stream export sources.h5 -o sources.bdf --rate 250 --overwrite
+  igbss-stream export sources.h5 -o sources.edf --overwrite --json | jq .rounding"""
 
 
 @click.command(epilog=_EXAMPLES)
@@ -32,10 +34,17 @@ Examples:
 @click.option("--dataset", default="sources", show_default=True, help="What to export.")
 @click.option("--rate", type=float, help="Samples a second, if the file does not say or says it wrong.")
 @click.option("--overwrite", is_flag=True, help="Replace the output if it exists.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on what was written.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 @reports_mistakes
 def export(
-    output_of_batch: Path, output: Path, dataset: str, rate: float | None, overwrite: bool, quiet: bool
+    output_of_batch: Path,
+    output: Path,
+    dataset: str,
+    rate: float | None,
+    overwrite: bool,
+    as_json: bool,
+    quiet: bool,
 ) -> None:
     """Write the sources in an output of batch as EDF, BDF or BrainVision."""
     from igbss_stream.export.content import Content
@@ -48,9 +57,11 @@ def export(
     with OutputFile(output_of_batch) as file, progress_bar(quiet) as progress:
         content = Content.of(file.series(dataset), rate, progress)
         written = _write(content, output, kind)
-    if not quiet:
+    if as_json:
+        click.echo(_json(content, written, output))
+    elif not quiet:
         for note in written.notes:
-            click.echo(f"Note: {printable(note)}.", err=True)
+            warn(f"Note: {printable(note)}.")
         click.echo(_summary(content, written, output))
 
 
@@ -76,6 +87,22 @@ def _write(content: "Content", output: Path, kind: str) -> "Written":
         raise
     except OSError as error:
         raise RecordingError(f"'{output}' cannot be written: {why_not_written(error)}") from error
+
+
+def _json(content: "Content", written: "Written", output: Path) -> str:
+    return json.dumps(
+        {
+            "output": printable(str(output)),
+            "n_channels": content.series.n_channels,
+            "n_samples": content.series.n_samples,
+            "rate": content.rate,
+            "gaps": len(content.series.gaps),
+            "numbers": written.numbers,
+            "rounding": float(written.rounding.share),
+            "rounding_channel": printable(written.rounding.channel),
+            "notes": [*map(printable, written.notes)],
+        }
+    )
 
 
 def _summary(content: "Content", written: "Written", output: Path) -> str:

@@ -1,18 +1,20 @@
 """The command `report`: one HTML page on an output of batch."""
 
+import json
 import time
 from pathlib import Path
 
 import click
 
 from igbss_stream.console import progress_bar, reports_mistakes
-from igbss_stream.errors import ParameterError
+from igbss_stream.errors import ParameterError, printable
 
 _EXAMPLES = """\b
 Examples:
   igbss-stream report sources.h5
   igbss-stream report live.h5
-  igbss-stream report sources.h5 -o night.html --reference Fp1 --overwrite"""
+  igbss-stream report sources.h5 -o night.html --reference Fp1 --overwrite
+  igbss-stream report sources.h5 --overwrite --json | jq .bytes"""
 
 
 @click.command(epilog=_EXAMPLES)
@@ -45,6 +47,7 @@ Examples:
     help="Sources that have a section of their own; the others are in the table.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace the report if it exists.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on what was written.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 @reports_mistakes
 def report(
@@ -54,6 +57,7 @@ def report(
     given: Path | None,
     details: int,
     overwrite: bool,
+    as_json: bool,
     quiet: bool,
 ) -> None:
     """Write what batch made of a recording, or a stream that was recorded, as one HTML page."""
@@ -69,8 +73,13 @@ def report(
         written = write_report(
             output_of_batch, place, references=references, details=details, given=given, tell=tell
         )
-    if not quiet:
+    seconds = time.perf_counter() - began
+    if as_json:
+        told = {"n_sources": written.n_sources, "n_details": written.n_details, "bytes": written.size}
+        name = printable(str(written.path))
+        click.echo(json.dumps({"output": name, **told, "seconds": round(seconds, 6)}))
+    elif not quiet:
         click.echo(
             f"{written.n_sources} sources, {written.n_details} in detail -> {written.path} "
-            f"({written.size / 1e6:.1f} MB) in {time.perf_counter() - began:.2f} s"
+            f"({written.size / 1e6:.1f} MB) in {seconds:.2f} s"
         )

@@ -1,5 +1,6 @@
 """The command `export`, read back by MNE, by edfio and by our own reader."""
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -274,6 +275,22 @@ def test_memory_and_missing_libraries_are_told(
         monkeypatch.setitem(sys.modules, library, None)
         said = refused("export", source, "-o", tmp_path / name)
         assert_says(said, f"by {library}, which cannot be imported", "pip install 'igbss-stream[export]'")
+
+
+def test_json_tells_what_was_written(igbss: Command, tmp_path: Path, sources: np.ndarray) -> None:
+    source = output_of_batch(
+        tmp_path / "out.h5", sources, [(20, 20, 40, b"missing")], unit="degrees Kelvin"
+    )
+    target = tmp_path / "x.edf"
+    told = json.loads(exported(igbss, source, target, "--json", "--quiet"))
+    raw = mne.io.read_raw(target, verbose="ERROR")
+    assert (told["output"], told["n_samples"], told["rate"]) == (str(target), len(sources), RATE)
+    assert (told["n_channels"], told["gaps"]) == (len(raw.ch_names), len(raw.annotations)) == (3, 1)
+    deviations = sources.std(axis=0, dtype=np.float64)
+    error = np.abs(read_by_us(target)[: len(sources)] - sources.astype(float)).max(axis=0) / deviations
+    assert told["rounding_channel"] == raw.ch_names[int(error.argmax())]
+    assert error.max() == pytest.approx(told["rounding"], rel=1e-4)
+    assert any("degrees Kelvin" in note for note in told["notes"])
 
 
 def test_labels_and_units_that_edf_cannot_hold_are_noted(

@@ -395,6 +395,16 @@ def test_the_same_output_gives_the_same_bytes(separated: Command, igbss: Command
     assert (tmp_path / "out.html").read_bytes() == first
 
 
+def test_json_tells_what_was_written(separated: Command, igbss: Command, tmp_path: Path) -> None:
+    separated(written(tmp_path / "in.h5", channels()))
+    options = ("--details", 2, "--json", "--quiet")
+    told = json.loads(igbss("report", tmp_path / "out.h5", *options).output)
+    page = tmp_path / "out.html"
+    assert (told["output"], told["bytes"]) == (str(page), page.stat().st_size)
+    assert (told["n_sources"], told["n_details"]) == (6, 2)
+    assert told["seconds"] > 0.0
+
+
 def test_what_cannot_be_reported_is_refused(
     separated: Command, refused: Refusal, igbss: Command, tmp_path: Path
 ) -> None:
