@@ -1,9 +1,30 @@
 """Round numbers, colours of weights, and units as they are printed."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 # blue over white to red, of equal lightness on both sides
 _LOW, _MIDDLE, _HIGH = (33, 102, 172), (250, 250, 250), (178, 24, 43)
+# Units that files have without a prefix, where heads and hearts are millionths of them and less.
+_PREFIXED = ("V", "T")
+_PREFIXES = (("", 1.0), ("m", 1e3), ("µ", 1e6), ("n", 1e9), ("p", 1e12), ("f", 1e15))
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How numbers are read.
+
+    Parameters
+    ----------
+    unit : str
+        As it is printed.
+    factor : float
+        By which numbers in the unit of the file are multiplied.
+    """
+
+    unit: str
+    factor: float = 1.0
 
 
 def blend(share: float) -> str:
@@ -23,3 +44,22 @@ def round_up(value: float) -> float:
 def pretty(unit: str | None) -> str:
     """Return a unit as it is printed."""
     return {"uV": "µV", "uv": "µV"}.get(unit or "", unit or "")
+
+
+def reading(unit: str | None, size: float) -> Reading:
+    """Return how numbers of about a size are read: volts and teslas with the prefix that fits them.
+
+    Parameters
+    ----------
+    unit : str or None
+    size : float
+        In that unit.
+
+    Returns
+    -------
+    Reading
+    """
+    if unit not in _PREFIXED or not 0 < size < 1:
+        return Reading(pretty(unit))
+    prefix, factor = next((one for one in _PREFIXES if size * one[1] >= 0.1), _PREFIXES[-1])
+    return Reading(prefix + unit, factor)

@@ -3,7 +3,6 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream.drawing.scales import pretty
 from igbss_stream.report.contents import Contents
 from igbss_stream.report.look import OfChannels
 from igbss_stream.report.markup import figure, number, percent, signed, table, text
@@ -82,15 +81,15 @@ def _traces(sources: Sources, removed: Array) -> str:
     found, contents = sources.found.channels, sources.contents
     assert found is not None
     stretch = around(contents, found.peak)
-    before, after = _samples(contents, stretch)
+    read = sources.of_channels
+    before, after = (x * read.factor for x in _samples(contents, stretch))
     shown = np.sort(np.argsort(-removed, kind="stable")[:_SHOWN])
-    unit = pretty(contents.model.unit)
     pictures = [
         f"<h4>{text(contents.model.channels[i])}</h4>"
         + trace_plot(
             [stretch.trace(before[:, i], "before"), stretch.trace(after[:, i], "after")],
             stretch.span(contents.sources.rate),
-            unit,
+            read.unit,
             f"{contents.model.channels[i]} before and after cleaning",
             height=84 if i == shown[-1] else 70,
             timed=i == shown[-1],
@@ -118,9 +117,9 @@ def _rows(
 ) -> tuple[list[str], list[list[str]], list[int]]:
     assert found.after is not None
     assert found.likeness is not None
-    names, unit = sources.contents.model.channels, pretty(sources.contents.model.unit)
+    names, read = sources.contents.model.channels, sources.of_channels
     n_marked = min(len(sources.marked), _MOST_REFERENCES)
-    sd = f"SD before{f' ({unit})' if unit else ''}"
+    sd = f"SD before{f' ({read.unit})' if read.unit else ''}"
     header = [
         "channel",
         sd,
@@ -128,7 +127,7 @@ def _rows(
         "variance taken out",
         *(f"correlation with {names[m]}" for m in sources.marked[:n_marked]),
     ]
-    deviations = np.sqrt(np.maximum(found.variance, 0)), np.sqrt(np.maximum(found.after, 0))
+    deviations = [read.factor * np.sqrt(np.maximum(x, 0)) for x in (found.variance, found.after)]
     rows = [
         [
             f'<b class="marked">{text(name)}</b>' if i in sources.marked else text(name),

@@ -34,7 +34,18 @@ def number(value: float, digits: int = 3) -> str:
 
 def percent(share: float) -> str:
     """Return a share in percent."""
-    return NONE if not math.isfinite(share) else f"{number(100 * share, 2 if share < 0.1 else 3)} %"
+    if not math.isfinite(share):
+        return NONE
+    shown = 100 * share
+    places = 1 if shown >= 0.95 else 2
+    return f"{decimal(shown, places) if 0.095 <= shown < 99.95 else number(shown, 4 - places)} %"
+
+
+def decimal(value: float, places: int = 2) -> str:
+    """Return a number with so many places, as it stands in a column; a large one as `number` does."""
+    if not abs(value) < 1000:
+        return number(value)
+    return f"{value:z.{places}f}".replace("-", MINUS)
 
 
 def signed(correlation: float) -> str:

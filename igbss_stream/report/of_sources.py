@@ -7,11 +7,22 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream.drawing.scales import pretty
+from igbss_stream.drawing.scales import Reading, reading
 from igbss_stream.drawing.scalp import Montage, montage
 from igbss_stream.report.contents import Contents
 from igbss_stream.report.look import Look
-from igbss_stream.report.markup import MINUS, NONE, facts, figure, number, percent, signed, table, text
+from igbss_stream.report.markup import (
+    MINUS,
+    NONE,
+    decimal,
+    facts,
+    figure,
+    number,
+    percent,
+    signed,
+    table,
+    text,
+)
 from igbss_stream.report.origin import unit_of
 from igbss_stream.report.plots import (
     Trace,
@@ -59,14 +70,38 @@ class Sources:
 
     @cached_property
     def weights(self) -> Array:
-        """Weights (channels, sources), of a structure with periods those of the first."""
+        """Weights (channels, sources) as they are read, of a structure with periods those of the first."""
+        return self._mixing * (self.of_channels.factor if self.unit == "SD" else 1.0)
+
+    @property
+    def _mixing(self) -> Array:
         mixing = self.contents.model.mixing
         return (mixing if mixing.ndim == 2 else mixing[0])[:, : self.contents.sources.n_channels]
 
     @cached_property
+    def of_channels(self) -> Reading:
+        """How samples of channels are read, by the largest of the sources in them."""
+        sizes = np.abs(self._mixing * self._deviations)
+        return reading(self.contents.model.unit, float(sizes.max(initial=0.0)))
+
+    @cached_property
+    def of_sources(self) -> Reading:
+        """How samples of sources are read: as those of channels where they have the same unit."""
+        unit = self.contents.sources.unit
+        if not unit:
+            return Reading(unit_of(self.contents))
+        if self.contents.has_weights and unit == self.contents.model.unit:
+            return self.of_channels
+        return reading(unit, float(self._deviations.max()))
+
+    @property
+    def _deviations(self) -> Array:
+        return np.sqrt(np.maximum(self.found.variance, 0))
+
+    @property
     def unit(self) -> str:
         """Unit of the sources, as it is printed."""
-        return unit_of(self.contents)
+        return self.of_sources.unit
 
     @cached_property
     def model_marks(self) -> list[tuple[float, str]]:
@@ -76,7 +111,7 @@ class Sources:
     @property
     def unit_of_weights(self) -> str:
         """Unit of the weights: that of the channels where sources are in standard deviations."""
-        return pretty(self.contents.model.unit) if self.unit == "SD" else ""
+        return self.of_channels.unit if self.unit == "SD" else ""
 
     def name(self, source: int) -> str:
         """Return the name of a source, as HTML."""
@@ -84,8 +119,8 @@ class Sources:
 
     def overview(self, source: int) -> Trace:
         """Return the trace of a source over the whole recording."""
-        seen = self.found.overview
-        return Trace(seen.low[:, source], seen.high[:, source], seen.n_columns)
+        seen, factor = self.found.overview, self.of_sources.factor
+        return Trace(seen.low[:, source] * factor, seen.high[:, source] * factor, seen.n_columns)
 
 
 def all_sources(sources: Sources) -> str:
@@ -178,7 +213,7 @@ def _row(sources: Sources, place: int, mapped: bool, referenced: bool) -> list[s
         spark(
             sources.overview(k), f"Trace of {sources.contents.sources.channels[k]} over the whole recording"
         ),
-        number(sources.found.kurtosis[k]),
+        decimal(sources.found.kurtosis[k]),
     ]
     if sources.contents.has_weights:
         strongest = int(np.abs(sources.weights[:, k]).argmax())
@@ -222,10 +257,11 @@ def _facts(sources: Sources, ranked: Ranked) -> str:
     names, weights = sources.contents.model.channels, sources.weights[:, ranked.source]
     strongest = np.argsort(-np.abs(weights), kind="stable")[:3]
     unit = f" {text(sources.unit_of_weights)}" if sources.unit_of_weights else ""
-    rows = [("kurtosis", number(found.kurtosis[k]))]
+    rows = [("kurtosis", decimal(found.kurtosis[k]))]
     if sources.unit != "SD":
         of_source = "" if sources.unit == "1" else f" {text(sources.unit)}"
-        rows.append(("SD", f"{number(float(np.sqrt(found.variance[k])))}{of_source}"))
+        deviation = float(np.sqrt(found.variance[k])) * sources.of_sources.factor
+        rows.append(("SD", f"{number(deviation)}{of_source}"))
     if sources.contents.has_weights:
         most = "<br>".join(f"{text(names[i])} {number(weights[i])}{unit}" for i in strongest)
         rows = [("explains", _explained(sources, k)), *rows, ("strongest in", most)]
@@ -264,7 +300,7 @@ def _pictures(sources: Sources, k: int) -> str:
     plot = (
         spectrum_plot(
             found.frequency,
-            found.density[:, k],
+            found.density[:, k] * sources.of_sources.factor**2,
             sources.unit,
             bool(contents.sources.rate),
             f"Spectrum of {name}",
@@ -283,7 +319,7 @@ def _traces(sources: Sources, k: int) -> str:
     name, rate = contents.sources.channels[k], contents.sources.rate
     stretch = around(contents, int(sources.found.peaks[k]))
     near = trace_plot(
-        [stretch.trace(contents.sources.read(stretch.start, stretch.stop, k))],
+        [stretch.trace(contents.sources.read(stretch.start, stretch.stop, k) * sources.of_sources.factor)],
         stretch.span(rate),
         sources.unit,
         f"{name} where it is largest",

@@ -75,11 +75,12 @@ def stretches(there: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
 
 
 def ticks(low: float, high: float, n: int) -> list[float]:
-    """Return round numbers from one to the other, about so many."""
+    """Return round numbers from one to the other, about so many; two at least, as one tells no scale."""
     if not (math.isfinite(low) and math.isfinite(high) and high > low):
         return []
     step = round_up((high - low) / n)
-    return [k * step for k in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+    found = [k * step for k in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+    return found if len(found) > 1 else ticks(low, high, 2 * n)
 
 
 def label(x: float, y: float, words: str, anchor: str = "middle", kind: str = "tick") -> str:

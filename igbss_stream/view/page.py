@@ -12,7 +12,7 @@ from bokeh.document import Document
 from bokeh.models import CustomJS
 from numpy.typing import NDArray
 
-from igbss_stream.drawing.scales import pretty
+from igbss_stream.drawing.scales import reading
 from igbss_stream.drawing.spectrum import spectrum
 from igbss_stream.view.feed import Feed
 from igbss_stream.view.live import Live
@@ -190,10 +190,10 @@ class Page:
     def _tell(self, shown: Shown) -> None:
         if shown.stream is None:
             return
-        units = [self._unit(shown), pretty(shown.channels.unit) if shown.channels else ""]
+        units = [self._unit(shown), shown.channels.unit if shown.channels else None]
         abouts = ["", "as they came" if self._feed.channels_address else "as the model has them"]
         panels = [
-            {"about": about, "names": panel.names, "unit": unit, **fitted}
+            {"about": about, "names": panel.names, **asdict(reading(unit, fitted["spacing"])), **fitted}
             for about, unit, panel, fitted in zip(abouts, units, self._panels, self._fitted, strict=False)
         ]
         self.live.layout = json.dumps(
@@ -211,7 +211,7 @@ class Page:
     def _unit(self, shown: Shown) -> str:
         """Return the unit of the sources; those of unit variance are in standard deviations."""
         unit = shown.sources.unit if shown.sources else None
-        return pretty(unit) if unit or shown.weights is None else "SD"
+        return unit or "" if unit or shown.weights is None else "SD"
 
     def _mark(self, shown: Shown) -> None:
         now = time.monotonic()

@@ -81,7 +81,7 @@ class Panel {
       this.current = 0
       this.ends = []
     }
-    Object.assign(this, {unit: spec.unit, fitted: spec.spacing, middles: spec.middles})
+    Object.assign(this, {unit: spec.unit, factor: spec.factor, fitted: spec.spacing, middles: spec.middles})
   }
 
   reset() {
@@ -252,11 +252,12 @@ class Panel {
   scales() {
     const row = this.canvas.clientHeight / Math.max(1, this.order.length)
     const unit = this.unit ? ` ${this.unit}` : ""
-    const factor = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50].find((f) => f * row >= 50) ?? 100
-    this.barLine.style.height = `${factor * row}px`
-    this.barText.textContent = number(factor * this.perRow) + unit
+    const rows = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50].find((f) => f * row >= 50) ?? 100
+    const shown = this.factor * this.perRow
+    this.barLine.style.height = `${rows * row}px`
+    this.barText.textContent = number(rows * shown) + unit
     this.bar.hidden = false
-    this.scale.textContent = `${number(this.perRow)}${unit} a row`
+    this.scale.textContent = `${number(shown)}${unit} a row`
   }
 
   choose(i) {

@@ -15,7 +15,7 @@ from bokeh.models.annotations import ColorBar
 from bokeh.plotting import figure
 from numpy.typing import NDArray
 
-from igbss_stream.drawing.scales import blend, pretty
+from igbss_stream.drawing.scales import blend, reading
 from igbss_stream.drawing.scalp import RADIUS, Montage, montage, scalp_map
 from igbss_stream.view.shown import Weights
 
@@ -69,12 +69,20 @@ class Spectrum:
             Of the source.
         """
         there = density > 0
+        read = reading(unit, float(np.sqrt(density.sum() * frequency[1])) if len(frequency) > 1 else 0.0)
+        density, unit = density * read.factor**2, read.unit
         self._data.data = {"f": frequency[there], "p": density[there]}
         self.plot.yaxis.axis_label = f"{unit}²/Hz" if unit else "power/Hz"
         if there.any():
             self.plot.x_range.end = float(frequency[-1])
             low, high = float(density[there].min()), float(density[there].max())
             self.plot.y_range.update(start=low / 2, end=high * 2)
+
+
+def _read(weights: Weights, source: int) -> tuple[NDArray[Any], str]:
+    """Return the weights of a source and their unit as they are read, in the same unit for all sources."""
+    read = reading(weights.unit, float(np.abs(weights.matrix).max()))
+    return weights.matrix[:, source] * read.factor, read.unit
 
 
 class Bars:
@@ -103,7 +111,7 @@ class Bars:
         weights : Weights
         source : int
         """
-        n, strengths = len(weights.channels), weights.matrix[:, source]
+        n, (strengths, unit) = len(weights.channels), _read(weights, source)
         low, high = min(0.0, float(strengths.min())), max(0.0, float(strengths.max()))
         edge = _MARGIN * (high - low) or 1.0
         self.plot.x_range.end = n - 0.3
@@ -116,7 +124,7 @@ class Bars:
         shown = range(0, n, -(-n // _LABELS))
         self.plot.xaxis.ticker = FixedTicker(ticks=[*shown])
         self.plot.xaxis.major_label_overrides = {i: weights.channels[i] for i in shown}
-        self.plot.yaxis.axis_label = pretty(weights.unit)
+        self.plot.yaxis.axis_label = unit
 
 
 class Map:
@@ -167,7 +175,7 @@ class Map:
         self.plot.visible = placed is not None
         if placed is None:
             return
-        column = weights.matrix[:, source]
+        column, unit = _read(weights, source)
         largest = float(np.abs(column[placed.channels]).max()) or 1.0
         self._colours.update(low=-largest, high=largest)
         self._image.data = {"image": [scalp_map(placed, column, _PIXELS)]}
@@ -177,7 +185,7 @@ class Map:
             "name": [weights.channels[i] for i in placed.channels],
             "w": column[placed.channels],
         }
-        self.plot.title.text = f"On the scalp, from above ({pretty(weights.unit) or 'no unit'})"
+        self.plot.title.text = f"On the scalp, from above ({unit or 'no unit'})"
 
     def _outline(self) -> None:
         turn = np.linspace(0, 2 * np.pi, 120)

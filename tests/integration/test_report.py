@@ -181,6 +181,21 @@ def test_figures_are_those_that_numpy_finds(
     assert len([1 for _, attrs in page.elements if attrs.get("class") == "gap"]) == 2 * 6
 
 
+@pytest.mark.parametrize(  # sources in V, and in SD with weights in V
+    "structure", ["systematic", pytest.param("learned", marks=pytest.mark.jit)]
+)
+def test_volts_are_read_as_microvolts(
+    separated: Command, igbss: Command, tmp_path: Path, structure: str
+) -> None:
+    pages = []
+    for unit, factor in ("uV", 1.0), ("V", 1e-6):
+        path = written(tmp_path / "in.h5", channels() * factor, unit=unit)
+        separated(path, "--exclude", "1", "--structure", structure, "--overwrite")
+        pages.append(reported(igbss, tmp_path / "out.h5", "--overwrite").text)
+    assert pages[0].count("µV") >= 10
+    assert figures(pages[1]) == pytest.approx(figures(pages[0]), rel=2e-3, abs=0.011)
+
+
 def test_sources_come_by_the_rule(separated: Command, igbss: Command, tmp_path: Path) -> None:
     separated(written(tmp_path / "in.h5", channels()), "--exclude", "4,2")
     found, _ = looked(tmp_path / "out.h5")

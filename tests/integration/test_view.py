@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 import yaml
@@ -105,6 +106,24 @@ def published() -> Iterator[Published]:
         made = Published(sink)
         yield made
         made.feed.close()
+
+
+def test_volts_are_read_as_microvolts(published: Published) -> None:
+    volts = msgspec.structs.replace(
+        MIXING, unit="V", matrix=tuple(map(tuple, (1e-6 * MATRIX).tolist())), mean=None
+    )
+    published.sink.mix(volts)
+    published.publish(Chunk(samples(2000), 0, 1))
+    published.frame()
+    sources, channels = published.layout["panels"]
+    assert (sources["unit"], sources["factor"]) == ("SD", 1.0)
+    assert (channels["unit"], channels["factor"]) == ("µV", 1e6)
+    assert 1 <= 1e6 * channels["spacing"] <= 1000
+    published.page.tick()
+    bars, scalp = published.page._bars, published.page._map
+    assert bars.plot.yaxis.axis_label == "µV"
+    np.testing.assert_allclose(bars._data.data["w"], MATRIX[:, 0])
+    assert scalp.plot.title.text == "On the scalp, from above (µV)"
 
 
 def test_what_is_sent_is_the_least_and_the_largest_of_all_samples(published: Published) -> None:

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from PIL import Image
 from scipy import signal, stats
 
+from igbss_stream.drawing.scales import reading
 from igbss_stream.drawing.spectrum import GrowingSpectra
 from igbss_stream.ingest.recording import Break
-from igbss_stream.report.markup import duration, number, percent, text
+from igbss_stream.report.markup import decimal, duration, number, percent, text
 from igbss_stream.report.moments import CrossMoments, Moments
 from igbss_stream.report.overview import Overview
 from igbss_stream.report.pieces import spans
@@ -136,15 +137,48 @@ def test_numbers_and_texts_as_they_are_read() -> None:
     assert [number(v) for v in (0.0, 1234567.0, 12345.0, -0.25, 5.6e-19, float("nan"))] == [
         "0", "1.23e6", "12345", "\N{MINUS SIGN}0.25", "5.6e\N{MINUS SIGN}19", "\N{EN DASH}",
     ]  # fmt: skip
-    assert [percent(v) for v in (1.0, 0.2345, 0.00123)] == ["100 %", "23.4 %", "0.12 %"]
+    assert [percent(v) for v in (1.0, 0.2345, 0.07, 0.005, 0.000123)] == [
+        "100 %",
+        "23.4 %",
+        "7.0 %",
+        "0.50 %",
+        "0.012 %",
+    ]
+    assert [decimal(v) for v in (171.234, -0.0223, -0.0001, 4567.0, float("nan"))] == [
+        "171.23", "\N{MINUS SIGN}0.02", "0.00", "4567", "\N{EN DASH}",
+    ]  # fmt: skip
     assert [duration(v) for v in (1.5, 238.3, 7322.0)] == ["1.5 s", "3 min 58 s", "2 h 02 min 02 s"]
     assert text("<a href='x'>&\x00") == r"&lt;a href=&#x27;x&#x27;&gt;&amp;\x00"
     assert len(text("x" * 1000)) == 300
 
 
-@pytest.mark.parametrize(("low", "high"), [(0, 1), (-3e-19, 5e-19), (2.5, 2.6), (-1e9, 3e9)])
-def test_ticks_are_round_and_inside(low: float, high: float) -> None:
-    found = ticks(low, high, 5)
+@pytest.mark.parametrize(
+    ("unit", "size", "shown", "read"),
+    [
+        ("V", 1.8e-5, "µV", 18.0),
+        ("V", 0.05, "mV", 50.0),
+        ("V", 2.0, "V", 2.0),
+        ("V", 0.0, "V", 0.0),
+        ("V", 4.7e-7, "µV", 0.47),
+        ("T", 3e-14, "fT", 30.0),
+        ("T", 1e-20, "fT", 1e-5),
+        ("uV", 1e-3, "µV", 1e-3),
+        ("strain", 1e-19, "strain", 1e-19),
+        (None, 1e-9, "", 1e-9),
+    ],
+)
+def test_volts_and_teslas_are_read_with_a_prefix(
+    unit: str | None, size: float, shown: str, read: float
+) -> None:
+    found = reading(unit, size)
+    assert found.unit == shown
+    assert size * found.factor == pytest.approx(read)
+
+
+@pytest.mark.parametrize("n", [3, 5])
+@pytest.mark.parametrize(("low", "high"), [(0, 1), (-3e-19, 5e-19), (2.5, 2.6), (-1e9, 3e9), (-19.0, 19.9)])
+def test_ticks_are_round_and_inside(low: float, high: float, n: int) -> None:
+    found = ticks(low, high, n)
     assert 2 <= len(found) <= 6
     assert all(low - 1e-9 * (high - low) <= tick <= high + 1e-9 * (high - low) for tick in found)
     steps = np.diff(found)
