@@ -156,7 +156,8 @@ def open_text(path: Path, wanted: Wanted) -> TextRecording:
     columns = _sniffed(path)
     rate = wanted.rate or columns.openbci_rate
     if rate is None:
-        raise RecordingError(f"{what} is a text, which does not tell its rate; pass --rate")
+        clock = _clock(columns)
+        raise RecordingError(f"{what} is a text, which does not tell its rate; pass --rate{clock}")
     picks, notes = _columns(columns, wanted, what)
     n_samples = sum(1 for _ in _rows(path, columns.n_before))
     check_counts(n_samples, len(picks), what)
@@ -177,6 +178,17 @@ def open_text(path: Path, wanted: Wanted) -> TextRecording:
         dtype=np.dtype("f8"),
         gain=gain,
     )
+
+
+def _clock(columns: Columns) -> str:
+    """Return what a column of even times says of the rate; nothing where there is none, or a counter."""
+    for i, name in enumerate(columns.names):
+        if all(_is_number(row[i]) for row in columns.first) and _counts(columns, i):
+            step = float(np.mean(_steps(columns, i)))
+            if np.ptp(_steps(columns, i)) <= 1e-3 * step and step != 1:
+                unit, rate = ("seconds", 1 / step) if step < 1 else ("milliseconds", 1e3 / step)
+                return f" ({name} goes up by {step:.4g} a row: --rate {rate:.6g} if that is in {unit})"
+    return ""
 
 
 def _columns(columns: Columns, wanted: Wanted, what: str) -> tuple[tuple[int, ...], tuple[str, ...]]:

@@ -39,6 +39,24 @@ def test_columns_of_every_make(tmp_path: Path, delimiter: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "step", "words"),
+    [
+        ("time", 0.004, r"pass --rate \(time goes up by 0\.004 a row: --rate 250 if that is in seconds\)$"),
+        ("ms", 4.0, r"pass --rate \(ms goes up by 4 a row: --rate 250 if that is in milliseconds\)$"),
+        ("index", 1.0, r"pass --rate$"),
+        ("c", 0.0, r"pass --rate$"),
+    ],
+)
+def test_a_rate_that_is_missing_is_read_off_a_column_of_times(
+    tmp_path: Path, name: str, step: float, words: str
+) -> None:
+    rows = np.column_stack([X, step * np.arange(len(X))])
+    path = write(tmp_path / "in", [f"a,b,c,{name}", *lines(rows)])
+    with pytest.raises(RecordingError, match=words), open_recording(path):
+        pass
+
+
+@pytest.mark.parametrize(
     ("wrong", "words"),
     [
         ("1.5,x,2.5", r"line 252 of .* has 'x' in column 1 \(b\), which is no number.*nan stands for"),
