@@ -147,16 +147,18 @@ def _child(parent: Any, key: str) -> tuple[Any, bool]:
 def _description(handle: Any, name: str, path: Path) -> DatasetDescription:
     """Describe a dataset."""
     what = naming(name, path)
-    rate, note = None, ""
+    rate, note, special = None, "", special_type(handle)
     try:
         rate = stated_rate(handle, what)
         checked(handle, 0, what)
     except IgbssError as error:
-        note = str(error).removeprefix(what + " ")
+        # a table, as of gaps, is no mistake of whoever wrote the file: what to do about it would mislead
+        is_table = special is not None and special.startswith("compound")
+        note = "a table" if is_table else str(error).removeprefix(what + " ")
     return DatasetDescription(
         name=name,
         shape=handle.shape,
-        dtype=special_type(handle) or str(handle.dtype),
+        dtype=special or str(handle.dtype),
         chunks=handle.chunks,
         compression=", ".join(foreign_filters(handle)) or handle.compression,
         rate=rate,

@@ -123,6 +123,13 @@ def test_compression_that_h5py_does_not_know(path: Path) -> None:
     assert found.note.startswith("needs the HDF5 filter 'unknown' (number 32011), which is not")
 
 
+def test_a_table_beside_the_samples_is_no_mistake(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "in.h5", "w") as file:
+        file["gaps"] = np.zeros(3, [("row", "i8"), ("start", "i8")])
+    (found,) = describe(tmp_path / "in.h5").datasets
+    assert (found.usable, found.dtype, found.note) == (False, "compound (row, start)", "a table")
+
+
 def test_empty_file(tmp_path: Path) -> None:
     h5py.File(tmp_path / "in.h5", "w").close()
     description = describe(tmp_path / "in.h5")
