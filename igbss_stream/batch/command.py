@@ -96,7 +96,7 @@ def batch(
     from igbss_stream.batch.many import Many, separate_many
     from igbss_stream.batch.method import method_of
     from igbss_stream.batch.one import separate_one
-    from igbss_stream.batch.outputs import folder_of, is_template, place_all
+    from igbss_stream.batch.outputs import check_ending, folder_of, is_template, place_all
     from igbss_stream.batch.settings import BatchSettings
     from igbss_stream.ingest.wanted import Wanted
 
@@ -116,6 +116,7 @@ def batch(
     plain = summary is None and model_per == "file" and (workers, scheduler, segment) == (None,) * 3
     alone = is_one_file(inputs, listed) and plain and not as_json
     if alone and not is_template(output):
+        check_ending(Path(output))
         jobs = [job(input=Path(inputs[0]), output=Path(output))]
     else:
         found = find(inputs, listed)

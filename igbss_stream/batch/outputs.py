@@ -11,6 +11,7 @@ from igbss_stream.errors import ParameterError
 FIELDS = ("stem", "name", "parent", "path", "index")
 _LISTED = "{" + "}, {".join(FIELDS) + "}"
 _DEFAULT = "{stem}.h5"
+_NOT_HDF5 = {".edf", ".bdf", ".vhdr", ".fif", ".set", ".csv", ".tsv", ".txt", ".npy", ".html"}
 
 
 def is_template(output: str) -> bool:
@@ -55,9 +56,31 @@ def place_all(output: str, found: Sequence[Found], model: Path | None = None) ->
     _check(template)
     places = [_filled(template, item, n) for n, item in enumerate(found, 1)]
     _check_places(places, found)
+    for place in places:
+        check_ending(place)
     if model is not None and os.path.realpath(model) in map(os.path.realpath, places):
         raise ParameterError(f"the output '{model}' is --model itself; choose another --output")
     return places
+
+
+def check_ending(place: Path) -> None:
+    """Refuse a name that is of another format than what is written.
+
+    Parameters
+    ----------
+    place : Path
+
+    Raises
+    ------
+    ParameterError
+        If it ends as a file of another format does.
+    """
+    if place.suffix.lower() in _NOT_HDF5:
+        called = place.with_suffix(".h5")
+        raise ParameterError(
+            f"--output '{place}' ends in {place.suffix}, but batch writes HDF5: call it '{called}'. "
+            "`igbss-stream export` makes EDF, BDF and BrainVision of it, and --report a page"
+        )
 
 
 def folder_of(output: str) -> Path:

@@ -22,11 +22,12 @@ from igbss_stream.errors import IgbssError, InputError, RecordingError
 # What h5py raises when a file, a link, a type or an attribute is broken; it depends on the version.
 LIBRARY_ERRORS = (OSError, RuntimeError, KeyError, ValueError, TypeError)
 
+NO_HDF5 = "is not an HDF5 file"
 # What HDF5 says when it cannot open a file, and what that means to the user.
 _OPEN_ERRORS = {
     "unable to lock file": "is locked by a program that writes it; wait until that has finished, or, "
     "if the disk cannot lock files, set HDF5_USE_FILE_LOCKING=FALSE",
-    "file signature not found": "is not an HDF5 file; convert it first, or give another file",
+    "file signature not found": f"{NO_HDF5}; convert it first, or give another file",
     "truncated file": "is truncated; copy or record it again",
     "already open for write": "was not closed properly; if no program writes it any more, repair a "
     "copy of it with 'h5clear -s'",

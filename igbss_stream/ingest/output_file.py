@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from igbss_stream.closing import Closing
 from igbss_stream.errors import RecordingError
 from igbss_stream.ingest.hdf5_file import (
+    NO_HDF5,
     damage_reported,
     naming,
     open_file,
@@ -72,7 +73,14 @@ class OutputFile(Closing):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self._file = open_file(self.path)
+        try:
+            self._file = open_file(self.path)
+        except RecordingError as error:
+            if NO_HDF5 not in str(error):
+                raise
+            raise RecordingError(
+                f"{str(path)!r} {NO_HDF5}; give an output of `igbss-stream batch`, which writes such"
+            ) from error
 
     def close(self) -> None:
         """Close the file."""

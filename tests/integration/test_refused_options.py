@@ -21,6 +21,18 @@ def test_more_sources_than_channels_that_are_not_flat(batch_refused: Refusal, tm
     assert_says(batch_refused(path, "--drop-flat", "--n-sources", 4), "n_sources", "3")
 
 
+@pytest.mark.parametrize(
+    ("output", "ends"), [("out.edf", "edf"), ("o/{stem}.CSV", "CSV"), ("o/{name}", "vhdr")]
+)
+def test_an_output_that_is_called_as_another_format(
+    refused: Refusal, recording: Path, tmp_path: Path, output: str, ends: str
+) -> None:
+    path = recording.rename(tmp_path / "in.vhdr")  # formats are told by what is in a file
+    message = refused("batch", path, "--output", tmp_path / output)
+    assert_says(message, f".{ends}", "batch writes HDF5", ".h5'", "`igbss-stream export`")
+    assert list(tmp_path.iterdir()) == [path]
+
+
 STRUCTURES: dict[str, tuple[str, list[str]]] = {
     "columns that coincide": (
         "1,1,0,0\n0,0,1,0\n1,1,0,1\n1,1,1,1\n",

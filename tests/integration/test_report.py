@@ -428,6 +428,10 @@ def test_what_cannot_be_reported_is_refused(
     output = tmp_path / "out.h5"
     assert_says(refused("report", recording), "in.h5", "was not written by `igbss-stream batch`")
     assert_says(refused("report", tmp_path / "none.h5"), "none.h5")
+    (tmp_path / "in.edf").write_text("0       ")
+    assert_says(
+        refused("report", tmp_path / "in.edf"), "is not an HDF5 file; give an output of `igbss-stream"
+    )
     assert_says(refused("report", output, "--reference", "C9"), "C9", "Fp1, EOG")
     assert_says(refused("report", output, "--details", "-1"), "--details must be a whole number >= 0")
     assert_says(refused("report", output, "-o", output), "is the input itself")
