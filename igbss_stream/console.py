@@ -150,7 +150,16 @@ def _show_warning(message: Warning | str, category: type[Warning], *where: Any, 
 
 def _shows_bars(quiet: bool) -> bool:
     """Tell whether bars can be shown: on a terminal that can go back to a line, if they are wanted."""
-    return not quiet and sys.stderr.isatty() and os.environ.get("TERM", "").lower() not in _NO_CURSOR
+    can_go_back = sys.stderr.isatty() and os.environ.get("TERM", "").lower() not in _NO_CURSOR
+    return not quiet and can_go_back and not _is_in_background()
+
+
+def _is_in_background() -> bool:
+    """Tell whether the shell has begun this with `&`: bars would go over what else is typed and told."""
+    try:
+        return os.tcgetpgrp(sys.stderr.fileno()) != os.getpgrp()
+    except (OSError, AttributeError):  # no terminal of ours, or a system that has no such thing
+        return False
 
 
 @contextmanager

@@ -97,7 +97,7 @@ def totals(results: Sequence[Result], n_jobs: int, seconds: float) -> str:
     counts = {status: sum(r.status == status for r in results) for status in (DONE, SKIPPED, FAILED)}
     said = ", ".join(f"{count} {status}" for status, count in counts.items())
     left = f", {n_jobs - len(results)} not begun" if len(results) < n_jobs else ""
-    return f"{n_jobs} recordings: {said}{left} in {seconds:.2f} s"
+    return f"{n_jobs} recording{'s' * (n_jobs != 1)}: {said}{left} in {seconds:.2f} s"
 
 
 def exit_code(results: Sequence[Result]) -> int:

@@ -75,11 +75,20 @@ command()
 """
 
 
-def seen(term: str, *options: str) -> str:
+# A shell that has the terminal, and begins a command with `&`.
+SHELL = """
+import fcntl, subprocess, sys, termios
+fcntl.ioctl(2, termios.TIOCSCTTY, 0)
+sys.exit(subprocess.run([sys.executable, "-c", *sys.argv[1:]], process_group=0).returncode)
+"""
+
+
+def seen(term: str, *options: str, shell: tuple[str, ...] = ()) -> str:
     """Return what a terminal of this kind, 60 columns wide, is told by a command with both kinds of bars."""
     ours, theirs = pty.openpty()
     env = os.environ | {"TERM": term, "COLUMNS": "60", "LINES": "24"}
-    process = subprocess.Popen([sys.executable, "-c", CODE, *options], stderr=theirs, env=env)
+    command = [sys.executable, "-c", *shell, CODE, *options]
+    process = subprocess.Popen(command, stderr=theirs, env=env, start_new_session=bool(shell))
     os.close(theirs)
     text = read_terminal(ours)
     assert process.wait(20) == 0, text
@@ -108,6 +117,10 @@ def test_what_is_said_meanwhile_is_a_line_of_its_own_above_the_bars(said: str) -
 
 def test_a_terminal_that_cannot_go_back_has_lines() -> None:
     assert seen("dumb").split("\r\n") == ["a note", "1 of 1: in.h5: done", ""]
+
+
+def test_in_the_background_there_are_lines() -> None:
+    assert seen("xterm", shell=(SHELL,)).split("\r\n") == ["a note", "1 of 1: in.h5: done", ""]
 
 
 @pytest.mark.parametrize("term", ["xterm", "dumb"])
