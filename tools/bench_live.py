@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,10 +85,12 @@ class Ends:
 
 
 @contextmanager
-def around(kind: str, n_channels: int, rate: float, n_block: int, more: str = "") -> Iterator[Ends]:
+def around(
+    kind: str, n_channels: int, rate: float, n_block: int, more: str = "", under: Sequence[str] = ()
+) -> Iterator[Ends]:
     """Start a worker, and return what sends to it and receives from it once it answers.
 
-    `more` is added to the configuration of the daemon.
+    `more` is added to the configuration of the daemon; `under` is a command that starts the worker.
     """
     with tempfile.TemporaryDirectory() as folder:
         source, sink = (f"ipc://{folder}/{name}" for name in ("source", "sink"))
@@ -108,7 +110,7 @@ def around(kind: str, n_channels: int, rate: float, n_block: int, more: str = ""
         stream = Stream("bench", rate, tuple(f"c{i}" for i in range(n_channels)), "uV")
         block = np.random.default_rng(1).normal(size=(n_block, n_channels)).astype(np.float32)
         ends = Ends(sender, receiver, Encoder(stream, 1), block)
-        process = subprocess.Popen(command)
+        process = subprocess.Popen([*under, *command])
         try:
             _wait_until_it_answers(ends, process)
             yield ends

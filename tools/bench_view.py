@@ -3,6 +3,7 @@
 
     .venv/bin/python tools/bench_view.py                    64 channels, 1 kHz
     .venv/bin/python tools/bench_view.py --channels 8 --rate 250 --rounds 9
+    .venv/bin/python tools/bench_view.py --realtime         the daemon goes before all others
 
 `igbss-stream run` with a structure that is known stands between a sender and a receiver, as in
 `bench_live.py`. In turn, several times, blocks are sent at the rate with no page; with the page open in
@@ -143,14 +144,16 @@ def quantile(bounds: Array, counts: Array, share: float) -> float:
 @click.option("--block", default=20, show_default=True, help="Samples a message.")
 @click.option("--rounds", default=7, show_default=True)
 @click.option("--seconds", default=10.0, show_default=True, help="Of each round, with and without.")
-def main(channels: int, rate: float, block: int, rounds: int, seconds: float) -> None:
+@click.option("--realtime", is_flag=True, help="Run the daemon under SCHED_RR, as root may.")
+def main(channels: int, rate: float, block: int, rounds: int, seconds: float, realtime: bool) -> None:
     """Measure the delay of a daemon whose page is open, and of the same one without."""
     if not is_there():
         raise click.ClickException(MISSING)
     port = free_port(0)
     alone, idle, opened = Delays(port), Delays(port), Delays(port)
     took: list[tuple[float, float]] = []
-    with around("daemon", channels, rate, block, f"health: {{port: {port}}}\n") as ends:
+    under = ["chrt", "--rr", "1"] if realtime else []
+    with around("daemon", channels, rate, block, f"health: {{port: {port}}}\n", under) as ends:
         for _ in range(rounds):
             alone.measure(ends, rate, seconds)
             with_page(idle, ends, rate, seconds, True, [])

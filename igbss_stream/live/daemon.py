@@ -29,6 +29,7 @@ from igbss_stream.live.feeds import Hdf5Replay
 from igbss_stream.live.guest import Guest
 from igbss_stream.live.lane import Lane
 from igbss_stream.live.load import key_path, load
+from igbss_stream.live.priority import as_others
 from igbss_stream.live.resident import give_back_library
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class Worker(Executor):
         return future
 
     def _run(self) -> None:
+        as_others()
         while True:
             self._ready.acquire()
             self._work.popleft()()

@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 
 from igbss_stream.errors import FeedError
 from igbss_stream.live.lane import DELAYS, Lane
+from igbss_stream.live.priority import as_others
 
 _STREAM = ["stream"]
 
@@ -127,7 +128,11 @@ class HealthServer:
             raise FeedError(f"health cannot be served at {host}:{port}: {error.strerror}.") from None
         self._server.daemon_threads = True
         self.port = self._server.server_port
-        threading.Thread(target=self._server.serve_forever, name="health", daemon=True).start()
+        threading.Thread(target=self._serve, name="health", daemon=True).start()
+
+    def _serve(self) -> None:
+        as_others()
+        self._server.serve_forever()
 
     def close(self) -> None:
         """Stop serving."""

@@ -72,11 +72,14 @@ def view(
         raise ParameterError(
             "the page needs Bokeh, which is not installed; pip install 'igbss-stream[view]'"
         ) from None
-    if parent is not None:
-        os.nice(_GIVES_WAY)
     from igbss_stream.live.key_file import client_keys
+    from igbss_stream.live.priority import as_others
     from igbss_stream.live.stop import Stop
     from igbss_stream.view.feed import Feed
+
+    if parent is not None:
+        as_others()
+        os.nice(_GIVES_WAY)
 
     def told(url: str) -> None:
         click.echo(f"The page is at {url}; Ctrl-C ends it.")
