@@ -4,6 +4,7 @@ import json
 import os
 import stat
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,8 @@ def cautions(config: Config, path: str | os.PathLike[str]) -> list[str]:
 def _of_config(config: Config, path: Path) -> Iterator[str]:
     if config.health.endpoint is not None and not config.health.endpoint.is_local:
         yield "health.host is open to the network, and there is no password: use 127.0.0.1, or a proxy"
+    if config.view is not None and find_spec("bokeh") is None:
+        yield "view needs Bokeh, which is not installed: pip install 'igbss-stream[view]'"
     if config.view is not None and config.viewed()[1].curve is not None:
         yield "view shows to everybody on this machine what is encrypted for some: is it yours alone?"
     if _has_plain_secret(config) and path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
@@ -63,6 +66,8 @@ def _zmq_ends(stream: Stream) -> list[ZmqFeed | ZmqOutput]:
 
 def _of_stream(stream: Stream) -> Iterator[str]:
     source = stream.source
+    if isinstance(source, LslFeed):
+        yield from _of_lsl("source")
     if isinstance(source, ZmqFeed):
         yield from _of_socket(source, "source", source.bind, "send samples")
     if isinstance(source, Hdf5Replay) and not os.path.exists(source.path):
@@ -77,8 +82,15 @@ def _of_stream(stream: Stream) -> Iterator[str]:
             yield from _of_socket(sink, where, True, "read the sources")
             if isinstance(source, Hdf5Replay) and source.speed == 0:
                 yield f"{where} may lose messages: at speed 0 the replay is faster than subscribers read"
+        elif isinstance(sink, LslOutput):
+            yield from _of_lsl(where)
         elif isinstance(sink, Hdf5Output):
             yield from _of_file(sink, where)
+
+
+def _of_lsl(where: str) -> Iterator[str]:
+    if find_spec("pylsl") is None:
+        yield f"{where} needs pylsl, which is not installed: pip install 'igbss-stream[lsl]'"
 
 
 def _of_socket(end: ZmqFeed | ZmqOutput, where: str, bound: bool, what: str) -> Iterator[str]:

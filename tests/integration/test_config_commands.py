@@ -105,6 +105,26 @@ def test_check_as_json(igbss: Command, tmp_path: Path) -> None:
     assert found["mistakes"] == igbss("check", path).stderr.removeprefix("Error: ").splitlines()
 
 
+def test_check_warns_of_libraries_that_are_not_installed(
+    igbss: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text(
+        "streams: [{name: a, source: {kind: lsl, type: EEG}, "
+        "sinks: [{kind: zmq, address: '5560'}, {kind: lsl, name: x}]}]\nview: {}"
+    )
+    assert igbss("check", path).stderr == ""
+    monkeypatch.setattr("igbss_stream.live.cautions.find_spec", lambda name: None)
+    result = igbss("check", path)
+    assert result.exit_code == 0
+    assert_says(
+        result.stderr,
+        "Warning: view needs Bokeh, which is not installed: pip install 'igbss-stream[view]'",
+        "Warning: streams[0].source needs pylsl",
+        "Warning: streams[0].sinks[1] needs pylsl, which is not installed: pip install 'igbss-stream[lsl]'",
+    )
+
+
 def test_check_refuses_with_the_place(refused: Refusal, tmp_path: Path) -> None:
     path = tmp_path / "run.yaml"
     path.write_text(
