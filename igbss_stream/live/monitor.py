@@ -54,6 +54,8 @@ class Report:
         Names of other streams at the same address.
     refusal : str
         Why the publisher does not let us in; empty if it does.
+    missing : str
+        Why samples are missing at the moment, as the publisher says; empty while they come.
     """
 
     stream: str | None
@@ -75,6 +77,7 @@ class Report:
     ended: bool = False
     others: tuple[str, ...] = ()
     refusal: str = ""
+    missing: str = ""
 
 
 class Monitor:
@@ -96,6 +99,7 @@ class Monitor:
         self._arrivals: deque[tuple[float, int]] = deque()
         self._gaps = self._lost = self._drops = self._dropped = self._restarts = 0
         self._last_gap: Gap | None = None
+        self._missing = ""
         self._sums: NDArray[np.float64] | None = None
         self._summed = 0
 
@@ -161,13 +165,14 @@ class Monitor:
             ended=ended,
             others=others,
             refusal=refusal,
+            missing=self._missing,
         )
         self._sums, self._summed = None, 0
         return report
 
     def _take_gap(self, gap: Gap) -> None:
         is_new = not gap.continues(self._last_gap)
-        self._last_gap = gap
+        self._last_gap, self._missing = gap, gap.reason if gap.n_samples else ""
         if gap.reason == "dropped":
             self._drops += is_new
             self._dropped += gap.n_samples
@@ -179,6 +184,7 @@ class Monitor:
 
     def _take_samples(self, chunk: Chunk, time_of_day: float) -> None:
         self.samples += len(chunk.data)
+        self._missing = ""
         self._model = chunk.model
         # after a restart indices go on while the publisher counts anew: they tell no time any more
         time = self._stream.time_of(chunk.stop - 1) if self._stream and not self._restarts else None

@@ -131,6 +131,8 @@ def figures(report: Report) -> list[tuple[str, str]]:
         pairs.append(("ended", "yes"))
     elif report.silence > _SILENT:
         pairs.append(("silent", f"{report.silence:.0f} s"))
+    elif report.missing:
+        pairs.append(("missing", printable(report.missing)))
     return [(key, str(value)) for key, value in [*pairs, *_beside(report)]]
 
 

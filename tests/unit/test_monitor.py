@@ -92,6 +92,18 @@ def test_a_gap_in_many_messages_is_one_gap() -> None:
     assert (report.drops, report.samples_dropped, report.restarts) == (2, 12, 2)
 
 
+def test_why_samples_are_missing_is_told_while_they_are() -> None:
+    monitor = watched((0.1, [Chunk(noise(10), 0), Gap(10, 5, "learning")]), (0.2, [Gap(15, 5, "learning")]))
+    report = monitor.report(0.3)
+    assert dict(figures(report))["missing"] == report.missing == "learning"
+    monitor.take([Chunk(noise(10), 20)], STREAM, 0.4, 5000.4)
+    report = monitor.report(0.5)
+    assert report.missing == ""
+    assert "missing" not in dict(figures(report))
+    monitor.take([Gap(30, 0, "restart")], STREAM, 0.6, 5000.6)
+    assert monitor.report(0.7).missing == ""
+
+
 def test_a_stream_that_nobody_described_has_numbers_for_names() -> None:
     report = watched((1.0, [Chunk(noise(), 0)]), stream=None).report(1.0)
     assert (report.stream, report.nominal_rate, report.unit, report.delay) == (None, None, None, None)
