@@ -48,11 +48,13 @@ def serve(feed: Feed, port: int, told: Callable[[str], None], stopping: Callable
         if stopping():
             server.io_loop.stop()
 
-    PeriodicCallback(look, _LOOK).start()
+    looking = PeriodicCallback(look, _LOOK)
+    looking.start()
     server.io_loop.add_callback(told, f"http://{HOST}:{port}/")
     try:
         server.io_loop.start()
     finally:
+        looking.stop()  # the loop is that of the thread: another page in it would be stopped as well
         server.stop()
 
 

@@ -275,6 +275,18 @@ def test_figures_of_the_daemon_are_those_of_its_metrics() -> None:
     assert figures_of("", "s").delay is None
 
 
+def test_a_page_is_not_stopped_as_the_one_before_it_was(published: Published) -> None:
+    asked: list[int] = []
+
+    def is_over() -> bool:
+        asked.append(0)
+        return len(asked) == 3
+
+    serve(published.feed, 0, lambda url: None, lambda: True)
+    serve(published.feed, 0, lambda url: None, is_over)
+    assert len(asked) == 3
+
+
 def test_it_is_served_whole_to_this_machine_alone(published: Published) -> None:
     told: list[str] = []
     got: list[str] = []
