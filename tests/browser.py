@@ -14,8 +14,8 @@ CHROMIUM, DRIVER = "/usr/bin/chromium", "/usr/bin/chromedriver"
 MISSING = (
     "needs Chromium and its driver: apt-get install -y --no-install-recommends chromium chromium-driver"
 )
-# As root Chromium starts only with --no-sandbox; the rest keeps it from asking the network, the screen and shared memory
-# for anything, and the pictures free of bars.
+# The second is what Chromium asks for to start as root; the rest keeps it from asking the network, the screen and shared
+# memory for anything, and the pictures free of bars.
 _FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync --disable-dev-shm-usage --hide-scrollbars"

@@ -150,15 +150,23 @@ def _answers(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-@click.command()
-@click.option(
+out_option = click.option(
     "--out", default="docs/pictures", show_default=True, type=click.Path(path_type=Path, file_okay=False)
 )
-def main(out: Path) -> None:
-    """Take all pictures of the live page."""
+
+
+def make_ready(out: Path) -> None:
+    """Make the folder of the pictures, if there is a browser to take them with."""
     if not is_there():
         raise click.ClickException(MISSING)
     out.mkdir(parents=True, exist_ok=True)
+
+
+@click.command()
+@out_option
+def main(out: Path) -> None:
+    """Take all pictures of the live page."""
+    make_ready(out)
     for picture in PICTURES:
         take(picture, out)
         click.echo(f"{out / picture.name} is taken")

@@ -17,10 +17,10 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from page_pictures import save
+from page_pictures import make_ready, out_option, save
 
 from igbss_stream.live.simulate import Simulation
-from tests.browser import MISSING, browser, is_there
+from tests.browser import browser
 
 _SECONDS, _RATE, _CHANNELS = 120, 250.0, 19
 _WIDTH, _HEIGHT = 1360, 1140
@@ -39,14 +39,10 @@ def record(path: Path) -> None:
 
 
 @click.command()
-@click.option(
-    "--out", default="docs/pictures", show_default=True, type=click.Path(path_type=Path, file_okay=False)
-)
+@out_option
 def main(out: Path) -> None:
     """Take the picture of a report."""
-    if not is_there():
-        raise click.ClickException(MISSING)
-    out.mkdir(parents=True, exist_ok=True)
+    make_ready(out)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         folder = Path(name)
         record(folder / "head.h5")
