@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
+from igbss_stream._util.dtypes import as_samples
 from igbss_stream.config import ModelSettings, Start
-from igbss_stream.dtypes import as_samples
 from igbss_stream.separation import Separation
 from igbss_stream.separator import Separator
 from igbss_stream.transform import Transform

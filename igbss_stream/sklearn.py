@@ -5,9 +5,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from igbss_stream._util.dtypes import as_samples
+from igbss_stream._util.optional import not_there
 from igbss_stream.config import ModelSettings, Start
-from igbss_stream.dtypes import as_samples
-from igbss_stream.extras import not_there
 from igbss_stream.linear import LinearStage
 from igbss_stream.separation import Separation
 from igbss_stream.separator import Separator

@@ -5,8 +5,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 
+from igbss_stream._util.closeable import Closing
 from igbss_stream.chunk import Chunk, Gap, Stream
-from igbss_stream.closing import Closing
 from igbss_stream.errors import FeedError
 from igbss_stream.handshakes import Refusal
 from igbss_stream.ingest.sequence import Sequencer

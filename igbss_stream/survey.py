@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from igbss_stream._util.compute_pool import n_threads
 from igbss_stream.errors import InputError, printable
 from igbss_stream.model import _sample_kernels
-from igbss_stream.threads import n_threads
 
 _LANE = 48  # numbers a row of the kernel has at least: enough for its loop to run on whole registers
 _EXCERPT = 1 << 21  # numbers that a structure is learned from: 16 MB

@@ -13,9 +13,9 @@ from bench_figure import Figure
 from bench_files import Job
 from numpy.typing import NDArray
 
+from igbss_stream._util.compression import COMPRESSIONS
 from igbss_stream.batch.separate import separate_recording
 from igbss_stream.batch.settings import BatchSettings
-from igbss_stream.compression import COMPRESSIONS
 from igbss_stream.config import ModelSettings
 from igbss_stream.ingest.files import open_recording
 from igbss_stream.publish.hdf5 import Hdf5Sink

@@ -9,8 +9,8 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from igbss_stream._util.dtypes import working_dtype
 from igbss_stream.batch.channels import BLOCK_BYTES
-from igbss_stream.dtypes import working_dtype
 
 RATE = 1000.0
 

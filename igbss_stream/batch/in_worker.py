@@ -9,9 +9,9 @@ from typing import Any
 
 import distributed
 
+from igbss_stream._util.compute_pool import limit_threads
 from igbss_stream.batch.job import FAILED, Do, Job, Result
 from igbss_stream.publish.files import partial_of, wait_until_free
-from igbss_stream.threads import limit_threads
 
 PATIENCE = 30.0  # seconds that a worker which was taken for lost may still hold on to its output
 

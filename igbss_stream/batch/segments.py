@@ -17,6 +17,7 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
+from igbss_stream._util.compute_pool import reckoning
 from igbss_stream.batch.channels import Channels, Progress, flat_channels, prepared
 from igbss_stream.batch.contents import (
     of_cleaned,
@@ -52,7 +53,6 @@ from igbss_stream.preparation.settings import Preparation
 from igbss_stream.publish.files import check_new
 from igbss_stream.publish.hdf5 import Hdf5Sink
 from igbss_stream.separator import Separator
-from igbss_stream.threads import reckoning
 
 MOST = 10_000  # segments of a recording
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from igbss_stream._util.compute_pool import Memory, in_order, reckoning
 from igbss_stream.batch.channels import Channels, Progress, flat_channels, prepared
 from igbss_stream.batch.contents import (
     append_samples,
@@ -34,7 +35,6 @@ from igbss_stream.errors import IgbssWarning, ParameterError
 from igbss_stream.ingest.recording import Recording
 from igbss_stream.publish.hdf5 import Hdf5Sink
 from igbss_stream.separator import Separator
-from igbss_stream.threads import Memory, in_order, reckoning
 
 DEFAULT_WINDOW = 4096  # samples
 

@@ -3,8 +3,8 @@
 import math
 from dataclasses import dataclass, field
 
+from igbss_stream._util.compression import check_compression
 from igbss_stream.cleaning import Cleaning
-from igbss_stream.compression import check_compression
 from igbss_stream.config import ModelSettings
 from igbss_stream.errors import ParameterError
 from igbss_stream.preparation.settings import Preparation

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from igbss_stream import __version__
+from igbss_stream._util.atomic_write import write_whole
 from igbss_stream.batch.job import DONE, FAILED, SKIPPED, Result
 from igbss_stream.console import show_table
 from igbss_stream.errors import ParameterError, RecordingError, printable
 from igbss_stream.publish.files import same_file
-from igbss_stream.whole_file import write_whole
 
 ENDINGS = (".csv", ".json", ".jsonl")
 EXIT_FAULT, EXIT_FAILED = 1, 2

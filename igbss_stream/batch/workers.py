@@ -20,11 +20,11 @@ from typing import Any
 
 import distributed
 
+from igbss_stream._util.closeable import Closing
 from igbss_stream.batch import in_worker
 from igbss_stream.batch.clusters import elsewhere, processes, silence
 from igbss_stream.batch.job import DONE, FAILED, SKIPPED, Do, Job, Result, Watch, result_of
 from igbss_stream.batch.segments import parts_of
-from igbss_stream.closing import Closing
 from igbss_stream.errors import ParameterError, printable
 from igbss_stream.publish.files import partial_of, remove_left_over
 

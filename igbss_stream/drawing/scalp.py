@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import RBFInterpolator
 
-from igbss_stream.electrodes import flat, positions
+from igbss_stream._util.electrodes import flat, positions
 
 Array = NDArray[np.float64]
 

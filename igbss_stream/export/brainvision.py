@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
+from igbss_stream._util.memory import check_memory
+from igbss_stream._util.optional import needed
 from igbss_stream.errors import ParameterError
 from igbss_stream.export.content import Array, Content, Rounding, Written, gap_text
-from igbss_stream.extras import needed
 from igbss_stream.ingest.series import Series
-from igbss_stream.memory import check_memory
 from igbss_stream.publish.files import sync_directory
 
 _IN_VOLTS = {"V": 1.0, "mV": 1e-3, "uV": 1e-6, "µV": 1e-6, "μV": 1e-6, "nV": 1e-9}  # the µ of two alphabets

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
+from igbss_stream._util.atomic_write import write_whole
+from igbss_stream._util.memory import check_memory
+from igbss_stream._util.optional import needed
 from igbss_stream.errors import ParameterError, RecordingError
 from igbss_stream.export.content import Content, Rounding, Written, gap_text
 from igbss_stream.export.records import Records, cuts
-from igbss_stream.extras import needed
-from igbss_stream.memory import check_memory
-from igbss_stream.whole_file import write_whole
 
 # Units that suit the eight characters of a physical range, and what samples are multiplied by.
 _UNITS = {

@@ -14,7 +14,7 @@ import h5py
 import numpy as np
 import numpy.typing as npt
 
-from igbss_stream.dtypes import working_dtype
+from igbss_stream._util.dtypes import working_dtype
 from igbss_stream.errors import InputError, ParameterError, RecordingError
 from igbss_stream.ingest.choosing import chosen
 from igbss_stream.ingest.hdf5_direct import inflating, straight

@@ -17,8 +17,8 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from igbss_stream._util.compute_pool import n_threads
 from igbss_stream.ingest.recording import Fill
-from igbss_stream.threads import n_threads
 
 _LARGEST_BAND = 1 << 25  # bytes of the chunks beside each other that hold one sample
 _UNPACKABLE = ((h5py.h5z.FILTER_DEFLATE,), (h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_DEFLATE))

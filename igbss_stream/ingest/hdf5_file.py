@@ -15,8 +15,8 @@ from typing import Any
 import h5py
 import numpy as np
 
-from igbss_stream.compression import has_plugins
-from igbss_stream.dtypes import unsupported_dtype, working_dtype
+from igbss_stream._util.compression import has_plugins
+from igbss_stream._util.dtypes import unsupported_dtype, working_dtype
 from igbss_stream.errors import IgbssError, InputError, RecordingError
 
 # What h5py raises when a file, a link, a type or an attribute is broken; it depends on the version.

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from igbss_stream._util.closeable import Closing
+from igbss_stream._util.dtypes import working_dtype
 from igbss_stream.chunk import Chunk, Gap, Stream
-from igbss_stream.closing import Closing
-from igbss_stream.dtypes import working_dtype
 from igbss_stream.errors import FeedError, IgbssError, ParameterError
 from igbss_stream.ingest.lsl_units import short_unit
 from igbss_stream.ingest.timestamps import TimestampAccount

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from igbss_stream._util.optional import needed
 from igbss_stream.errors import InputError, ParameterError, RecordingError
-from igbss_stream.extras import needed
 from igbss_stream.ingest.edf_head import EdfHead, edf_head
 from igbss_stream.ingest.hdf5_file import check_counts, one_line
 from igbss_stream.ingest.offered import SeveralSignalsError

@@ -10,7 +10,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream.closing import Closing
+from igbss_stream._util.closeable import Closing
 from igbss_stream.errors import RecordingError
 from igbss_stream.ingest.hdf5_file import (
     NO_HDF5,

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream.closing import Closing
+from igbss_stream._util.closeable import Closing
 from igbss_stream.errors import ParameterError
 
 Fill = Callable[[int, NDArray[Any]], None]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from igbss_stream.closing import Closing
+from igbss_stream._util.closeable import Closing
 from igbss_stream.errors import RecordingError
 from igbss_stream.ingest.hdf5_file import damage_reported, naming, open_file
 from igbss_stream.ingest.layouts.plain import gaps_beside

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from igbss_stream._util.dtypes import working_dtype
+from igbss_stream._util.memory import check_memory
+from igbss_stream._util.optional import needed
 from igbss_stream.chunk import Gap
-from igbss_stream.dtypes import working_dtype
 from igbss_stream.errors import InputError, ParameterError, RecordingError
-from igbss_stream.extras import needed
 from igbss_stream.ingest.hdf5_file import check_counts, numbered, one_line
 from igbss_stream.ingest.offered import Offered, SeveralSignalsError
 from igbss_stream.ingest.picking import picked
@@ -26,7 +27,6 @@ from igbss_stream.ingest.timestamps import TimestampAccount
 from igbss_stream.ingest.timing import timing
 from igbss_stream.ingest.wanted import Wanted
 from igbss_stream.ingest.xdf_streams import XdfStream, streams
-from igbss_stream.memory import check_memory
 
 _COPIES = 2  # of the samples that there are at once while pyxdf joins its pieces
 _BYTES_OF_TIMES = 64  # a sample, for its time and what is reckoned from it

@@ -7,7 +7,7 @@ from typing import Literal
 
 import zmq
 
-from igbss_stream.closing import Closing
+from igbss_stream._util.closeable import Closing
 from igbss_stream.errors import ParameterError, WireError
 from igbss_stream.handshakes import Refusal
 from igbss_stream.ingest.openephys import OpenEphysReader

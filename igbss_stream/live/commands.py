@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
+from igbss_stream._util.atomic_write import write_whole
 from igbss_stream.console import EXIT_MISTAKE, reports_mistakes
 from igbss_stream.errors import RecordingError
-from igbss_stream.whole_file import write_whole
 
 _CHECK_EXAMPLES = """\b
 Examples:

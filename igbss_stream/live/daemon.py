@@ -19,6 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from igbss_stream._util.scheduling import as_others
 from igbss_stream.errors import IgbssError
 from igbss_stream.learning import Model
 from igbss_stream.live import logs, state
@@ -29,7 +30,6 @@ from igbss_stream.live.feeds import Hdf5Replay
 from igbss_stream.live.guest import Guest
 from igbss_stream.live.lane import Lane
 from igbss_stream.live.load import key_path, load
-from igbss_stream.live.priority import as_others
 from igbss_stream.live.resident import give_back_library
 
 if TYPE_CHECKING:

@@ -196,10 +196,10 @@ def listen(
 
     A table on a terminal, elsewhere a line a second. Ends with the stream, or after Ctrl-C.
     """
+    from igbss_stream._util.signals import Stop
     from igbss_stream.live import listen as listening
     from igbss_stream.live.key_file import client_keys
     from igbss_stream.live.screen import shown
-    from igbss_stream.live.stop import Stop
     from igbss_stream.subscriber import Subscriber
 
     if seconds is not None and not 0 < seconds < math.inf:
@@ -228,8 +228,8 @@ def _recorder(path: Path | None, existing: "Existing") -> "AbstractContextManage
 
 def _publish(feed: "Feed", address: str, *, wait: bool, as_json: bool, quiet: bool) -> None:
     """Publish a feed, tell where and how it went, and exit."""
+    from igbss_stream._util.signals import Stop
     from igbss_stream.live.publishing import publish
-    from igbss_stream.live.stop import Stop
     from igbss_stream.publish.zmq import ZmqSink
 
     stream = feed.stream

@@ -14,9 +14,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
+from igbss_stream._util.scheduling import as_others
 from igbss_stream.errors import FeedError
 from igbss_stream.live.lane import DELAYS, Lane
-from igbss_stream.live.priority import as_others
 
 _STREAM = ["stream"]
 

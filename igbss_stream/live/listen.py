@@ -6,12 +6,12 @@ import warnings
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from igbss_stream._util.signals import Stop
 from igbss_stream.chunk import Stream
 from igbss_stream.errors import IgbssWarning, RecordingError
 from igbss_stream.live.monitor import Monitor, Report
 from igbss_stream.live.pacing import Item
 from igbss_stream.live.screen import Show
-from igbss_stream.live.stop import Stop
 from igbss_stream.subscriber import Subscriber
 from igbss_stream.wire import Meta
 

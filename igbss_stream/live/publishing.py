@@ -4,10 +4,10 @@ import json
 import time
 from dataclasses import dataclass, replace
 
+from igbss_stream._util.signals import Stop
 from igbss_stream.chunk import Chunk, Stream
 from igbss_stream.console import Progress
 from igbss_stream.live.pacing import Feed, Item
-from igbss_stream.live.stop import Stop
 from igbss_stream.publish.zmq import ZmqSink
 
 _SERVE = 0.1  # seconds that subscribers may wait for an answer while nothing is published

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream import electrodes as system
+from igbss_stream._util import electrodes as system
 from igbss_stream.chunk import Chunk, Stream
 from igbss_stream.console import Progress
 from igbss_stream.errors import ParameterError

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from igbss_stream._util.atomic_write import write_whole
 from igbss_stream.cleaning import Cleaner, Cleaning, Excluded
 from igbss_stream.config import ModelSettings, plain
 from igbss_stream.errors import InputError, ParameterError, StateError
@@ -16,7 +17,6 @@ from igbss_stream.model.poset import Poset
 from igbss_stream.preparation.settings import Preparation
 from igbss_stream.separator import Separator
 from igbss_stream.transform import transform_of
-from igbss_stream.whole_file import write_whole
 
 _FORMAT = 1
 _OPTIONAL = ("mean", "cut")

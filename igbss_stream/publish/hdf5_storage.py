@@ -8,7 +8,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream.compression import BITSHUFFLE, check_compression
+from igbss_stream._util.compression import BITSHUFFLE, check_compression
 
 _CHUNK_BYTES = 1 << 20  # what HDF5 of any version keeps of a dataset in memory
 _LZ4 = (0, 2)  # block size: the filter's own choice; and which compressor follows the shuffling

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream import __version__
+from igbss_stream._util.closeable import Closing
 from igbss_stream.chunk import Chunk, Gap, Stream
-from igbss_stream.closing import Closing
 from igbss_stream.errors import ParameterError, RecordingError
 from igbss_stream.publish.hdf5_growing import GrowingFile, claim_existing, create_growing, open_growing
 from igbss_stream.publish.hdf5_header import Table

@@ -14,8 +14,8 @@ from typing import Any
 
 import zmq
 
+from igbss_stream._util.closeable import Closing
 from igbss_stream.chunk import Chunk, Gap, Stream
-from igbss_stream.closing import Closing
 from igbss_stream.sockets import CurveServer, Endpoint, publisher_options, readable, send_at_once
 from igbss_stream.wire import Encoder, Frames, Mixing
 

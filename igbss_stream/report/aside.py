@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream.closing import Closing
+from igbss_stream._util.closeable import Closing
 from igbss_stream.errors import ParameterError, RecordingError, printable
 from igbss_stream.ingest.files import open_file_of_any_kind
 from igbss_stream.ingest.recording import Recording

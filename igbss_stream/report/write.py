@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from igbss_stream._util.atomic_write import write_whole
 from igbss_stream.console import Progress
 from igbss_stream.errors import RecordingError
 from igbss_stream.ingest.output_file import OutputFile
@@ -11,7 +12,6 @@ from igbss_stream.ingest.stream_file import StreamFile, is_stream
 from igbss_stream.publish.files import why_not_written
 from igbss_stream.report.contents import Contents
 from igbss_stream.report.page import DETAILS, page
-from igbss_stream.whole_file import write_whole
 
 
 @dataclass(frozen=True)

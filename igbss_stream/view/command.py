@@ -72,9 +72,9 @@ def view(
         raise ParameterError(
             "the page needs Bokeh, which is not installed; pip install 'igbss-stream[view]'"
         ) from None
+    from igbss_stream._util.scheduling import as_others
+    from igbss_stream._util.signals import Stop
     from igbss_stream.live.key_file import client_keys
-    from igbss_stream.live.priority import as_others
-    from igbss_stream.live.stop import Stop
     from igbss_stream.view.feed import Feed
 
     if parent is not None:

@@ -10,8 +10,8 @@ from functools import partial
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from igbss_stream._util.closeable import Closing
 from igbss_stream.addresses import check_address
-from igbss_stream.closing import Closing
 from igbss_stream.live.monitor import Monitor, Report
 from igbss_stream.sockets import CurveClient
 from igbss_stream.subscriber import Subscriber

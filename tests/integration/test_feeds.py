@@ -17,12 +17,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from igbss_stream._util.signals import Stop
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.ingest.files import open_recording
 from igbss_stream.live.pacing import Item
 from igbss_stream.live.publishing import publish as publish_feed
 from igbss_stream.live.simulate import Simulation, simulated
-from igbss_stream.live.stop import Stop
 from igbss_stream.publish.zmq import ZmqSink
 from igbss_stream.subscriber import Subscriber
 from tests.integration.conftest import Command, Refusal, Spawn, assert_says, read_terminal

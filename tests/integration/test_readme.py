@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from igbss_stream._util.signals import Stop
 from igbss_stream.chunk import Chunk, Stream
 from igbss_stream.live.pacing import Feed
 from igbss_stream.live.publishing import publish
-from igbss_stream.live.stop import Stop
 from igbss_stream.publish.zmq import ZmqSink
 from tests.pages import ROOT, run_python
 

@@ -4,7 +4,7 @@ import mne
 import numpy as np
 import pytest
 
-from igbss_stream import electrodes
+from igbss_stream._util import electrodes
 
 
 @pytest.mark.parametrize("montage", ["biosemi64", "easycap-M1"])

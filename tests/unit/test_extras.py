@@ -5,8 +5,8 @@ from importlib import import_module
 
 import pytest
 
+from igbss_stream._util.optional import needed
 from igbss_stream.errors import RecordingError
-from igbss_stream.extras import needed
 
 
 @pytest.mark.parametrize(

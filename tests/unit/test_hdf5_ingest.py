@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from igbss_stream.dtypes import working_dtype
+from igbss_stream._util.dtypes import working_dtype
 from igbss_stream.errors import InputError, ParameterError, RecordingError
 from igbss_stream.ingest.files import open_recording
 from igbss_stream.ingest.hdf5 import Hdf5Recording

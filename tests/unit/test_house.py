@@ -24,7 +24,7 @@ ALLOWED = {
     "numba": ("model/_*_kernels.py", "model/_kernels.py", "model/_jit.py"),
     "scipy.signal": ("preparation/*", "drawing/spectrum.py"),
     "h5py": ("ingest/*", "publish/*"),
-    "hdf5plugin": ("compression.py",),
+    "hdf5plugin": ("_util/compression.py",),
     "zmq": ("ingest/*", "publish/*", "sockets.py", "handshakes.py", "subscriber.py"),
     "pylsl": ("liblsl.py",),
     "pyxdf": ("ingest/xdf_file.py",),
@@ -37,7 +37,7 @@ ALLOWED = {
     "bokeh": ("view/*",),
     "prometheus_client": ("live/health.py", "view/feed.py"),
     "click": (
-        "cli.py",
+        "cli/*",
         "report/command.py",
         "console.py",
         "batch/command.py",

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from igbss_stream._util.memory import available_memory, check_memory
 from igbss_stream.errors import RecordingError
-from igbss_stream.memory import available_memory, check_memory
 
 
 def test_it_is_less_than_all_there_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -14,7 +14,7 @@ def test_it_is_less_than_all_there_is(monkeypatch: pytest.MonkeyPatch, tmp_path:
     told = available_memory()
     assert told is not None
     assert 2**20 < told <= installed
-    monkeypatch.setattr("igbss_stream.memory._MEMINFO", tmp_path / "none")
+    monkeypatch.setattr("igbss_stream._util.memory._MEMINFO", tmp_path / "none")
     other = available_memory()
     assert other is not None
     assert 2**20 < other <= installed

@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from igbss_stream._util.signals import Stop
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import RecordingError
 from igbss_stream.live.listen import Tape
 from igbss_stream.live.monitor import Monitor, Report
 from igbss_stream.live.pacing import Item
 from igbss_stream.live.screen import figures, line, screen, shown
-from igbss_stream.live.stop import Stop
 from igbss_stream.wire import Encoder, Meta, decode
 from tests.recordings import noise
 
@@ -253,7 +253,7 @@ def test_a_wait_lasts_as_long_as_it_should() -> None:
 def test_a_signal_that_is_ignored_stays_ignored() -> None:
     code = (
         "import os, signal\n"
-        "from igbss_stream.live.stop import Stop\n"
+        "from igbss_stream._util.signals import Stop\n"
         "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
         "with Stop() as stop:\n"
         "    os.kill(os.getpid(), signal.SIGINT)\n"

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from igbss_stream._util.dtypes import as_samples
 from igbss_stream.demo import mixing_matrix, time_series
-from igbss_stream.dtypes import as_samples
 from igbss_stream.errors import IgbssWarning, InputError, ParameterError
 from igbss_stream.linear import LinearStage
 from igbss_stream.metrics import rmse

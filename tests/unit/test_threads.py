@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from igbss_stream.threads import Memory, in_order, n_threads, reckoning
+from igbss_stream._util.compute_pool import Memory, in_order, n_threads, reckoning
 
 
 def test_results_come_in_the_order_of_the_items_however_long_each_takes() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from igbss_stream import memory
+from igbss_stream._util import memory
 from igbss_stream.errors import IgbssError
 from igbss_stream.ingest.files import open_recording
 from igbss_stream.ingest.offered import Offered, SeveralSignalsError
