@@ -29,14 +29,14 @@ opens what they go through, and `subscriber` reads a published stream.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from igbss_stream.one_call import separate
-    from igbss_stream.separation import Separation
+    from igbss_stream.separation.api import separate
+    from igbss_stream.separation.result import Separation
     from igbss_stream.subscriber import Subscriber
 
 __version__ = "0.1.0"
 __all__ = ["Separation", "Subscriber", "__version__", "separate"]
 
-_HOMES = {"Separation": "separation", "separate": "one_call", "Subscriber": "subscriber"}
+_HOMES = {"Separation": "separation.result", "separate": "separation.api", "Subscriber": "subscriber"}
 
 
 def __getattr__(name: str) -> Any:

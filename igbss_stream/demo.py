@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from igbss_stream._util.progress import told_to
 from igbss_stream.console import Progress
-from igbss_stream.metrics import rmse, sir
-from igbss_stream.model.steps import told_to
-from igbss_stream.one_call import separate
+from igbss_stream.separation.api import separate
+from igbss_stream.separation.metrics import rmse, sir
 
 WAYS: dict[str, dict[str, Any]] = {
     "published, exp": {"structure": "systematic"},

@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap
-from igbss_stream.cleaning import Cleaning
-from igbss_stream.config import ModelSettings
 from igbss_stream.errors import IgbssError, InputError, ParameterError
-from igbss_stream.separator import Separator
+from igbss_stream.separation.cleaning import Cleaning
+from igbss_stream.separation.engine import Separator
+from igbss_stream.separation.settings import ModelSettings
 
 _LOOK = 0.05  # seconds between looks whether a wait is still wanted
 

@@ -1,6 +1,6 @@
 """MNE: a Raw in, an `mne.preprocessing.ICA` out whose plots, apply and save work. Needs the extra ``mne``.
 
-docs/interoperate.md tells how it is used; `igbss_stream.pca_form` has the formulas.
+docs/interoperate.md tells how it is used; `igbss_stream.separation.pca_form` has the formulas.
 """
 
 import json
@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from igbss_stream._util.memory import check_memory
 from igbss_stream._util.optional import not_there
-from igbss_stream.config import ModelSettings
 from igbss_stream.errors import IgbssWarning, InputError, ParameterError
-from igbss_stream.ingest.output_file import OutputFacts, OutputFile
-from igbss_stream.ingest.stored_model import StoredModel
-from igbss_stream.pca_form import pca_form
-from igbss_stream.separator import Separator
+from igbss_stream.files.results.output import OutputFacts, OutputFile
+from igbss_stream.files.results.stored_model import StoredModel
+from igbss_stream.separation.engine import Separator
+from igbss_stream.separation.pca_form import pca_form
+from igbss_stream.separation.settings import ModelSettings
 
 try:
     import mne

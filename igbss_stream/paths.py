@@ -14,7 +14,7 @@ from igbss_stream.chunk import Chunk
 from igbss_stream.errors import InputError, ParameterError
 from igbss_stream.learning import Model
 from igbss_stream.overlap_add import OverlapAdd
-from igbss_stream.separation import Separation
+from igbss_stream.separation.result import Separation
 from igbss_stream.window import Windows
 
 

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap, Stream
-from igbss_stream.cleaning import Cleaning
-from igbss_stream.config import ModelSettings
 from igbss_stream.errors import InputError, ParameterError
 from igbss_stream.learning import Learner, Model, Schedule
 from igbss_stream.paths import SamplePath, WindowPath
-from igbss_stream.separator import Separator
+from igbss_stream.separation.cleaning import Cleaning
+from igbss_stream.separation.engine import Separator
+from igbss_stream.separation.settings import ModelSettings
 
 Item = Chunk | Gap
 

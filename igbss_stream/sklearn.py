@@ -7,11 +7,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from igbss_stream._util.dtypes import as_samples
 from igbss_stream._util.optional import not_there
-from igbss_stream.config import ModelSettings, Start
-from igbss_stream.linear import LinearStage
-from igbss_stream.separation import Separation
-from igbss_stream.separator import Separator
-from igbss_stream.transform import Transform
+from igbss_stream.separation.engine import Separator
+from igbss_stream.separation.linear import LinearStage
+from igbss_stream.separation.result import Separation
+from igbss_stream.separation.settings import ModelSettings, Start
+from igbss_stream.separation.transform import Transform
 
 try:
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -53,7 +53,7 @@ class IGBSS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     random_state : int, Generator or RandomState, optional
         Seed of structure "random" and of init "random".
     scaling : {"unit-variance", "back-projected"}, default="unit-variance"
-        Scale of the sources of a learned structure; see `igbss_stream.config.ModelSettings`.
+        Scale of the sources of a learned structure; see `igbss_stream.separation.settings.ModelSettings`.
     warm_start : bool, default=False
         Whether `fit` starts from the structure learned before, and keeps its order, signs and scale.
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream.ingest.recording import Break, Facts, Fill, Recording
+from igbss_stream.files.recording import Break, Facts, Fill, Recording
 
 Array = NDArray[np.float64]
 

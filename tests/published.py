@@ -3,7 +3,7 @@
 from functools import partial
 
 import igbss_stream
-from igbss_stream.config import ModelSettings
+from igbss_stream.separation.settings import ModelSettings
 from igbss_stream.sklearn import IGBSS
 
 separate = partial(igbss_stream.separate, structure="systematic")

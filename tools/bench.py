@@ -37,14 +37,15 @@ from bench_throughput import throughput
 
 from igbss_stream import separate
 from igbss_stream.chunk import Chunk
-from igbss_stream.config import ModelSettings
 from igbss_stream.demo import mixing_matrix, time_series
 from igbss_stream.learning import Model
-from igbss_stream.model import _sample_kernels, loglinear
+from igbss_stream.model import loglinear
+from igbss_stream.model.kernels import samples
 from igbss_stream.model.poset import Poset, incidence
 from igbss_stream.model.solve import solve
 from igbss_stream.paths import WindowPath
-from igbss_stream.separator import Separator
+from igbss_stream.separation.engine import Separator
+from igbss_stream.separation.settings import ModelSettings
 
 COMMAND = [str(Path(sys.executable).parent / "igbss-stream")]
 published = partial(separate, structure="systematic")
@@ -126,7 +127,7 @@ def closed_form() -> Iterator[Figure]:
         weight = 1.0 / (n_channels - 1)
         name = f"closed form, 1,000,000 x {n_channels} float32"
         for what, limit, run in (
-            ("kernel", 2.0, partial(_sample_kernels.unmix_complement, x, in_order, True, weight, out)),
+            ("kernel", 2.0, partial(samples.unmix_complement, x, in_order, True, weight, out)),
             ("separate", 4.0, partial(published, x)),
             (
                 "separate, min-max",

@@ -20,9 +20,9 @@ from paper_recordings import EEG
 
 from igbss_stream.batch.separate import separate_recording
 from igbss_stream.batch.settings import BatchSettings
-from igbss_stream.cleaning import LEAST, Cleaning
-from igbss_stream.config import ModelSettings
-from igbss_stream.ingest.files import open_recording
+from igbss_stream.files.open import open_recording
+from igbss_stream.separation.cleaning import LEAST, Cleaning
+from igbss_stream.separation.settings import ModelSettings
 
 Array = NDArray[np.float64]
 

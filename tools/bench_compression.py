@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from igbss_stream._util.compression import COMPRESSIONS
 from igbss_stream.batch.separate import separate_recording
 from igbss_stream.batch.settings import BatchSettings
-from igbss_stream.config import ModelSettings
-from igbss_stream.ingest.files import open_recording
-from igbss_stream.publish.hdf5 import Hdf5Sink
+from igbss_stream.files.open import open_recording
+from igbss_stream.files.writers.hdf5 import Hdf5Sink
+from igbss_stream.separation.settings import ModelSettings
 
 MOST_LEARNED = 16  # channels whose structure is learned: sources are then as they usually are
 

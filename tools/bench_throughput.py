@@ -18,11 +18,11 @@ import numpy as np
 from bench_figure import Figure
 from bench_files import Job, Stored, plain_copy, read_through
 
-import igbss_stream.learned
+import igbss_stream.separation.structure_fit
 from igbss_stream.batch.separate import separate_recording
 from igbss_stream.batch.settings import BatchSettings
-from igbss_stream.config import ModelSettings
-from igbss_stream.ingest.files import open_recording
+from igbss_stream.files.open import open_recording
+from igbss_stream.separation.settings import ModelSettings
 
 GZIP: dict[str, Any] = {"compression": "gzip"}
 CASES = (
@@ -89,7 +89,11 @@ def _afresh(out: Path, run: Callable[[], None]) -> float:
 @contextmanager
 def _learning_once() -> Iterator[list[float]]:
     """Learn a structure in the first run only; yield a list that gets the seconds it took."""
-    learn, seconds, known = igbss_stream.learned.learned_structure, list[float](), list[Any]()
+    learn, seconds, known = (
+        igbss_stream.separation.structure_fit.learned_structure,
+        list[float](),
+        list[Any](),
+    )
 
     def learned(*given: Any) -> Any:
         if not known:
@@ -98,5 +102,5 @@ def _learning_once() -> Iterator[list[float]]:
             seconds.append(perf_counter() - began)
         return known[0]
 
-    with patch.object(igbss_stream.learned, "learned_structure", learned):
+    with patch.object(igbss_stream.separation.structure_fit, "learned_structure", learned):
         yield seconds

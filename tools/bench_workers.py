@@ -21,7 +21,7 @@ from igbss_stream.batch.channels import Progress
 from igbss_stream.batch.job import DONE, Job, Result
 from igbss_stream.batch.settings import BatchSettings
 from igbss_stream.batch.workers import Workers
-from igbss_stream.config import ModelSettings
+from igbss_stream.separation.settings import ModelSettings
 
 FILES, ROUNDS = 20, 3
 N_TASKS = 2_000

@@ -21,7 +21,7 @@ from paper_report import COLOURS, Report
 from paper_tables import with_best_signs
 
 from igbss_stream import separate
-from igbss_stream.metrics import match, standardised
+from igbss_stream.separation.metrics import match, standardised
 
 Array = NDArray[np.float64]
 

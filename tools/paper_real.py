@@ -15,8 +15,8 @@ from paper_recordings import SOURCES, eeg, real_sources
 from paper_report import COLOURS, Report, mean_and_deviation, with_best_in_bold
 from paper_tables import assigned, signs, with_best_signs
 
-from igbss_stream.metrics import sir, standardised
 from igbss_stream.model.structure import learn
+from igbss_stream.separation.metrics import sir, standardised
 
 Array = NDArray[np.float64]
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.io import loadmat
 
-from igbss_stream.ingest.files import open_recording
+from igbss_stream.files.open import open_recording
 
 Array = NDArray[np.float64]
 

@@ -16,7 +16,7 @@ from paper_report import Report, mean_and_deviation, with_best_in_bold
 from scipy.optimize import linear_sum_assignment
 
 from igbss_stream.errors import IgbssError
-from igbss_stream.metrics import match, rmse, standardised
+from igbss_stream.separation.metrics import match, rmse, standardised
 
 Array = NDArray[np.float64]
 

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from igbss_stream._util.compute_pool import Memory
 from igbss_stream.errors import InputError
-from igbss_stream.ingest.recording import Recording
-from igbss_stream.preparation.recording import PreparedRecording
+from igbss_stream.files.recording import Recording
+from igbss_stream.preparation.offline import PreparedRecording
 from igbss_stream.preparation.settings import Preparation
-from igbss_stream.survey import Survey
+from igbss_stream.separation.statistics import Survey
 
 BLOCK_BYTES = 1 << 21  # the blocks under way and their sources stay in the processor's cache
 

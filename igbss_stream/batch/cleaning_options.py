@@ -8,7 +8,7 @@ from igbss_stream.console import with_options
 from igbss_stream.errors import ParameterError
 
 if TYPE_CHECKING:
-    from igbss_stream.cleaning import Cleaning
+    from igbss_stream.separation.cleaning import Cleaning
 
 
 cleaning_options = with_options(
@@ -44,7 +44,7 @@ def cleaning_of(exclude: str | None, exclude_like: tuple[str, ...]) -> "Cleaning
     """
     if exclude is None and not exclude_like:
         return None
-    from igbss_stream.cleaning import Cleaning
+    from igbss_stream.separation.cleaning import Cleaning
 
     return Cleaning(exclude=_numbers(exclude), exclude_like=tuple(map(_channel, exclude_like)))
 
@@ -64,7 +64,7 @@ def _numbers(text: str | None) -> tuple[int, ...]:
 
 def _channel(text: str) -> tuple[str, float]:
     """Return a channel and a least correlation; a name may hold colons."""
-    from igbss_stream.cleaning import LEAST
+    from igbss_stream.separation.cleaning import LEAST
 
     name, colon, number = text.rpartition(":")
     if not colon:

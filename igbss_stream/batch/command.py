@@ -98,7 +98,7 @@ def batch(
     from igbss_stream.batch.one import separate_one
     from igbss_stream.batch.outputs import check_ending, folder_of, is_template, place_all
     from igbss_stream.batch.settings import BatchSettings
-    from igbss_stream.ingest.wanted import Wanted
+    from igbss_stream.files.read_options import Wanted
 
     if not inputs and listed is None:
         raise click.UsageError("Missing argument 'INPUT...'.")

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from igbss_stream import __version__
 from igbss_stream.batch.channels import Channels
 from igbss_stream.batch.models import KnownModel
-from igbss_stream.cleaning import Cleaner
-from igbss_stream.config import plain
-from igbss_stream.ingest.recording import Recording
+from igbss_stream.files.recording import Recording
+from igbss_stream.files.writers.hdf5 import Hdf5Sink
+from igbss_stream.files.writers.stream_recording import GAP
 from igbss_stream.preparation.settings import Preparation
-from igbss_stream.publish.hdf5 import Hdf5Sink
-from igbss_stream.publish.recording import GAP
-from igbss_stream.separator import Separator
+from igbss_stream.separation.cleaning import Cleaner
+from igbss_stream.separation.engine import Separator
+from igbss_stream.separation.settings import plain
 
 
 def reserve_samples(sink: Hdf5Sink, source: Channels, separator: Separator, compression: str) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from igbss_stream import __version__
 from igbss_stream.errors import RecordingError
-from igbss_stream.transform import Transform
+from igbss_stream.separation.transform import Transform
 
 # A file that describes samples, and the endings of those beside it that hold them.
 _BESIDE = {".vhdr": (".eeg", ".dat", ".vmrk"), ".set": (".fdt",)}

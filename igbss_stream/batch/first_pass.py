@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Self
 
 from igbss_stream.batch.models import KnownModel
-from igbss_stream.cleaning import Cleaner, Cleaning, Excluded
-from igbss_stream.ingest.output_file import OutputFile
-from igbss_stream.separator import Separator
+from igbss_stream.files.results.output import OutputFile
+from igbss_stream.separation.cleaning import Cleaner, Cleaning, Excluded
+from igbss_stream.separation.engine import Separator
 
 ATTRIBUTE = "first_pass"  # of the file with the model
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from igbss_stream._util.progress import told_to
 from igbss_stream.batch.channels import Channels, Progress, flat_channels, prepared
 from igbss_stream.batch.contents import write_model
 from igbss_stream.batch.fingerprint import digest, of_file
@@ -25,12 +26,11 @@ from igbss_stream.batch.kept import kept, make_folder
 from igbss_stream.batch.models import unlike
 from igbss_stream.batch.settled import learned_from, settled
 from igbss_stream.errors import IgbssError
-from igbss_stream.ingest.files import open_file_of_any_kind
-from igbss_stream.model.steps import told_to
-from igbss_stream.publish.files import partial_of, remove_left_over
-from igbss_stream.publish.hdf5 import Hdf5Sink
-from igbss_stream.separator import Separator
-from igbss_stream.survey import Survey
+from igbss_stream.files.open import open_file_of_any_kind
+from igbss_stream.files.writers.hdf5 import Hdf5Sink
+from igbss_stream.files.writers.locking import partial_of, remove_left_over
+from igbss_stream.separation.engine import Separator
+from igbss_stream.separation.statistics import Survey
 
 GROUP, ALL = "group", "all"
 

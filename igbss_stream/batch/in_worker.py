@@ -11,7 +11,7 @@ import distributed
 
 from igbss_stream._util.compute_pool import limit_threads
 from igbss_stream.batch.job import FAILED, Do, Job, Result
-from igbss_stream.publish.files import partial_of, wait_until_free
+from igbss_stream.files.writers.locking import partial_of, wait_until_free
 
 PATIENCE = 30.0  # seconds that a worker which was taken for lost may still hold on to its output
 
@@ -34,7 +34,7 @@ def dask_setup(worker: Any) -> None:
     # Ctrl-C in a terminal reaches the whole group of processes; the first one decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
-    importlib.import_module("igbss_stream.learned")  # and its kernels, before the first recording
+    importlib.import_module("igbss_stream.separation.structure_fit")  # compile or load its kernels
 
 
 def do_there(job: Job, *, do: Do, run: str, is_remote: bool) -> Result:

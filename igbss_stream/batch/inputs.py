@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from igbss_stream.errors import ParameterError, RecordingError
-from igbss_stream.ingest.files import ENDINGS
-from igbss_stream.ingest.output_file import is_output
+from igbss_stream.files.open import ENDINGS
+from igbss_stream.files.results.output import is_output
 
 _MAGIC = re.compile(r"[*?[]")
 _PARTIAL = ".partial"

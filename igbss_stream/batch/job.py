@@ -23,8 +23,8 @@ from igbss_stream.batch.models import KnownModel, known_model
 from igbss_stream.batch.separate import Outcome, separate_recording
 from igbss_stream.batch.settings import BatchSettings
 from igbss_stream.errors import IgbssError, IgbssWarning, printable
-from igbss_stream.ingest.files import open_file_of_any_kind
-from igbss_stream.ingest.wanted import Wanted
+from igbss_stream.files.open import open_file_of_any_kind
+from igbss_stream.files.read_options import Wanted
 
 DONE, SKIPPED, FAILED = "done", "skipped", "failed"
 

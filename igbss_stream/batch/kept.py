@@ -4,8 +4,8 @@ from pathlib import Path
 
 from igbss_stream.batch.fingerprint import Fingerprint, differences
 from igbss_stream.errors import RecordingError
-from igbss_stream.ingest.output_file import OutputFacts, facts_of
-from igbss_stream.publish.files import partial_of, remove_left_over
+from igbss_stream.files.results.output import OutputFacts, facts_of
+from igbss_stream.files.writers.locking import partial_of, remove_left_over
 
 
 def kept(output: Path, now: Fingerprint, *, overwrite: bool) -> OutputFacts | None:

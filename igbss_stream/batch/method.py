@@ -8,9 +8,9 @@ from typing import Any
 from igbss_stream.batch.model_options import model_settings_from
 from igbss_stream.batch.models import KnownModel, known_model, refuse_products
 from igbss_stream.batch.preparation_options import preparation_from
-from igbss_stream.config import ModelSettings
 from igbss_stream.errors import ParameterError
 from igbss_stream.preparation.settings import Preparation
+from igbss_stream.separation.settings import ModelSettings
 
 _FIELDS = {  # of settings that options go into, where they are called otherwise
     "scale": ("transform",),

@@ -9,8 +9,8 @@ from igbss_stream.console import completes, with_options
 from igbss_stream.errors import ParameterError
 
 if TYPE_CHECKING:
-    from igbss_stream.config import ModelSettings
-    from igbss_stream.transform import Transform
+    from igbss_stream.separation.settings import ModelSettings
+    from igbss_stream.separation.transform import Transform
 
 
 model_options = with_options(
@@ -83,7 +83,7 @@ def model_settings_from(options: dict[str, Any]) -> "ModelSettings":
     ParameterError
         If a value cannot be used.
     """
-    from igbss_stream.config import ModelSettings
+    from igbss_stream.separation.settings import ModelSettings
 
     values = dict(options)
     structure, transform = values.pop("structure"), values.pop("transform")
@@ -94,7 +94,7 @@ def model_settings_from(options: dict[str, Any]) -> "ModelSettings":
 
 
 def _transform(name: str, scale: float | None, margin: float | None) -> "str | Transform":
-    from igbss_stream.transform import Exp, MinMax
+    from igbss_stream.separation.transform import Exp, MinMax
 
     chosen: str | Transform = name
     if scale is not None:
@@ -113,7 +113,7 @@ def _belongs(option: str, name: str, transform: str) -> None:
 
 def _structure(structure: str) -> Any:
     """Return the name of a structure, or the matrix in the file of that name."""
-    from igbss_stream.matrix_file import MATRIX_FILES, read_matrix
+    from igbss_stream.files.matrix_file import MATRIX_FILES, read_matrix
 
     path = Path(structure)
     is_file = path.suffix in MATRIX_FILES or path.is_file()

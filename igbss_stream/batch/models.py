@@ -10,16 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream.batch.fingerprint import digest
-from igbss_stream.config import ModelSettings
 from igbss_stream.errors import IgbssWarning, InputError, ParameterError, RecordingError, printable
-from igbss_stream.ingest.output_file import OutputFile
-from igbss_stream.ingest.stored_model import Origin, StoredModel
-from igbss_stream.linear import LinearStage
+from igbss_stream.files.results.output import OutputFile
+from igbss_stream.files.results.stored_model import Origin, StoredModel
 from igbss_stream.model.poset import Poset
 from igbss_stream.preparation.settings import Preparation
-from igbss_stream.separator import Separator
-from igbss_stream.survey import Survey
-from igbss_stream.transform import Exp, Transform, transform_of
+from igbss_stream.separation.engine import Separator
+from igbss_stream.separation.linear import LinearStage
+from igbss_stream.separation.settings import ModelSettings
+from igbss_stream.separation.statistics import Survey
+from igbss_stream.separation.transform import Exp, Transform, transform_of
 
 _LISTED = 6  # channels that a message names
 

@@ -46,13 +46,13 @@ from igbss_stream.batch.models import KnownModel, known_model
 from igbss_stream.batch.separate import Outcome
 from igbss_stream.batch.starting import starting
 from igbss_stream.errors import IgbssWarning, ParameterError
-from igbss_stream.ingest.files import open_file_of_any_kind
-from igbss_stream.ingest.output_file import facts_of
-from igbss_stream.ingest.recording import Recording
+from igbss_stream.files.open import open_file_of_any_kind
+from igbss_stream.files.recording import Recording
+from igbss_stream.files.results.output import facts_of
+from igbss_stream.files.writers.hdf5 import Hdf5Sink
+from igbss_stream.files.writers.locking import check_new
 from igbss_stream.preparation.settings import Preparation
-from igbss_stream.publish.files import check_new
-from igbss_stream.publish.hdf5 import Hdf5Sink
-from igbss_stream.separator import Separator
+from igbss_stream.separation.engine import Separator
 
 MOST = 10_000  # segments of a recording
 

@@ -32,9 +32,9 @@ from igbss_stream.batch.settings import BatchSettings
 from igbss_stream.batch.starting import Start, going_on, starting
 from igbss_stream.batch.windows import cut, planned
 from igbss_stream.errors import IgbssWarning, ParameterError
-from igbss_stream.ingest.recording import Recording
-from igbss_stream.publish.hdf5 import Hdf5Sink
-from igbss_stream.separator import Separator
+from igbss_stream.files.recording import Recording
+from igbss_stream.files.writers.hdf5 import Hdf5Sink
+from igbss_stream.separation.engine import Separator
 
 DEFAULT_WINDOW = 4096  # samples
 

@@ -4,10 +4,10 @@ import math
 from dataclasses import dataclass, field
 
 from igbss_stream._util.compression import check_compression
-from igbss_stream.cleaning import Cleaning
-from igbss_stream.config import ModelSettings
 from igbss_stream.errors import ParameterError
 from igbss_stream.preparation.settings import Preparation
+from igbss_stream.separation.cleaning import Cleaning
+from igbss_stream.separation.settings import ModelSettings
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -7,7 +7,7 @@ from pathlib import Path
 from igbss_stream.batch.fingerprint import Fingerprint, fingerprint, of_file
 from igbss_stream.batch.job import Job
 from igbss_stream.errors import RecordingError
-from igbss_stream.ingest.output_file import facts_of
+from igbss_stream.files.results.output import facts_of
 
 
 def learned_from(jobs: Sequence[Job], inputs: Sequence[Fingerprint]) -> Fingerprint:

@@ -6,14 +6,14 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
 
+from igbss_stream._util.progress import told_to
 from igbss_stream.batch.channels import Channels, Progress
 from igbss_stream.batch.first_pass import FirstPass
 from igbss_stream.batch.models import KnownModel
 from igbss_stream.batch.settings import BatchSettings
-from igbss_stream.cleaning import Cleaning
-from igbss_stream.model.steps import told_to
-from igbss_stream.separator import Separator
-from igbss_stream.survey import Survey
+from igbss_stream.separation.cleaning import Cleaning
+from igbss_stream.separation.engine import Separator
+from igbss_stream.separation.statistics import Survey
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from igbss_stream._util.atomic_write import write_whole
 from igbss_stream.batch.job import DONE, FAILED, SKIPPED, Result
 from igbss_stream.console import show_table
 from igbss_stream.errors import ParameterError, RecordingError, printable
-from igbss_stream.publish.files import same_file
+from igbss_stream.files.writers.locking import same_file
 
 ENDINGS = (".csv", ".json", ".jsonl")
 EXIT_FAULT, EXIT_FAILED = 1, 2

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream.ingest.recording import Break
+from igbss_stream.files.recording import Break
 
 
 @dataclass(frozen=True, slots=True)

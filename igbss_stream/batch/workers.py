@@ -26,7 +26,7 @@ from igbss_stream.batch.clusters import elsewhere, processes, silence
 from igbss_stream.batch.job import DONE, FAILED, SKIPPED, Do, Job, Result, Watch, result_of
 from igbss_stream.batch.segments import parts_of
 from igbss_stream.errors import ParameterError, printable
-from igbss_stream.publish.files import partial_of, remove_left_over
+from igbss_stream.files.writers.locking import partial_of, remove_left_over
 
 _log = logging.getLogger("igbss_stream")
 

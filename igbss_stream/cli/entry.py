@@ -88,10 +88,10 @@ for _command in (
 @reports_mistakes
 def inspect(path: Path, fast: bool, as_json: bool, quiet: bool, **wanted: Any) -> None:
     """Say how a file is read and what its samples are like, and list its datasets."""
-    from igbss_stream import examine as examining
-    from igbss_stream.ingest.files import is_hdf5
-    from igbss_stream.ingest.wanted import Wanted
-    from igbss_stream.inspect import describe, render
+    from igbss_stream.files import inspection as examining
+    from igbss_stream.files.open import is_hdf5
+    from igbss_stream.files.read_options import Wanted
+    from igbss_stream.files.readers.hdf5.listing import describe, render
 
     options = Wanted(**wanted)
     description = describe(path) if is_hdf5(path) else None

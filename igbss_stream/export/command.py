@@ -10,7 +10,7 @@ from igbss_stream.console import progress_bar, reports_mistakes, warn
 from igbss_stream.errors import ParameterError, RecordingError, printable
 
 if TYPE_CHECKING:
-    from igbss_stream.export.content import Content, Written
+    from igbss_stream.files.export.content import Content, Written
 
 _FORMATS = (".edf", ".bdf", ".vhdr")
 _EXAMPLES = """\b
@@ -47,8 +47,8 @@ def export(
     quiet: bool,
 ) -> None:
     """Write the sources in an output of batch as EDF, BDF or BrainVision."""
-    from igbss_stream.export.content import Content
-    from igbss_stream.ingest.output_file import OutputFile
+    from igbss_stream.files.export.content import Content
+    from igbss_stream.files.results.output import OutputFile
 
     kind = output.suffix.lower()
     if kind not in _FORMATS:
@@ -67,17 +67,17 @@ def export(
 
 def _check_places(output: Path, kind: str, overwrite: bool, source: Path) -> None:
     """Refuse what may not be written, before anything is read."""
-    from igbss_stream.export.brainvision import companions
-    from igbss_stream.publish.files import check_new
+    from igbss_stream.files.export.brainvision import companions
+    from igbss_stream.files.writers.locking import check_new
 
     for path in (output, *(companions(output) if kind == ".vhdr" else ())):
         check_new(path, overwrite=overwrite, source=source)
 
 
 def _write(content: "Content", output: Path, kind: str) -> "Written":
-    from igbss_stream.export.brainvision import write_brainvision
-    from igbss_stream.export.edf import write_edf
-    from igbss_stream.publish.files import why_not_written
+    from igbss_stream.files.export.brainvision import write_brainvision
+    from igbss_stream.files.export.edf import write_edf
+    from igbss_stream.files.writers.locking import why_not_written
 
     try:
         if kind == ".vhdr":

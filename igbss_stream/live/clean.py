@@ -8,7 +8,7 @@ from igbss_stream.errors import ParameterError
 from igbss_stream.live.section import Section, Text
 
 if TYPE_CHECKING:
-    from igbss_stream.cleaning import Cleaning
+    from igbss_stream.separation.cleaning import Cleaning
 
 
 class Like(Section, frozen=True, kw_only=True):
@@ -47,7 +47,7 @@ class Clean(Section, frozen=True, kw_only=True):
 
     def cleaning(self) -> "Cleaning":
         """Return it as the stage takes it."""
-        from igbss_stream.cleaning import Cleaning
+        from igbss_stream.separation.cleaning import Cleaning
 
         like = tuple((one.channel, one.least) for one in self.exclude_like)
         return Cleaning(exclude=self.exclude, exclude_like=like)

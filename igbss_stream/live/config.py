@@ -22,7 +22,7 @@ from igbss_stream.live.sinks import Hdf5Output, LslOutput, Sink, ZmqOutput
 
 if TYPE_CHECKING:
     from igbss_stream.learning import Schedule
-    from igbss_stream.repair import RepairSettings
+    from igbss_stream.preparation.repair.stage import RepairSettings
 
 
 class Repair(Section, frozen=True, kw_only=True):
@@ -57,7 +57,7 @@ class Repair(Section, frozen=True, kw_only=True):
 
     def settings(self) -> "RepairSettings":
         """Return the settings of the stage."""
-        from igbss_stream.repair import RepairSettings
+        from igbss_stream.preparation.repair.stage import RepairSettings
 
         return RepairSettings(**{name: getattr(self, name) for name in self.__struct_fields__})
 

@@ -237,9 +237,9 @@ class Daemon:
 def warm_up(config: Config) -> None:
     """Load what would otherwise be loaded, or compiled, while samples wait."""
     began = time.perf_counter()
-    needed = ["igbss_stream.pipeline", "igbss_stream.separator"]
+    needed = ["igbss_stream.pipeline", "igbss_stream.separation.engine"]
     if any(stream.model.structure == "learned" for stream in config.streams):
-        needed += ["igbss_stream.learned", "scipy.optimize"]
+        needed += ["igbss_stream.separation.structure_fit", "scipy.optimize"]
     if config.health.port is not None:
         needed.append("igbss_stream.live.health")
     for module in needed:

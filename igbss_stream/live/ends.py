@@ -17,10 +17,10 @@ from igbss_stream.live.sinks import Hdf5Output, Sink, ZmqOutput
 from igbss_stream.sockets import CurveServer
 
 if TYPE_CHECKING:
+    from igbss_stream.files.writers.stream_recording import RecordingSink
     from igbss_stream.live.lane import Lane
     from igbss_stream.live.lane import Sink as OpenSink
     from igbss_stream.publish.lsl import LslSink
-    from igbss_stream.publish.recording import RecordingSink
     from igbss_stream.wire import Mixing
 
 log = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ def open_sink(stream: Stream, sink: Sink, guest: Guest | None = None) -> "OpenSi
     if isinstance(sink, ZmqOutput):
         return _Socket(sink if guest is None else guest.let_in(sink))
     if isinstance(sink, Hdf5Output):
-        from igbss_stream.publish.recording import RecordingSink
+        from igbss_stream.files.writers.stream_recording import RecordingSink
 
         if sink.existing == "refuse" and sink.path.exists():
             raise RecordingError(

@@ -12,8 +12,8 @@ from igbss_stream.console import key_options, progress_bar, reading_options, rep
 from igbss_stream.errors import ParameterError
 
 if TYPE_CHECKING:
+    from igbss_stream.files.writers.stream_recording import Existing, RecordingSink
     from igbss_stream.live.pacing import Feed
-    from igbss_stream.publish.recording import Existing, RecordingSink
 
 
 _feed_options = with_options(
@@ -78,7 +78,7 @@ def replay(
     quiet: bool,
 ) -> None:
     """Publish a recording as if it came live."""
-    from igbss_stream.ingest.files import open_recording
+    from igbss_stream.files.open import open_recording
     from igbss_stream.live import replay as replaying
 
     with open_recording(
@@ -221,7 +221,7 @@ def _recorder(path: Path | None, existing: "Existing") -> "AbstractContextManage
     """Return the sink of a recording, if one is wanted."""
     if path is None:
         return nullcontext()
-    from igbss_stream.publish.recording import RecordingSink
+    from igbss_stream.files.writers.stream_recording import RecordingSink
 
     return RecordingSink(path, existing=existing)
 

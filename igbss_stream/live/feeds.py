@@ -7,7 +7,7 @@ from msgspec import Meta
 
 from igbss_stream.addresses import Address, check_address
 from igbss_stream.errors import ParameterError
-from igbss_stream.ingest.wanted import Wanted
+from igbss_stream.files.read_options import Wanted
 from igbss_stream.live.keys import CurveClient, CurveServer
 from igbss_stream.live.section import Channels, Count, Picks, PositiveSeconds, Rate, Seconds, Section, Text
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import IgbssError, RecordingError
-from igbss_stream.ingest.files import open_file_of_any_kind
-from igbss_stream.ingest.recording import Recording
+from igbss_stream.files.open import open_file_of_any_kind
+from igbss_stream.files.recording import Recording
 from igbss_stream.live.feed import Silence
 from igbss_stream.live.feeds import Hdf5Replay
 from igbss_stream.live.replay import chunks, stream_of

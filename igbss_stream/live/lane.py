@@ -10,7 +10,6 @@ from threading import Event
 from typing import Any, Protocol
 
 from igbss_stream.chunk import Chunk, Gap, Stream
-from igbss_stream.cleaning import Cleaner
 from igbss_stream.errors import IgbssError, ParameterError
 from igbss_stream.learning import Model
 from igbss_stream.live import config as settings
@@ -18,8 +17,9 @@ from igbss_stream.live.feed import Feed
 from igbss_stream.live.feeds import Hdf5Replay
 from igbss_stream.live.mixing import mixing_of
 from igbss_stream.pipeline import Learning, Pipeline
-from igbss_stream.preparation.live import LivePreparation
-from igbss_stream.repair import Repair
+from igbss_stream.preparation.online import LivePreparation
+from igbss_stream.preparation.repair.stage import Repair
+from igbss_stream.separation.cleaning import Cleaner
 from igbss_stream.wire import Mixing
 
 log = logging.getLogger(__name__)

@@ -22,7 +22,7 @@ _UNDESCRIBED = 10.0  # seconds for which samples are kept until the publisher de
 
 
 class Recorder(Protocol):
-    """Writes what comes; `igbss_stream.publish.recording.RecordingSink` is one."""
+    """Writes what comes; `igbss_stream.files.writers.stream_recording.RecordingSink` is one."""
 
     def start(self, stream: Stream, extra: Mapping[str, Any] | None = None) -> None:
         """Begin a recording of the stream; called once, before the first item."""

@@ -92,7 +92,7 @@ def _unusable_rates(config: Config) -> Iterator[Mistake]:
         if rate is None:
             continue
         from igbss_stream.chunk import Stream
-        from igbss_stream.repair import Repair
+        from igbss_stream.preparation.repair.stage import Repair
 
         try:
             Repair(Stream(stream.name, rate, ("any",)), stream.repair.settings())

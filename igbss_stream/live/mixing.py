@@ -2,7 +2,7 @@
 
 from igbss_stream.chunk import Stream
 from igbss_stream.learning import Model
-from igbss_stream.linear import LinearStage
+from igbss_stream.separation.linear import LinearStage
 from igbss_stream.wire import Mixing
 
 

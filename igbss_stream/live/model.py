@@ -1,4 +1,4 @@
-"""The section `model`, and what `igbss_stream.config.ModelSettings` it stands for."""
+"""The section `model`, and what `igbss_stream.separation.settings.ModelSettings` it stands for."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -9,8 +9,8 @@ from igbss_stream.errors import ParameterError
 from igbss_stream.live.section import Count, Section
 
 if TYPE_CHECKING:
-    from igbss_stream.config import ModelSettings
-    from igbss_stream.transform import Transform
+    from igbss_stream.separation.settings import ModelSettings
+    from igbss_stream.separation.transform import Transform
 
 # numbers in the unit of the samples, which may be 1e-19 as well as 1e9
 _Scale = Annotated[float, Meta(gt=0, le=1e300)]
@@ -132,7 +132,7 @@ class Model(Section, frozen=True, kw_only=True):
         ParameterError
             If the values do not go together, or the weights cannot be used.
         """
-        from igbss_stream.config import ModelSettings
+        from igbss_stream.separation.settings import ModelSettings
 
         if self.structure == "learned" and self.order != 1:
             raise ParameterError(
@@ -145,7 +145,7 @@ class Model(Section, frozen=True, kw_only=True):
     def _structure(self) -> Any:
         if isinstance(self.structure, str):
             return self.structure
-        from igbss_stream.matrix_file import read_matrix
+        from igbss_stream.files.matrix_file import read_matrix
         from igbss_stream.model.poset import incidence
 
         weights = read_matrix(self.structure.file, "structure.file")
@@ -153,7 +153,7 @@ class Model(Section, frozen=True, kw_only=True):
         return weights
 
     def _transform(self) -> "str | Transform":
-        from igbss_stream.transform import Exp, MinMax, Sum
+        from igbss_stream.separation.transform import Exp, MinMax, Sum
 
         if isinstance(self.transform, ExpTransform):
             return Exp(scale=self.transform.scale)

@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import ParameterError
-from igbss_stream.ingest.items import items, n_missing
-from igbss_stream.ingest.recording import Break
+from igbss_stream.files.chunks import items, n_missing
+from igbss_stream.files.recording import Break
 from igbss_stream.live.pacing import SYSTEM_CLOCK, Clock, Feed, Item, length_in_samples, on_schedule
 
 
 class Recording(Protocol):
-    """What is replayed; `igbss_stream.ingest.recording.Recording` is one."""
+    """What is replayed; `igbss_stream.files.recording.Recording` is one."""
 
     @property
     def n_samples(self) -> int:

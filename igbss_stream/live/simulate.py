@@ -303,7 +303,7 @@ def write_truth(
     RecordingError
         If the file exists and may not be replaced, or cannot be written.
     """
-    from igbss_stream.publish.hdf5 import Hdf5Sink
+    from igbss_stream.files.writers.hdf5 import Hdf5Sink
 
     knot, names = simulation.knot, simulation.names
     with Hdf5Sink(Path(path), overwrite=overwrite) as sink:

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from igbss_stream._util.atomic_write import write_whole
-from igbss_stream.cleaning import Cleaner, Cleaning, Excluded
-from igbss_stream.config import ModelSettings, plain
 from igbss_stream.errors import InputError, ParameterError, StateError
 from igbss_stream.learning import Model
-from igbss_stream.linear import LinearStage
 from igbss_stream.model.poset import Poset
 from igbss_stream.preparation.settings import Preparation
-from igbss_stream.separator import Separator
-from igbss_stream.transform import transform_of
+from igbss_stream.separation.cleaning import Cleaner, Cleaning, Excluded
+from igbss_stream.separation.engine import Separator
+from igbss_stream.separation.linear import LinearStage
+from igbss_stream.separation.settings import ModelSettings, plain
+from igbss_stream.separation.transform import transform_of
 
 _FORMAT = 1
 _OPTIONAL = ("mean", "cut")

@@ -34,8 +34,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream.model import _learning_kernels
-from igbss_stream.model.steps import Step, not_counted
+from igbss_stream._util.progress import Step, not_counted
+from igbss_stream.model.kernels import learning
 
 Array = NDArray[np.float64]
 
@@ -114,19 +114,19 @@ class Descent:
             y /= size
             if taps is None:
                 taps = levinson(lagged)
-                _learning_kernels.filter_rows(y, taps, self._e)
+                learning.filter_rows(y, taps, self._e)
             else:
                 moved = moved / size
                 self._e /= size
             noise, gain = (w * self.noise) @ w.T, _filtered_power(taps, self.colour)[:, 0]
             floor = self._floor(np.diag(noise) * gain)
             shape = self._likeliest(shape, floor)
-            _learning_kernels.power_scores(self._e, shape, floor, self._psi, self._power, self._curvature)
+            learning.power_scores(self._e, shape, floor, self._psi, self._power, self._curvature)
             bend = self._curvature / self._power
             extra = Extra(bend * gain, noise, inertia, moved)
             likelihood = float(np.sum(source_loss(shape, self._power)) - np.linalg.slogdet(w)[1])
             losses.append(likelihood + extra.loss())
-            _learning_kernels.filter_rows_adjoint(self._psi, taps, self._adjoint)
+            learning.filter_rows_adjoint(self._psi, taps, self._adjoint)
             gradient = (self._adjoint @ y.T) / (self._e.shape[1] * self._power[:, None]) + extra.gradient()
             np.fill_diagonal(gradient, 0.0)
             step = _pairwise_newton(
@@ -170,7 +170,7 @@ class Descent:
         tried = np.clip(np.array([at + offset for offset in reach]), 0, len(SHAPES) - 1)
         losses = np.empty(tried.shape)
         for loss, index in zip(losses, tried, strict=True):
-            _learning_kernels.mean_power(some, SHAPES[index], floor, self._power)
+            learning.mean_power(some, SHAPES[index], floor, self._power)
             loss[:] = source_loss(SHAPES[index], self._power)
         return np.asarray(SHAPES[tried[losses.argmin(axis=0), np.arange(len(floor))]])
 
@@ -191,8 +191,8 @@ class Descent:
         for _ in range(12):
             move = np.eye(len(step)) + t * step
             moved = np.matmul(move, y, out=self._adjoint)
-            _learning_kernels.filter_rows(moved, taps + t * tap_step, self._e)
-            _learning_kernels.mean_power(self._e, shape, floor, self._power)
+            learning.filter_rows(moved, taps + t * tap_step, self._e)
+            learning.mean_power(self._e, shape, floor, self._power)
             there = float(np.sum(np.log(self._power) / shape) - np.linalg.slogdet(move)[1]) + extra.loss(
                 move
             )
@@ -272,10 +272,10 @@ def newton_taps(
     the curvature they are scaled by b - 1 or 1, which is shorter, and safe without a line search.
     """
     slope, stride = np.empty((len(y), y.shape[1] - e.shape[1] + 1)), _stride(e)
-    _learning_kernels.tap_slopes(y, scores, slope)
+    learning.tap_slopes(y, scores, slope)
     step, lags = np.zeros_like(slope), slope.shape[1] - 1
     weights = np.ascontiguousarray(e[:, ::stride])
-    _learning_kernels.root_weights(weights, shape, floor)
+    learning.root_weights(weights, shape, floor)
     past = np.empty((lags, weights.shape[1]))
     for i, row in enumerate(y):
         past[:] = np.lib.stride_tricks.sliding_window_view(row, lags)[:-1:stride].T[::-1]

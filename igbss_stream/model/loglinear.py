@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream.model import _kernels
+from igbss_stream.model.kernels import loglinear
 from igbss_stream.model.poset import Poset
 
 Array = NDArray[np.float64]
@@ -120,7 +120,7 @@ def distribution(
     if out is None:
         out = (np.empty_like(theta_z), np.empty((len(theta_z), poset.n_channels)), np.empty_like(theta_a))
     c, d = lifts(poset, theta_a)
-    psi, p_bottom = _kernels.densities(poset.incidence, c, d, theta_z, theta_a, *out)
+    psi, p_bottom = loglinear.densities(poset.incidence, c, d, theta_z, theta_a, *out)
     return Distribution(*out, p_bottom=p_bottom, psi=psi)
 
 
@@ -129,7 +129,7 @@ def expectations(poset: Poset, p_z: Array, p_x: Array, p_a: Array) -> tuple[Arra
     eta_z = np.empty_like(p_z)
     z_total = np.empty(poset.n_sources)
     x_total = np.empty((poset.periods, poset.n_channels))
-    _kernels.expectations(poset.incidence, p_z, p_x, eta_z, z_total, x_total)
+    loglinear.expectations(poset.incidence, p_z, p_x, eta_z, z_total, x_total)
     return eta_z, p_a + mass_above(poset, z_total, x_total)
 
 
@@ -167,7 +167,7 @@ def target(poset: Poset, values: Array, latent_mass: float = 0.0) -> Target:
 
 def divergence(goal: Target, p: Distribution) -> float:
     """Return KL(p_hat || p), in nats."""
-    total: float = _kernels.divergence(p.p_z, goal.p_z, p.p_x, goal.p_x)
+    total: float = loglinear.divergence(p.p_z, goal.p_z, p.p_x, goal.p_x)
     if goal.p_a > 0.0:
         total += goal.p_a * float(np.sum(np.log(goal.p_a / p.p_a)))
         total += goal.p_bottom * (np.log(goal.p_bottom) + p.psi)
@@ -183,7 +183,7 @@ def fisher(poset: Poset, p: Distribution) -> Fisher:
     blocks = np.empty((n_samples, poset.n_sources, poset.n_sources))
     cross = np.empty((n_samples, poset.n_sources, poset.n_subsets))
     cross[:] = poset.member.T
-    _kernels.fisher_blocks(poset.incidence, poset.below, p.p_z, p.p_x, blocks, cross)
+    loglinear.fisher_blocks(poset.incidence, poset.below, p.p_z, p.p_x, blocks, cross)
     z_total = p.p_z.sum(axis=0)
     x_total = np.array([p.p_x[period :: poset.periods].sum(axis=0) for period in range(poset.periods)])
     shared = (poset.member * z_total) @ poset.member.T

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from igbss_stream._util.progress import counted
 from igbss_stream.model.likelihood import LAGS, Descent, End
 from igbss_stream.model.spectra import STEPS, Bands, autocorrelation, bands, match_spectra, noise_power
 from igbss_stream.model.starts import N_STARTS, starts
-from igbss_stream.model.steps import counted
 
 Array = NDArray[np.float64]
 

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream.model import _kernels
+from igbss_stream.model.kernels import loglinear
 from igbss_stream.model.loglinear import (
     Array,
     Distribution,
@@ -98,7 +98,7 @@ class _Point:
         """Compute p and the gradient at theta."""
         poset, goal = self.poset, self.goal
         self.p = distribution(poset, self.theta_z, self.theta_a, out=self._p)
-        worst = _kernels.gradient(
+        worst = loglinear.gradient(
             poset.incidence, self.p.p_z, self.p.p_x, goal.p_z, goal.p_x, goal.size_z,
             self.g_z, self._z_error, self.x_error, self._totals,
         )  # fmt: skip
@@ -130,7 +130,7 @@ class _Point:
         """
         p, poset = self.p, self.poset
         c, d = lifts(poset, step_a)
-        mean, slope = _kernels.response(
+        mean, slope = loglinear.response(
             poset.incidence, c, d, self.step_z, self.g_z, p.p_z, p.p_x, self._u_z, self._u_x
         )
         mean += float(np.vdot(p.p_a, step_a))
@@ -139,7 +139,7 @@ class _Point:
             return None
         t = 1.0
         for _ in range(MAX_HALVINGS):
-            excess = _kernels.exp_excess(
+            excess = loglinear.exp_excess(
                 p.p_z, self._u_z, p.p_x, self._u_x, p.p_a, step_a, p.p_bottom, mean, t
             )
             change = math.log1p(excess) + t * slope
@@ -354,7 +354,7 @@ class _Reduced:
         self.drive = at.x_error.ravel() @ design.reshape(at.x_error.size, n_groups)
         n_kept = len(at.g_z) if n_groups <= _KEPT_GROUPS else 1
         self._fits = np.empty((n_kept, n_groups, at.poset.n_sources))
-        _kernels.eliminate_sources(
+        loglinear.eliminate_sources(
             at.poset.incidence, design, at.p.p_z, at.p.p_x, at.g_z,
             self._fits, at.step_z, self.shared, self.drive,
         )  # fmt: skip
@@ -362,7 +362,7 @@ class _Reduced:
     def complete(self, sums: Array, offset: Array) -> None:
         """Let the step of the sources follow the sums of the groups."""
         at = self._at
-        _kernels.follow_groups(
+        loglinear.follow_groups(
             at.poset.incidence, self._design @ sums, self._fits, sums, at.p.p_z, at.p.p_x, offset, at.step_z
         )
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream.model.steps import Step, not_counted
+from igbss_stream._util.progress import Step, not_counted
 
 Array = NDArray[np.float64]
 

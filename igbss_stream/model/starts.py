@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream.model import _learning_kernels
+from igbss_stream.model.kernels import learning
 
 Array = NDArray[np.float64]
 
@@ -48,7 +48,7 @@ def jointly_diagonal(covariances: Array) -> Array:
     matrices = 0.5 * (covariances + covariances.transpose(0, 2, 1))
     rotation = np.eye(covariances.shape[1])
     for _ in range(60):
-        if _learning_kernels.rotate_to_diagonal(matrices, rotation) < 1e-8:
+        if learning.rotate_to_diagonal(matrices, rotation) < 1e-8:
             break
     return rotation
 

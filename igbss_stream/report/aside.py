@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from igbss_stream._util.closeable import Closing
 from igbss_stream.errors import ParameterError, RecordingError, printable
-from igbss_stream.ingest.files import open_file_of_any_kind
-from igbss_stream.ingest.recording import Recording
-from igbss_stream.ingest.wanted import Wanted
+from igbss_stream.files.open import open_file_of_any_kind
+from igbss_stream.files.read_options import Wanted
+from igbss_stream.files.recording import Recording
 from igbss_stream.preparation.settings import Preparation
 from igbss_stream.report.contents import Contents
 
@@ -107,6 +107,6 @@ def _prepared(contents: Contents, recording: Recording) -> Recording:
     preparation = replace(Preparation(**values), reference=None)
     if preparation.does_nothing:
         return recording
-    from igbss_stream.preparation.recording import PreparedRecording
+    from igbss_stream.preparation.offline import PreparedRecording
 
     return PreparedRecording(recording, preparation, [])

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream.cleaning import Excluded
 from igbss_stream.errors import IgbssError, RecordingError
-from igbss_stream.ingest.output_file import OutputFacts, OutputFile
-from igbss_stream.ingest.recording import Break
-from igbss_stream.ingest.series import Series
-from igbss_stream.ingest.stored_model import Origin, StoredModel
-from igbss_stream.ingest.stream_file import StreamFacts, StreamFile
+from igbss_stream.files.recording import Break
+from igbss_stream.files.results.output import OutputFacts, OutputFile
+from igbss_stream.files.results.series import Series
+from igbss_stream.files.results.stored_model import Origin, StoredModel
+from igbss_stream.files.results.stream_recording import StreamFacts, StreamFile
+from igbss_stream.separation.cleaning import Excluded
 
 
 class Histories:

@@ -6,8 +6,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from igbss_stream.ingest.recording import Break
-from igbss_stream.ingest.series import Series
+from igbss_stream.files.recording import Break
+from igbss_stream.files.results.series import Series
 
 BLOCK = 1 << 19  # numbers of a series that are read at a time
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from igbss_stream.cleaning import LEAST
 from igbss_stream.errors import ParameterError, printable
 from igbss_stream.report.contents import Contents
 from igbss_stream.report.look import Look
 from igbss_stream.report.markup import number, signed
+from igbss_stream.separation.cleaning import LEAST
 
 RULE = (
     "Sources that were taken out come first; then those whose correlation with a reference channel is "

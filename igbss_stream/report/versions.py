@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import numpy as np
 
-from igbss_stream.ingest.stream_file import ModelChange
+from igbss_stream.files.results.stream_recording import ModelChange
 from igbss_stream.report.contents import Contents
 from igbss_stream.report.markup import duration, number, table, text
 from igbss_stream.report.stretch import indices

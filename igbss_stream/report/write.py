@@ -7,9 +7,9 @@ from pathlib import Path
 from igbss_stream._util.atomic_write import write_whole
 from igbss_stream.console import Progress
 from igbss_stream.errors import RecordingError
-from igbss_stream.ingest.output_file import OutputFile
-from igbss_stream.ingest.stream_file import StreamFile, is_stream
-from igbss_stream.publish.files import why_not_written
+from igbss_stream.files.results.output import OutputFile
+from igbss_stream.files.results.stream_recording import StreamFile, is_stream
+from igbss_stream.files.writers.locking import why_not_written
 from igbss_stream.report.contents import Contents
 from igbss_stream.report.page import DETAILS, page
 

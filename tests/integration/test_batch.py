@@ -14,9 +14,9 @@ from igbss_stream import __version__
 from igbss_stream.batch.separate import separate_recording
 from igbss_stream.batch.settings import BatchSettings
 from igbss_stream.cli import main
-from igbss_stream.config import ModelSettings
 from igbss_stream.errors import ParameterError
-from igbss_stream.ingest.files import open_recording
+from igbss_stream.files.open import open_recording
+from igbss_stream.separation.settings import ModelSettings
 from tests.integration.conftest import Command
 from tests.published import model_settings, separate
 from tests.recordings import (

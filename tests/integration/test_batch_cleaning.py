@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner
 from numpy.typing import NDArray
 
-from igbss_stream.cleaning import LEAST
 from igbss_stream.cli import main
 from igbss_stream.demo import mixing_matrix
+from igbss_stream.separation.cleaning import LEAST
 from tests.integration.conftest import Command, Refusal, assert_says
 from tests.pages import commands
 from tests.recordings import NAMES, RATE, noise, write_recording

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from igbss_stream.ingest.files import ENDINGS
+from igbss_stream.files.open import ENDINGS
 from tests.integration.conftest import Command
 from tests.pages import commands, text_of
 from tests.recordings import RATE, noise, write_recording

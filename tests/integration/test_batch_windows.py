@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 import igbss_stream.batch.channels
 from igbss_stream.errors import IgbssWarning
 from igbss_stream.model.poset import incidence
-from igbss_stream.transform import Exp, MinMax, Transform
+from igbss_stream.separation.transform import Exp, MinMax, Transform
 from tests import reference
 from tests.integration.conftest import Command, Refusal
 from tests.published import separate

@@ -9,7 +9,7 @@ import pytest
 
 import igbss_stream.batch.channels
 from igbss_stream.errors import RecordingError
-from igbss_stream.ingest.files import open_recording
+from igbss_stream.files.open import open_recording
 from tests.integration.conftest import Command, Refusal
 from tests.recordings import noise, read_output, write_recording
 

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.demo import mixing_matrix
-from igbss_stream.metrics import sir
 from igbss_stream.preparation.resampling import polyphase
 from igbss_stream.publish.zmq import ZmqSink
+from igbss_stream.separation.metrics import sir
 from igbss_stream.sockets import CurveClient, CurveServer, public_key
 from igbss_stream.subscriber import Subscriber
 from igbss_stream.wire import Encoder

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from igbss_stream.errors import ParameterError
-from igbss_stream.export.records import cuts
-from igbss_stream.ingest.files import open_recording
+from igbss_stream.files.export.records import cuts
+from igbss_stream.files.open import open_recording
 from tests.integration.conftest import Command, Refusal, assert_says, contents
 
 mne = pytest.importorskip("mne")

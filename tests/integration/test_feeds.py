@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from igbss_stream._util.signals import Stop
 from igbss_stream.chunk import Chunk, Gap, Stream
-from igbss_stream.ingest.files import open_recording
+from igbss_stream.files.open import open_recording
 from igbss_stream.live.pacing import Item
 from igbss_stream.live.publishing import publish as publish_feed
 from igbss_stream.live.simulate import Simulation, simulated

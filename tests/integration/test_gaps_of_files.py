@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from igbss_stream.batch.windows import Window, cut, planned
 from igbss_stream.chunk import Chunk, Gap, Stream
-from igbss_stream.ingest.files import open_recording
-from igbss_stream.ingest.recording import Break
+from igbss_stream.files.open import open_recording
+from igbss_stream.files.recording import Break
+from igbss_stream.files.writers.stream_recording import GAP
 from igbss_stream.live.replay import chunks
 from igbss_stream.pipeline import Pipeline
-from igbss_stream.publish.recording import GAP
-from igbss_stream.transform import Exp
+from igbss_stream.separation.transform import Exp
 from tests.integration.conftest import Command
 from tests.published import model_settings, separate
 from tests.recordings import noise, read_output, write_recording

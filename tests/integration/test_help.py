@@ -12,8 +12,8 @@ import pytest
 from click.shell_completion import get_completion_class
 
 from igbss_stream.cli import main
-from igbss_stream.config import SCALINGS, SOLVERS, ModelSettings
 from igbss_stream.console import EXIT_INTERRUPTED, EXIT_MISTAKE
+from igbss_stream.separation.settings import SCALINGS, SOLVERS, ModelSettings
 from tests.integration.conftest import Command, assert_says
 
 MODEL_NAMES = {"structure", "transform", "closure", "solver", "init", "scaling"}

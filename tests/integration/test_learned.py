@@ -8,7 +8,7 @@ import pytest
 
 from igbss_stream import separate
 from igbss_stream.demo import mixing_matrix, time_series
-from igbss_stream.metrics import sir
+from igbss_stream.separation.metrics import sir
 from tests.integration.conftest import Command, Refusal, assert_says
 from tests.realdata import DATA, needs_data
 from tests.recordings import read_output, write_recording

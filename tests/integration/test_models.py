@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from igbss_stream.batch import groups
-from igbss_stream.publish.recording import GAP
+from igbss_stream.files.writers.stream_recording import GAP
 from tests.integration.conftest import Command, Refusal, assert_says, contents
 from tests.recordings import RATE, Array, read_output, write_recording
 

@@ -16,7 +16,7 @@ from igbss_stream.cli import main
 from igbss_stream.errors import StateError
 from igbss_stream.live.daemon import Daemon
 from igbss_stream.live.load import load
-from igbss_stream.preparation.live import LivePreparation
+from igbss_stream.preparation.online import LivePreparation
 from igbss_stream.preparation.resampling import polyphase
 from igbss_stream.preparation.settings import Preparation
 from tests.integration.conftest import Command, Refusal, assert_says

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from scipy import signal, stats
 
 from igbss_stream.batch.fits import FIT
-from igbss_stream.ingest.output_file import OutputFile
-from igbss_stream.publish.recording import GAP
+from igbss_stream.files.results.output import OutputFile
+from igbss_stream.files.writers.stream_recording import GAP
 from igbss_stream.report import pieces
 from igbss_stream.report.aside import Aside
 from igbss_stream.report.contents import Contents

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from igbss_stream.chunk import Chunk, Gap, Stream
-from igbss_stream.publish.recording import RecordingSink
+from igbss_stream.files.writers.stream_recording import RecordingSink
 from tests.integration.conftest import Command, Refusal, assert_says
 from tests.integration.test_report import Page, reported
 from tests.pages import run_python

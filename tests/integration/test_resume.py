@@ -9,12 +9,12 @@ import h5py
 import numpy as np
 import pytest
 
-from igbss_stream.publish.files import claim
+from igbss_stream.files.writers.locking import claim
 from tests.integration.conftest import Command, Refusal, Spawn, assert_says, contents
 from tests.recordings import RATE, noise, read_output, write_recording
 
 # The command has loaded all that it runs by when it says so: a kill then falls into its work.
-UP = "import igbss_stream.batch.many, igbss_stream.learned; print('up', flush=True)"
+UP = "import igbss_stream.batch.many, igbss_stream.separation.structure_fit; print('up', flush=True)"
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from igbss_stream.ingest.files import open_recording
+from igbss_stream.files.open import open_recording
 from tests.integration.conftest import Command, Refusal, assert_says
 from tests.realdata import DATA, needs_data
 from tests.recordings import read_output

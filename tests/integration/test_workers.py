@@ -22,7 +22,7 @@ from igbss_stream.batch.segments import in_segments
 from igbss_stream.batch.settings import BatchSettings
 from igbss_stream.batch.workers import Workers
 from igbss_stream.errors import FeedError, IgbssWarning
-from igbss_stream.publish.files import lock, wait_until_free
+from igbss_stream.files.writers.locking import lock, wait_until_free
 from tests.daemons import free_port, until
 from tests.integration.conftest import Command, Refusal, Spawn, assert_says, contents
 from tests.published import model_settings

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from igbss_stream._util.dtypes import working_dtype
 from igbss_stream.errors import InputError, ParameterError, RecordingError
-from igbss_stream.ingest.files import open_recording
-from igbss_stream.ingest.hdf5 import Hdf5Recording
-from igbss_stream.ingest.hdf5_contents import describe
-from igbss_stream.ingest.recording import Recording
+from igbss_stream.files.open import open_recording
+from igbss_stream.files.readers.hdf5.contents import describe
+from igbss_stream.files.readers.hdf5.reader import Hdf5Recording
+from igbss_stream.files.recording import Recording
 from tests.realdata import DATA, needs_data
 
 SAMPLES = np.random.default_rng(0).integers(-100, 100, (50, 4))
@@ -88,7 +88,7 @@ def test_common_storage_is_read_past_the_library(
     options: dict[str, Any],
     dtype: str,
 ) -> None:
-    monkeypatch.setattr("igbss_stream.ingest.hdf5_direct.n_threads", lambda: 2)
+    monkeypatch.setattr("igbss_stream.files.readers.hdf5.fast_read.n_threads", lambda: 2)
     monkeypatch.setattr(Hdf5Recording, "_fill_as_stored", None)
     with h5py.File(path, "w", **options) as file:
         file.create_dataset("data", data=SAMPLES.astype(dtype), **storage)

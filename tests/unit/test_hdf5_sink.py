@@ -20,9 +20,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from igbss_stream.errors import RecordingError
-from igbss_stream.ingest.files import open_recording
-from igbss_stream.publish import hdf5
-from igbss_stream.publish.hdf5 import Hdf5Sink
+from igbss_stream.files.open import open_recording
+from igbss_stream.files.writers import hdf5
+from igbss_stream.files.writers.hdf5 import Hdf5Sink
 from tests.recordings import file_size_limit
 
 ROOT = Path(__file__).parents[2]
@@ -489,7 +489,7 @@ def test_file_size_limit_does_not_crash_the_interpreter(path: Path) -> None:
         import resource, sys
         import numpy as np
         from igbss_stream.errors import RecordingError
-        from igbss_stream.publish.hdf5 import Hdf5Sink
+        from igbss_stream.files.writers.hdf5 import Hdf5Sink
 
         hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
         for limit in range(0, 60000, 997):
@@ -520,7 +520,7 @@ def test_many_interrupts(path: Path) -> None:
     code = """
         import signal, sys
         import numpy as np
-        from igbss_stream.publish.hdf5 import Hdf5Sink
+        from igbss_stream.files.writers.hdf5 import Hdf5Sink
 
         signal.signal(signal.SIGALRM, signal.default_int_handler)
         sys.unraisablehook = lambda unraisable: None  # Python drops an interrupt in a destructor

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from igbss_stream.errors import IgbssError, RecordingError
-from igbss_stream.ingest.files import open_recording
-from igbss_stream.inspect import DatasetDescription, FileDescription, describe, render
+from igbss_stream.files.open import open_recording
+from igbss_stream.files.readers.hdf5.listing import DatasetDescription, FileDescription, describe, render
 from tests.realdata import DATA, needs_data
 
 FILES = sorted(

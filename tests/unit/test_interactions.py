@@ -10,18 +10,22 @@ from scipy.signal import lfilter
 
 from igbss_stream.demo import time_series
 from igbss_stream.errors import InputError, ParameterError
-from igbss_stream.metrics import rmse
-from igbss_stream.model import (
-    _interaction_kernels,
-    interaction_descent,
-    interaction_search,
-    interaction_starts,
-    interaction_whitening,
-    interactions,
+from igbss_stream.model.interactions import (
+    descent as interaction_descent,
 )
-from igbss_stream.model.interaction_descent import Descent, Schedule
-from igbss_stream.model.interactions import LearnedInteractions, learn_interactions
+from igbss_stream.model.interactions import (
+    learn,
+    search,
+    whitening,
+)
+from igbss_stream.model.interactions import (
+    starts as interaction_starts,
+)
+from igbss_stream.model.interactions.descent import Descent, Schedule
+from igbss_stream.model.interactions.learn import LearnedInteractions, learn_interactions
+from igbss_stream.model.kernels import interactions as _interaction_kernels
 from igbss_stream.model.poset import Poset, subsets
+from igbss_stream.separation.metrics import rmse
 
 Array = NDArray[np.float64]
 
@@ -95,12 +99,12 @@ def _small() -> Iterator[None]:
             ("_CROSSED", 1),
             ("_EXCHANGED", 1),
         ):
-            patch.setattr(interaction_search, name, few)
-        patch.setattr(interaction_search, "_BEGUN", (1, 1, 1))
-        patch.setattr(interaction_search, "_SCHEDULE", Schedule(0.5, 0.1, 0.6, 1))
-        patch.setattr(interactions, "_FINISH", Schedule(0.1, 0.03, 0.6, 1))
-        patch.setattr(interactions, "_FINALISTS", 1)
-        patch.setattr(interactions, "_STRETCH", 110)
+            patch.setattr(search, name, few)
+        patch.setattr(search, "_BEGUN", (1, 1, 1))
+        patch.setattr(search, "_SCHEDULE", Schedule(0.5, 0.1, 0.6, 1))
+        patch.setattr(learn, "_FINISH", Schedule(0.1, 0.03, 0.6, 1))
+        patch.setattr(learn, "_FINALISTS", 1)
+        patch.setattr(learn, "_STRETCH", 110)
         yield
 
 
@@ -143,7 +147,7 @@ class TestConventions:
         np.testing.assert_allclose(scaled.mixing, unit * learned.mixing, atol=1e-6 * unit)
 
     def test_what_is_left_out_of_learning_follows(self, x: Array, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(interactions, "_LONGEST", 110)
+        monkeypatch.setattr(learn, "_LONGEST", 110)
         learned = learn_interactions(x, 2, 2)
         assert learned.sources.shape == (130, 2)
         assert np.median(np.abs(learned.channels(learned.sources) - x)) < 1e-6
@@ -248,7 +252,7 @@ class TestParts:
     def test_a_descent_from_the_truth_stays_there(self) -> None:
         truth = two_sources(150)
         x = mixed(truth, 2, 503)
-        white = interaction_whitening.Whitening.fitted(x, 3).of(x)
+        white = whitening.Whitening.fitted(x, 3).of(x)
         end = Descent(white, MASKS[[0, 1, 2, 4]], 2, 2).run(truth.T, Schedule(0.03, 0.01, 0.5, 2))
         assert rmse(end.z.T, truth) < 0.05
 
@@ -337,12 +341,12 @@ class TestStarts:
         np.testing.assert_array_equal(kept, [rows[[0, 1]], rows[[1, 3]]])
 
     def test_exchanges(self) -> None:
-        found = list(interaction_search._exchanges(2, 2, 6))
+        found = list(search._exchanges(2, 2, 6))
         assert found == [(4, 1), (5, 1), (0, 4), (0, 5), (4, 3), (5, 3), (2, 4), (2, 5)]
 
     def test_additions_have_their_share(self, rng: np.random.Generator) -> None:
         z = interaction_descent.standardised_rows(rng.normal(size=(2, 200)))
-        starts = interaction_search._added([z], [rng.normal(size=(200, 4))], MASKS[[0, 1, 2, 4]], rng)
+        starts = search._added([z], [rng.normal(size=(200, 4))], MASKS[[0, 1, 2, 4]], rng)
         shares = [np.std(start - z, axis=1) for start in starts]
         np.testing.assert_allclose(shares, np.repeat([[0.2], [0.4], [0.6]], 2, axis=1), rtol=1e-9)
         basis = np.column_stack([*z, z[0] * z[1], np.ones(200)])

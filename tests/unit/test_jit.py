@@ -8,7 +8,7 @@ import numba
 import numpy as np
 import pytest
 
-from igbss_stream.model import _jit, _kernels, _sample_kernels
+from igbss_stream.model.kernels import jit, loglinear, samples
 
 pytestmark = pytest.mark.jit
 
@@ -19,12 +19,12 @@ def double(x: float) -> float:
 
 @pytest.fixture(autouse=True)
 def _nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_jit, "_said", set())
+    monkeypatch.setattr(jit, "_said", set())
 
 
 def test_other_types_are_an_error_not_a_compilation() -> None:
     with pytest.raises(TypeError, match="No matching definition"):
-        _kernels.divergence(np.zeros((2, 2), np.float32), 0.0, np.zeros((2, 2)), np.zeros((2, 2)))
+        loglinear.divergence(np.zeros((2, 2), np.float32), 0.0, np.zeros((2, 2)), np.zeros((2, 2)))
 
 
 @pytest.mark.parametrize(
@@ -33,16 +33,16 @@ def test_other_types_are_an_error_not_a_compilation() -> None:
 def test_a_broken_cache_is_said_once_and_the_kernel_works(
     fault: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    compiled: Callable[..., Any] = _jit._compiled
+    compiled: Callable[..., Any] = jit._compiled
 
     def broken(function: Any, signatures: Any, *, cache: bool) -> Any:
         if cache:
             raise fault
         return compiled(function, signatures, cache=cache)
 
-    monkeypatch.setattr(_jit, "_compiled", broken)
+    monkeypatch.setattr(jit, "_compiled", broken)
     with caplog.at_level(logging.WARNING, "igbss_stream"):
-        first, second = (_jit.kernel("float64(float64)")(double) for _ in range(2))
+        first, second = (jit.kernel("float64(float64)")(double) for _ in range(2))
     assert (first(2.0), second(3.0)) == (4.0, 6.0)
     assert len(caplog.records) == 1
     assert str(fault) in caplog.text
@@ -54,20 +54,20 @@ def test_a_cold_cache_is_said_once(
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
     with caplog.at_level(logging.INFO, "igbss_stream"):
         for _ in range(2):
-            _jit.kernel("float64(float64)")(double)
+            jit.kernel("float64(float64)")(double)
     assert [record.getMessage() for record in caplog.records] == [
         "compiling kernels, each once after installation (about 10 s in all)"
     ]
     caplog.clear()
-    monkeypatch.setattr(_jit, "_said", set())
+    monkeypatch.setattr(jit, "_said", set())
     with caplog.at_level(logging.INFO, "igbss_stream"):
-        _jit.kernel("float64(float64)")(double)
+        jit.kernel("float64(float64)")(double)
     assert not caplog.records
 
 
 def test_with_the_jit_off_functions_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(numba.config, "DISABLE_JIT", True)
-    assert _jit.kernel("float64(float64)")(double) is double
+    assert jit.kernel("float64(float64)")(double) is double
 
 
 def test_readonly_and_writable_arrays_are_taken_alike() -> None:
@@ -76,7 +76,7 @@ def test_readonly_and_writable_arrays_are_taken_alike() -> None:
     frozen.flags.writeable = False
     unmixing = np.random.default_rng(1).normal(size=(1, 3, 2))
     out, out_of_frozen = np.empty((5, 2)), np.empty((5, 2))
-    _sample_kernels.unmix(x, unmixing, np.zeros(2), 0, out)
-    _sample_kernels.unmix(frozen, unmixing, np.zeros(2), 0, out_of_frozen)
+    samples.unmix(x, unmixing, np.zeros(2), 0, out)
+    samples.unmix(frozen, unmixing, np.zeros(2), 0, out_of_frozen)
     np.testing.assert_array_equal(out, out_of_frozen)
     np.testing.assert_allclose(out, x @ unmixing[0], rtol=1e-12)

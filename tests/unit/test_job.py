@@ -12,7 +12,7 @@ from igbss_stream.batch.job import Job, Result, in_turn, result_of, run_job
 from igbss_stream.batch.separate import Outcome
 from igbss_stream.batch.settings import BatchSettings
 from igbss_stream.errors import RecordingError
-from igbss_stream.ingest.wanted import Wanted
+from igbss_stream.files.read_options import Wanted
 from tests.published import model_settings
 from tests.recordings import RATE, noise, read_output, systematic, write_recording
 

@@ -11,10 +11,10 @@ import pytest
 from numpy.typing import NDArray
 
 from igbss_stream.errors import IgbssError, InputError, ParameterError, RecordingError
-from igbss_stream.ingest.files import open_recording
-from igbss_stream.ingest.layouts.pickled_names import pickled_names
-from igbss_stream.ingest.offered import SeveralSignalsError
-from igbss_stream.ingest.recording import Break, Recording
+from igbss_stream.files.open import open_recording
+from igbss_stream.files.readers.hdf5.layouts.pickled_names import pickled_names
+from igbss_stream.files.recording import Break, Recording
+from igbss_stream.files.signal_choice import SeveralSignalsError
 
 X = np.random.default_rng(3).integers(-2000, 2000, (60, 4)).astype("i2")
 NAMES = ("Fz", "Cz", "Pz", "Oz")

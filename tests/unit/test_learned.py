@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from igbss_stream import Separation, separate
 from igbss_stream.demo import mixing_matrix, time_series
 from igbss_stream.errors import IgbssWarning, InputError, ParameterError
-from igbss_stream.metrics import rmse
 from igbss_stream.model import structure
 from igbss_stream.model.structure import Learned, learn
+from igbss_stream.separation.metrics import rmse
 from igbss_stream.sklearn import IGBSS
 from tests import published
 
@@ -232,7 +232,7 @@ class TestRank:
 class TestStretches:
     @pytest.mark.jit
     def test_long_recordings_are_learned_from_stretches(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("igbss_stream.survey._EXCERPT", 3 * 800)
+        monkeypatch.setattr("igbss_stream.separation.statistics._EXCERPT", 3 * 800)
         seen: list[Array] = []
         real = structure.learn
 
@@ -240,14 +240,14 @@ class TestStretches:
             seen.append(x)
             return real(x, *more)
 
-        monkeypatch.setattr("igbss_stream.learned.learn", spy)
+        monkeypatch.setattr("igbss_stream.separation.structure_fit.learn", spy)
         x = laplace(4000)
         separate(x)
         starts = [0, 557, 1114, 1671, 2228, 2785, 3342, 3900]
         np.testing.assert_array_equal(seen[0], np.concatenate([x[start : start + 100] for start in starts]))
 
     def test_a_channel_that_rests_in_the_stretches_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("igbss_stream.survey._EXCERPT", 3 * 800)
+        monkeypatch.setattr("igbss_stream.separation.statistics._EXCERPT", 3 * 800)
         x = laplace(4000)
         x[:, 1] = 0.0
         x[300, 1] = 1.0  # between two stretches

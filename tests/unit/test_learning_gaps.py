@@ -13,15 +13,15 @@ from scipy.signal import lfilter
 from igbss_stream.batch.separate import separate_recording
 from igbss_stream.batch.settings import BatchSettings
 from igbss_stream.chunk import Chunk, Gap, Stream
-from igbss_stream.config import ModelSettings
-from igbss_stream.ingest.files import open_recording
+from igbss_stream.files.open import open_recording
+from igbss_stream.files.writers.stream_recording import GAP
 from igbss_stream.learning import Schedule
-from igbss_stream.metrics import sir
 from igbss_stream.model.structure import learn, take_levels_out
-from igbss_stream.one_call import separate
 from igbss_stream.pipeline import Item, Learning, Pipeline
-from igbss_stream.publish.recording import GAP
-from igbss_stream.survey import Survey
+from igbss_stream.separation.api import separate
+from igbss_stream.separation.metrics import sir
+from igbss_stream.separation.settings import ModelSettings
+from igbss_stream.separation.statistics import Survey
 from tests.recordings import read_output, write_recording
 from tests.unit.test_pipeline import Immediate, cut
 
@@ -110,7 +110,7 @@ def test_breaks_are_found_again_in_the_excerpt(cuts: list[int], monkeypatch: pyt
     run = np.searchsorted(breaks, np.arange(2000), side="right").astype(float)
     x = np.column_stack([run, np.arange(2000.0)])  # the second tells where a stretch begins
     for most in 1 << 21, 1600, 160:
-        monkeypatch.setattr("igbss_stream.survey._EXCERPT", most)
+        monkeypatch.setattr("igbss_stream.separation.statistics._EXCERPT", most)
         survey = Survey(["a", "b"], x.dtype, len(x), keep_excerpt=True, breaks=breaks)
         for part in np.split(x, cuts):
             survey.update(part)
@@ -121,7 +121,7 @@ def test_breaks_are_found_again_in_the_excerpt(cuts: list[int], monkeypatch: pyt
 
 @pytest.mark.jit
 def test_levels_that_change_between_stretches_are_no_sources(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("igbss_stream.survey._EXCERPT", 3 * 1600)
+    monkeypatch.setattr("igbss_stream.separation.statistics._EXCERPT", 3 * 1600)
     starts = np.linspace(0, 2400 - 200, 8).astype(int)
     levels = np.random.default_rng(3).normal(scale=3.0, size=(8, 3))
     run = np.searchsorted(starts[1:] - 50, np.arange(2400), side="right")

@@ -8,8 +8,6 @@ import pytest
 import yaml
 
 from igbss_stream.chunk import Chunk, Gap
-from igbss_stream.cleaning import LEAST, Cleaning, Excluded
-from igbss_stream.config import ModelSettings
 from igbss_stream.errors import StateError
 from igbss_stream.learning import Model
 from igbss_stream.live import state
@@ -17,7 +15,9 @@ from igbss_stream.live.cautions import cautions, summary
 from igbss_stream.live.clean import Clean, Like
 from igbss_stream.live.lane import cleaned, told
 from igbss_stream.preparation.settings import Preparation
-from igbss_stream.separator import Separator
+from igbss_stream.separation.cleaning import LEAST, Cleaning, Excluded
+from igbss_stream.separation.engine import Separator
+from igbss_stream.separation.settings import ModelSettings
 from tests.configurations import Load, Refused, stream
 from tests.pages import blocks
 

@@ -12,7 +12,6 @@ import pytest
 import yaml
 
 import igbss_stream.live.load
-from igbss_stream.config import ModelSettings
 from igbss_stream.errors import ConfigError, ParameterError
 from igbss_stream.live import reference
 from igbss_stream.live.config import Config, Learning, Stream
@@ -21,6 +20,7 @@ from igbss_stream.live.load import key_path, load
 from igbss_stream.live.model import ExpTransform, Model
 from igbss_stream.live.sinks import Hdf5Output, ZmqOutput
 from igbss_stream.live.yaml_file import Document, read_yaml
+from igbss_stream.separation.settings import ModelSettings
 from tests.configurations import CLIENT, LEAST, SECRET, Load, Refused, stream, uncommented
 
 

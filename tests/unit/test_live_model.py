@@ -7,13 +7,13 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import numpy as np
 import pytest
 
-import igbss_stream.config as core
-from igbss_stream.config import ModelSettings
-from igbss_stream.fill import POLICIES
+import igbss_stream.separation.settings as core
 from igbss_stream.live.config import Repair
 from igbss_stream.live.model import ExpTransform, MinMaxTransform, Model, SumTransform, Weights
-from igbss_stream.repair import RepairSettings
-from igbss_stream.transform import Exp, MinMax, Sum
+from igbss_stream.preparation.repair.gap_filler import POLICIES
+from igbss_stream.preparation.repair.stage import RepairSettings
+from igbss_stream.separation.settings import ModelSettings
+from igbss_stream.separation.transform import Exp, MinMax, Sum
 from tests.configurations import Load, Refused, stream
 
 

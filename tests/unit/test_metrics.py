@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from igbss_stream.demo import mixing_matrix, render, run, time_series
-from igbss_stream.metrics import match, rmse, sir, standardised
+from igbss_stream.separation.metrics import match, rmse, sir, standardised
 
 
 def test_rmse_is_the_least_over_all_orders() -> None:

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from igbss_stream.errors import IgbssError
-from igbss_stream.examine import as_json, examine
-from igbss_stream.ingest.files import open_recording
-from igbss_stream.ingest.recording import Break
-from igbss_stream.ingest.wanted import Wanted
+from igbss_stream.files.inspection import as_json, examine
+from igbss_stream.files.open import open_recording
+from igbss_stream.files.read_options import Wanted
+from igbss_stream.files.recording import Break
 
 mne = pytest.importorskip("mne")
 edfio = pytest.importorskip("edfio")

@@ -9,8 +9,8 @@ import pytest
 
 from igbss_stream import separate
 from igbss_stream.errors import IgbssWarning, InputError, ParameterError, RecordingError
-from igbss_stream.pca_form import pca_form
 from igbss_stream.preparation.settings import Preparation
+from igbss_stream.separation.pca_form import pca_form
 from tests.realdata import DATA, needs_data
 
 mne = pytest.importorskip("mne")

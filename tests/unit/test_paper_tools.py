@@ -31,7 +31,7 @@ from scipy.signal import lfilter
 from sklearn.exceptions import ConvergenceWarning
 
 from igbss_stream.errors import InputError
-from igbss_stream.metrics import rmse
+from igbss_stream.separation.metrics import rmse
 
 
 def rotation_of(angle: float) -> np.ndarray:

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap, Stream
-from igbss_stream.config import ModelSettings
 from igbss_stream.demo import mixing_matrix
 from igbss_stream.errors import InputError, ParameterError
 from igbss_stream.learning import Model, Schedule
-from igbss_stream.one_call import separate
 from igbss_stream.overlap_add import OverlapAdd
 from igbss_stream.pipeline import Item, Learning, Pipeline
-from igbss_stream.separator import Separator
+from igbss_stream.separation.api import separate
+from igbss_stream.separation.engine import Separator
+from igbss_stream.separation.settings import ModelSettings
 from igbss_stream.window import Windows
 from tests.published import model_settings
 

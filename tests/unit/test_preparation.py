@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from scipy import signal
 
 from igbss_stream.errors import InputError, ParameterError
-from igbss_stream.ingest.recording import Break
-from igbss_stream.preparation import recording as preparing
+from igbss_stream.files.recording import Break
+from igbss_stream.preparation import offline as preparing
 from igbss_stream.preparation.filters import padding, ringing, sections
-from igbss_stream.preparation.recording import PreparedRecording
+from igbss_stream.preparation.offline import PreparedRecording
 from igbss_stream.preparation.resampling import Polyphase, Resampler, polyphase
 from igbss_stream.preparation.settings import Preparation
 from tests.prepared import Array, ArrayRecording, drifting, whole

@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 from igbss_stream.batch.separate import separate_recording
 from igbss_stream.batch.settings import BatchSettings
 from igbss_stream.chunk import Chunk, Gap, Stream
-from igbss_stream.config import ModelSettings
 from igbss_stream.errors import ParameterError, RecordingError
-from igbss_stream.ingest.files import open_recording
-from igbss_stream.inspect import describe, render
-from igbss_stream.publish import recording
-from igbss_stream.publish.recording import RecordingSink
+from igbss_stream.files.open import open_recording
+from igbss_stream.files.readers.hdf5.listing import describe, render
+from igbss_stream.files.writers import stream_recording
+from igbss_stream.files.writers.stream_recording import RecordingSink
+from igbss_stream.separation.settings import ModelSettings
 from tests.pages import blocks
 from tests.recordings import file_size_limit
 
@@ -291,7 +291,7 @@ def test_a_gap_in_many_messages_is_one_row_that_readers_see_grow(path: Path) -> 
 def test_a_file_that_lists_no_more_is_followed_by_the_next(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recording, "_CAPACITY", 3)
+    monkeypatch.setattr(stream_recording, "_CAPACITY", 3)
     with RecordingSink(path) as sink:
         sink.start(STREAM)
         for start in range(0, 80, 20):

@@ -11,9 +11,9 @@ import pytest
 
 from igbss_stream.chunk import Gap, Stream
 from igbss_stream.errors import ParameterError, RecordingError
-from igbss_stream.publish import recording
-from igbss_stream.publish.hdf5_growing import claim_existing
-from igbss_stream.publish.recording import RecordingSink
+from igbss_stream.files.writers import stream_recording
+from igbss_stream.files.writers.growing_hdf5 import claim_existing
+from igbss_stream.files.writers.stream_recording import RecordingSink
 from tests.unit.test_recording import STREAM, chunk, read, samples_hold_their_index
 
 
@@ -51,7 +51,7 @@ def test_a_recording_that_exists(path: Path) -> None:
 
 
 @pytest.mark.parametrize("existing", ["overwrite", "append", "number"])
-def test_nothing_exists(path: Path, existing: recording.Existing) -> None:
+def test_nothing_exists(path: Path, existing: stream_recording.Existing) -> None:
     assert record(path, existing=existing) == path
     assert samples_hold_their_index(path) == 10
 
@@ -150,7 +150,7 @@ def test_a_recording_whose_layout_was_changed(path: Path, change: str) -> None:
 
 
 @pytest.mark.parametrize("existing", ["overwrite", "append"])
-def test_a_recording_that_goes_on(path: Path, existing: recording.Existing) -> None:
+def test_a_recording_that_goes_on(path: Path, existing: stream_recording.Existing) -> None:
     with RecordingSink(path) as sink:
         sink.start(STREAM)
         sink.write(chunk(0, 10))

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from igbss_stream.chunk import Gap
-from igbss_stream.publish.recording import RecordingSink
+from igbss_stream.files.writers.stream_recording import RecordingSink
 from tests.unit.test_recording import ROOT, STREAM, chunk, read
 
 
@@ -82,7 +82,7 @@ WRITER = """
     import sys, time
     import numpy as np
     from igbss_stream.chunk import Chunk, Gap, Stream
-    from igbss_stream.publish.recording import RecordingSink
+    from igbss_stream.files.writers.stream_recording import RecordingSink
 
     path, first, flush_every = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
     stream = Stream("s", 1000.0, ("a", "b"), "uV", np.dtype("f4"))

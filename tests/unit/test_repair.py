@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import InputError, ParameterError
-from igbss_stream.fill import POLICIES
-from igbss_stream.repair import Event, Repair, RepairSettings
+from igbss_stream.preparation.repair.gap_filler import POLICIES
+from igbss_stream.preparation.repair.stage import Event, Repair, RepairSettings
 
 Item = Chunk | Gap
 Array = NDArray[Any]

@@ -13,7 +13,7 @@ from scipy import signal, stats
 
 from igbss_stream.drawing.scales import reading
 from igbss_stream.drawing.spectrum import GrowingSpectra
-from igbss_stream.ingest.recording import Break
+from igbss_stream.files.recording import Break
 from igbss_stream.report.markup import decimal, duration, number, percent, text
 from igbss_stream.report.moments import CrossMoments, Moments
 from igbss_stream.report.overview import Overview

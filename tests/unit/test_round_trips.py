@@ -11,8 +11,8 @@ import pytest
 import scipy.io
 from numpy.typing import NDArray
 
-from igbss_stream.ingest.files import open_recording
-from igbss_stream.ingest.recording import Break
+from igbss_stream.files.open import open_recording
+from igbss_stream.files.recording import Break
 from tests.realdata import DATA, needs_data
 
 N, RATE, NAMES = 1000, 250.0, ("Fz", "Cz", "Pz")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from igbss_stream.runs import Runs
+from igbss_stream.files.nonfinite_runs import Runs
 
 
 def walked(x: NDArray[np.float64]) -> list[tuple[int, int, int]]:

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from igbss_stream._util.dtypes import as_samples
 from igbss_stream.demo import mixing_matrix, time_series
 from igbss_stream.errors import IgbssWarning, InputError, ParameterError
-from igbss_stream.linear import LinearStage
-from igbss_stream.metrics import rmse
 from igbss_stream.model.poset import Closure, Poset, incidence
-from igbss_stream.separator import Separator
-from igbss_stream.survey import survey_of
-from igbss_stream.transform import Exp, MinMax, Sum
+from igbss_stream.separation.engine import Separator
+from igbss_stream.separation.linear import LinearStage
+from igbss_stream.separation.metrics import rmse
+from igbss_stream.separation.statistics import survey_of
+from igbss_stream.separation.transform import Exp, MinMax, Sum
 from tests import reference
 from tests.published import model_settings, separate
 
@@ -84,7 +84,7 @@ class TestClosedForm:
     def test_blocks_of_rows_do_not_show(self, monkeypatch: pytest.MonkeyPatch) -> None:
         x = np.random.default_rng(0).uniform(1.0, 2.0, (500, 3))
         whole = separate(x, transform="min-max").sources
-        monkeypatch.setattr("igbss_stream.separator._ROWS_AT_ONCE", 7)
+        monkeypatch.setattr("igbss_stream.separation.engine._ROWS_AT_ONCE", 7)
         np.testing.assert_array_equal(separate(x, transform="min-max").sources, whole)
 
     @pytest.mark.parametrize("transform", ["exp", "min-max", "sum"])

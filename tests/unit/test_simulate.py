@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 import igbss_stream
 from igbss_stream.errors import ParameterError, RecordingError
-from igbss_stream.ingest.files import open_recording
+from igbss_stream.files.open import open_recording
 from igbss_stream.live.scalp import electrodes
 from igbss_stream.live.simulate import Simulation, chunks, simulated, write_truth
-from igbss_stream.metrics import sir
+from igbss_stream.separation.metrics import sir
 
 MINUTE = 15_000  # samples at 250 Hz
 LENGTH = 2_000

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from igbss_stream.model.interactions import learn_interactions
-from igbss_stream.model.steps import counted, told_to
+from igbss_stream._util.progress import counted, told_to
+from igbss_stream.model.interactions.learn import learn_interactions
 from igbss_stream.model.structure import learn
 
 Told = list[tuple[str, int, int]]

@@ -8,9 +8,10 @@ from scipy.linalg import solve_toeplitz
 from scipy.signal import lfilter
 
 from igbss_stream.demo import mixing_matrix, time_series
-from igbss_stream.metrics import match, rmse, sir
-from igbss_stream.model import _learning_kernels, likelihood, spectra, starts
+from igbss_stream.model import likelihood, spectra, starts
+from igbss_stream.model.kernels import learning
 from igbss_stream.model.structure import Learned, learn
+from igbss_stream.separation.metrics import match, rmse, sir
 from tests.realdata import DATA, needs_data
 
 Array = NDArray[np.float64]
@@ -139,30 +140,30 @@ class TestParts:
         rng = np.random.default_rng(0)
         y, taps = rng.normal(size=(2, 30)), rng.normal(size=(2, 4))
         out = np.empty((2, 27))
-        _learning_kernels.filter_rows(y, taps, out)
+        learning.filter_rows(y, taps, out)
         for row, tap, filtered in zip(y, taps, out, strict=True):
             np.testing.assert_allclose(filtered, np.convolve(row, tap, "valid"), rtol=1e-12)
         other, back = rng.normal(size=(2, 27)), np.empty((2, 30))
-        _learning_kernels.filter_rows_adjoint(other, taps, back)
+        learning.filter_rows_adjoint(other, taps, back)
         np.testing.assert_allclose(np.sum(out * other, axis=1), np.sum(y * back, axis=1), rtol=1e-12)
 
     def test_scores_are_the_slope_of_the_power(self) -> None:
         rng = np.random.default_rng(0)
         e, shape, floor = rng.normal(size=(3, 50)), np.array([0.5, 1.0, 4.0]), np.full(3, 1e-2)
         scores, power, curvature = np.empty((3, 50)), np.empty(3), np.empty(3)
-        _learning_kernels.power_scores(e, shape, floor, scores, power, curvature)
+        learning.power_scores(e, shape, floor, scores, power, curvature)
         np.testing.assert_allclose(power, np.mean((e**2 + floor[:, None]) ** (shape[:, None] / 2), axis=1))
 
         def at(offset: float) -> tuple[Array, Array]:
             moved, value = np.empty((3, 50)), np.empty(3)
-            _learning_kernels.power_scores(e + offset, shape, floor, moved, value, np.empty(3))
+            learning.power_scores(e + offset, shape, floor, moved, value, np.empty(3))
             return moved, value
 
         (up, more), (down, less) = at(1e-6), at(-1e-6)
         np.testing.assert_allclose((more - less) / 2e-6, shape * scores.mean(axis=1), rtol=1e-6, atol=1e-8)
         np.testing.assert_allclose((up - down).mean(axis=1) / 2e-6, curvature, rtol=1e-6)
         again = np.empty(3)
-        _learning_kernels.mean_power(e, shape, floor, again)
+        learning.mean_power(e, shape, floor, again)
         np.testing.assert_allclose(again, power, rtol=1e-14)
 
     def test_levinson_solves_the_normal_equations(self) -> None:
@@ -180,9 +181,9 @@ class TestParts:
         e, scores, power, curvature = np.empty((1, 3998)), np.empty((1, 3998)), np.empty(1), np.empty(1)
         taps, shapes, promises = np.array([[1.0, 0.0, 0.0]]), np.array([shape]), []
         for _ in range(20):
-            _learning_kernels.filter_rows(y, taps, e)
+            learning.filter_rows(y, taps, e)
             floor = 1e-4 * np.mean(e**2, axis=1)
-            _learning_kernels.power_scores(e, shapes, floor, scores, power, curvature)
+            learning.power_scores(e, shapes, floor, scores, power, curvature)
             given = curvature if with_curvature else None
             slope, step = likelihood.newton_taps(y, e, scores, shapes, floor, given)
             np.testing.assert_allclose(
@@ -198,9 +199,9 @@ class TestParts:
     def test_powers_by_square_roots(self, shape: float) -> None:
         e = np.random.default_rng(0).normal(size=(1, 2500)) * np.geomspace(1e-6, 1e3, 2500)
         power, floor, weights = np.empty(1), np.array([1e-9]), e.copy()
-        _learning_kernels.mean_power(e, np.array([shape]), floor, power)
+        learning.mean_power(e, np.array([shape]), floor, power)
         np.testing.assert_allclose(power, np.mean((e**2 + floor) ** (shape / 2)), rtol=1e-12)
-        _learning_kernels.root_weights(weights, np.array([shape]), floor)
+        learning.root_weights(weights, np.array([shape]), floor)
         np.testing.assert_allclose(weights, (e**2 + floor) ** (shape / 4 - 0.5), rtol=1e-12)
 
     def test_rotation_diagonalises_what_can_be(self) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from igbss_stream.errors import InputError
-from igbss_stream.survey import Survey, survey_of
+from igbss_stream.separation.statistics import Survey, survey_of
 
 Samples = NDArray[Any]
 
@@ -46,7 +46,7 @@ def test_survey_equals_numpy_however_the_samples_are_cut(
 
 
 def test_kept_rows_are_the_same_however_the_samples_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("igbss_stream.survey._KEPT", 90)
+    monkeypatch.setattr("igbss_stream.separation.statistics._KEPT", 90)
     x = np.random.default_rng(0).normal(size=(200, 3))
     whole, cut = in_blocks(x, [], keep_rows=True), in_blocks(x, [1, 8, 50, 51, 199], keep_rows=True)
     np.testing.assert_array_equal(whole.kept, x[::7])

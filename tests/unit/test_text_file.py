@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from igbss_stream.errors import IgbssError, RecordingError
-from igbss_stream.ingest.files import open_recording
+from igbss_stream.files.open import open_recording
 from tests.recordings import noise
 
 X = np.round(noise(300, 3), 6)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from igbss_stream.errors import InputError, ParameterError
-from igbss_stream.survey import Survey, survey_of
-from igbss_stream.transform import TRANSFORMS, Exp, MinMax, Sum, as_transform
+from igbss_stream.separation.statistics import Survey, survey_of
+from igbss_stream.separation.transform import TRANSFORMS, Exp, MinMax, Sum, as_transform
 
 
 def surveyed(x: np.ndarray[Any, Any]) -> Survey:

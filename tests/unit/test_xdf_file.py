@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from igbss_stream._util import memory
 from igbss_stream.errors import IgbssError
-from igbss_stream.ingest.files import open_recording
-from igbss_stream.ingest.offered import Offered, SeveralSignalsError
-from igbss_stream.ingest.recording import Break
+from igbss_stream.files.open import open_recording
+from igbss_stream.files.recording import Break
+from igbss_stream.files.signal_choice import Offered, SeveralSignalsError
 from tests.realdata import DATA, needs_data
 from tests.recordings import noise
 

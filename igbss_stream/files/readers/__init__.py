@@ -1,0 +1,10 @@
+"""Readers of recordings, one module or folder a format.
+
+::
+
+    hdf5/   HDF5 in any of its layouts
+    mne     EDF, BDF, BrainVision, FIF, EEGLAB sets (extra `mne`)
+    edf     headers of EDF and BDF
+    xdf     XDF (extra `xdf`)
+    text    columns of numbers
+"""

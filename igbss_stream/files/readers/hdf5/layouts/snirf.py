@@ -1,0 +1,119 @@
+"""SNIRF, the shared format of near-infrared spectroscopy: /nirs/data1/dataTimeSeries."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from igbss_stream.files.readers.hdf5.file import naming, positive
+from igbss_stream.files.readers.hdf5.layouts.values import dataset, number, numbers, word, words
+from igbss_stream.files.readers.hdf5.signal import Contents, Signal
+from igbss_stream.files.timing import Times
+
+LAYOUT = "SNIRF"
+_SECONDS = {"s": 1.0, "ms": 1e3, "us": 1e6}
+_TYPES = {1: "continuous-wave amplitude", 99999: "processed"}
+_AUX = re.compile(r"aux\d*$")
+
+
+def find(file: Any, path: Path) -> Contents | None:
+    """Describe every block of data of every run, if the file is of this format."""
+    runs = [
+        file[key] for key in file if re.fullmatch(r"nirs\d*", key) and isinstance(file[key], h5py.Group)
+    ]
+    blocks = [
+        (run, key)
+        for run in runs
+        for key in run
+        if re.fullmatch(r"data\d*", key) and dataset(run, f"{key}/dataTimeSeries") is not None
+    ]
+    if not blocks:
+        return None
+    version = word(file, "formatVersion")
+    why = f"it has {blocks[0][0].name}/{blocks[0][1]}/dataTimeSeries"
+    why += f" and states formatVersion {version}" if version else ""
+    return Contents(LAYOUT, why, tuple(_signal(run, run[key], path) for run, key in blocks))
+
+
+def _signal(run: Any, block: Any, path: Path) -> Signal:
+    data, name = block["dataTimeSeries"], f"{block.name}/dataTimeSeries"
+    per_second = _SECONDS.get(word(run, "metaDataTags/TimeUnit") or "s", 1.0)
+    rate, times, trouble = _timing(
+        block, data.shape[0] if data.shape else 0, per_second, naming(name, path)
+    )
+    shape = data.shape if data.ndim == 2 else (*data.shape, 1)
+    measured = [_measurement(block, i) for i in range(1, shape[1] + 1)]
+    names, types, units = zip(*(_described(m, run) for m in measured), strict=True)
+    return Signal(
+        dataset=name,
+        shape=shape,
+        rate=rate,
+        unit=(units[0] or None) if len(set(units)) == 1 else None,
+        channels=names,
+        types=types,
+        times=times,
+        notes=_left_out(run),
+        trouble=trouble,
+        untimed=bool(trouble),
+    )
+
+
+def _timing(
+    block: Any, n_samples: int, per_second: float, what: str
+) -> tuple[float | None, Times | None, str]:
+    """Return rate or times, or what is wrong with them."""
+    time = dataset(block, "time")
+    if time is None or time.ndim != 1:
+        return None, None, f"{what} has no times beside it; pass --rate"
+    if time.size == 2 != n_samples:  # start and spacing
+        rate = positive(per_second / float(time[1]) if time[1] else 0)
+        return rate, None, "" if rate else f"{what} has times that stand still; pass --rate"
+    if time.size != n_samples:
+        return None, None, f"{what} has {time.size} times for {n_samples} samples; pass --rate"
+    return None, Times(lambda a, b: time[a:b], n_samples, per_second), ""
+
+
+def _measurement(block: Any, i: int) -> dict[str, Any]:
+    """Return what channel i (from 1) of a block is, from either form of the list."""
+    keys = ("sourceIndex", "detectorIndex", "wavelengthIndex", "dataType")
+    one, every = block.get(f"measurementList{i}"), block.get("measurementLists")
+    found: dict[str, Any] = {}
+    if isinstance(one, h5py.Group):
+        found = {key: number(one, key) for key in keys}
+        found |= {key: word(one, key) for key in ("dataTypeLabel", "dataUnit")}
+    elif isinstance(every, h5py.Group):
+        for key in keys:
+            values = numbers(every, key)
+            found[key] = float(values[i - 1]) if values is not None and len(values) >= i else None
+        for key in ("dataTypeLabel", "dataUnit"):
+            texts = words(every, key)
+            found[key] = texts[i - 1] if len(texts) >= i else None
+    return found
+
+
+def _described(measured: dict[str, Any], run: Any) -> tuple[str, str, str]:
+    """Return name, type and unit of a channel; the name is written as MNE writes it: ``S1_D2 760``."""
+    source, detector = measured.get("sourceIndex"), measured.get("detectorIndex")
+    label, kind = measured.get("dataTypeLabel") or "", measured.get("dataType")
+    unit = measured.get("dataUnit") or ""
+    kind_name = label or (_TYPES.get(int(kind), f"dataType {int(kind)}") if kind else "")
+    if source is None or detector is None:
+        return "", kind_name, unit
+    name = f"S{int(source)}_D{int(detector)}"
+    wavelengths, at = numbers(run, "probe/wavelengths"), measured.get("wavelengthIndex")
+    if label in ("HbO", "HbR", "HbT"):
+        name += f" {label.lower()}"
+    elif wavelengths is not None and at is not None and 0 < at <= len(wavelengths):
+        name += f" {round(float(np.asarray(wavelengths)[int(at) - 1]))}"
+    return name, kind_name, unit
+
+
+def _left_out(run: Any) -> tuple[str, ...]:
+    aux = [key for key in run if _AUX.match(key)]
+    if not aux:
+        return ()
+    return (
+        f"{len(aux)} auxiliary series ({run.name}/{aux[0]} and so on) have times of their own; left out",
+    )

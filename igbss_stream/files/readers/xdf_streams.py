@@ -1,0 +1,140 @@
+"""The streams in an XDF file, from their headers alone: samples are counted and passed over.
+
+XDF is a sequence of chunks: a length, a tag and so many bytes. pyxdf, which reads the samples, does not
+tell what the headers say of channels without reading these as well.
+"""
+
+import math
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import BinaryIO
+from xml.etree import ElementTree
+
+import numpy as np
+
+from igbss_stream.errors import RecordingError
+from igbss_stream.files.readers.hdf5.file import one_line
+from igbss_stream.ingest.lsl_units import short_unit
+
+_MAGIC = b"XDF:"
+_HEADER, _SAMPLES = 2, 3  # tags
+_LENGTHS = {1: "<B", 4: "<I", 8: "<Q"}
+_LONGEST_HEADER = 1 << 24  # bytes
+_MOST_CHANNELS = 1 << 16
+_DTYPES = {
+    "float32": "f4", "double64": "f8", "int8": "i1", "int16": "i2", "int32": "i4", "int64": "i8",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class XdfStream:
+    """A stream of a file.
+
+    Parameters
+    ----------
+    id : int
+    name, type : str
+    rate : float
+        As it is stated, in Hz; 0 where samples come when they come.
+    dtype : dtype or None
+        None for text.
+    n_channels, n_samples : int
+    labels, types : tuple of str
+        One each channel, or none.
+    unit : str or None
+        If all channels have the same.
+    """
+
+    id: int
+    name: str
+    type: str
+    rate: float
+    dtype: np.dtype[np.generic] | None
+    n_channels: int
+    labels: tuple[str, ...]
+    types: tuple[str, ...]
+    unit: str | None
+    n_samples: int = 0
+
+    @property
+    def is_signal(self) -> bool:
+        """Whether it holds channels that are sampled evenly."""
+        return self.dtype is not None and self.rate > 0 and self.n_channels > 1 and self.n_samples > 0
+
+
+def streams(path: Path) -> list[XdfStream]:
+    """Return the streams of a file, in the order of their headers.
+
+    Raises
+    ------
+    RecordingError
+        If the file or a header is damaged.
+    """
+    found, counts = dict[int, XdfStream](), dict[int, int]()
+    try:
+        with open(path, "rb") as file:
+            for tag, number, length in _chunks(file):
+                if tag == _HEADER:
+                    found[number] = _stream(number, file.read(min(length, _LONGEST_HEADER)))
+                else:
+                    counts[number] = counts.get(number, 0) + (_length(file) or 0)
+    except (OSError, ValueError, struct.error, ElementTree.ParseError) as error:
+        raise RecordingError(
+            f"{str(path)!r} is a damaged XDF file ({one_line(error)}); copy or record it again"
+        ) from error
+    return [replace(stream, n_samples=counts.get(number, 0)) for number, stream in found.items()]
+
+
+def _chunks(file: BinaryIO) -> Iterator[tuple[int, int, int]]:
+    """Yield tag, stream and length of headers and of samples; the file then stands at their content."""
+    if file.read(len(_MAGIC)) != _MAGIC:
+        raise ValueError("it does not begin with XDF:")
+    while (length := _length(file)) is not None:
+        stop = file.tell() + length
+        head = file.read(2)
+        tag = struct.unpack("<H", head)[0] if len(head) == 2 else 0
+        if tag in (_HEADER, _SAMPLES):
+            yield tag, struct.unpack("<I", file.read(4))[0], max(0, length - 6)
+        file.seek(stop)
+
+
+def _length(file: BinaryIO) -> int | None:
+    """Read a number of 1, 4 or 8 bytes; None at the end, or where the file is cut off."""
+    size = file.read(1)
+    code = _LENGTHS.get(size[0]) if size else None
+    if code is None:
+        return None
+    content = file.read(size[0])
+    return int(struct.unpack(code, content)[0]) if len(content) == size[0] else None
+
+
+def _stream(number: int, xml: bytes) -> XdfStream:
+    if b"<!ENTITY" in xml or b"<!DOCTYPE" in xml:
+        raise ValueError(f"stream {number} declares entities")
+    root = ElementTree.fromstring(xml.decode("utf-8", "replace"))
+    told = {key: (root.findtext(key) or "").strip() for key in ("name", "type", "channel_format")}
+    n_channels, rate = int(root.findtext("channel_count") or 0), float(root.findtext("nominal_srate") or 0)
+    if not (0 <= n_channels <= _MOST_CHANNELS and math.isfinite(rate)):
+        raise ValueError(f"stream {number} has {n_channels} channels at {rate:g} Hz")
+    if told["channel_format"] not in (*_DTYPES, "string"):
+        raise ValueError(f"stream {number} has numbers of the format {told['channel_format']!r}")
+    code = _DTYPES.get(told["channel_format"])
+    channels = root.findall("desc/channels/channel")
+    labels, types, units = (
+        tuple((channel.findtext(key) or "").strip() for channel in channels)
+        for key in ("label", "type", "unit")
+    )
+    unit = units[0] if len(set(units)) == 1 else ""
+    return XdfStream(
+        number,
+        told["name"],
+        told["type"],
+        max(0.0, rate),
+        None if code is None else np.dtype(code),
+        n_channels,
+        labels,
+        types if len(types) == n_channels and any(types) else (),
+        short_unit(unit),
+    )

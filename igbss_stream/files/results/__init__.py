@@ -1,0 +1,9 @@
+"""Read the HDF5 files that igbss_stream itself writes.
+
+::
+
+    output             an output of `batch`: attributes, model, sources
+    stored_model       the model in an output
+    stream_recording   a recording of a stream
+    series             read samples block by block
+"""

@@ -1,0 +1,179 @@
+"""Compiled functions that learn a structure.
+
+Signals are (sources, samples), so that loops run along time.
+"""
+
+import math
+
+import numpy as np
+from numba import types
+from numpy.typing import NDArray
+
+from igbss_stream.model.kernels.jit import array, helper, kernel
+
+Array = NDArray[np.float64]
+
+_BLOCK = 1024  # samples at a time: what is made of them stays in the nearest cache
+_F1, _F2, _F3 = (array(types.float64, n) for n in (1, 2, 3))
+_R1, _R2 = (array(types.float64, n, readonly=True) for n in (1, 2))
+
+
+@kernel(types.void(_R2, _R2, _F2))
+def filter_rows(y: Array, taps: Array, out: Array) -> None:
+    """Fill out[i, t] = sum over k of taps[i, k] y[i, t + lags - k]: whole overlaps only."""
+    lags = taps.shape[1] - 1
+    n_out = out.shape[1]
+    for i in range(y.shape[0]):
+        row, filtered = y[i], out[i]
+        filtered[:] = 0.0
+        for k in range(lags + 1):
+            tap = taps[i, k]
+            shifted = row[lags - k : lags - k + n_out]
+            for t in range(n_out):
+                filtered[t] += tap * shifted[t]
+
+
+@kernel(types.void(_R2, _R2, _F2))
+def filter_rows_adjoint(scores: Array, taps: Array, out: Array) -> None:
+    """Fill the transpose of `filter_rows`, (sources, samples) from (sources, samples - lags)."""
+    lags = taps.shape[1] - 1
+    n_in = scores.shape[1]
+    for i in range(scores.shape[0]):
+        row = scores[i]
+        out[i, :] = 0.0
+        for k in range(lags + 1):
+            tap = taps[i, k]
+            shifted = out[i, lags - k : lags - k + n_in]
+            for t in range(n_in):
+                shifted[t] += tap * row[t]
+
+
+@helper
+def raise_to(v: Array, sixteenths: int, root: Array, out: Array) -> None:
+    """Fill out = v^(sixteenths / 16) by products and square roots, which whole registers take at once.
+
+    Square roots are rounded the same everywhere, logarithms are not.
+    """
+    root[:] = v
+    out[:] = 1.0
+    for _ in range(sixteenths // 16):
+        np.multiply(out, v, out)
+    rest, half = sixteenths % 16, 8
+    while rest > 0:
+        np.sqrt(root, root)
+        if rest >= half:
+            np.multiply(out, root, out)
+            rest -= half
+        half //= 2
+
+
+@kernel(types.void(_R2, _R1, _R1, _F2, _F1, _F1))
+def power_scores(
+    e: Array, shape: Array, floor: Array, scores: Array, power: Array, curvature: Array
+) -> None:
+    """Fill what a generalised-Gaussian density of each row needs, with v = e^2 + floor.
+
+    power = mean of v^(b/2); scores = v^(b/2 - 1) e, its derivative over b; curvature = mean of the
+    derivative of the scores. Shapes b are whole eighths.
+    """
+    n_samples = e.shape[1]
+    square, v, root, slope, total, bent = np.empty((6, min(_BLOCK, n_samples)))
+    for i in range(e.shape[0]):
+        total[:] = 0.0
+        bent[:] = 0.0
+        for start in range(0, n_samples, _BLOCK):
+            value, score = e[i, start : start + _BLOCK], scores[i, start : start + _BLOCK]
+            n = len(value)
+            np.multiply(value, value, square[:n])
+            np.add(square[:n], floor[i], v[:n])
+            raise_to(v[:n], int(8.0 * shape[i]), root[:n], slope[:n])
+            np.add(total[:n], slope[:n], total[:n])
+            np.divide(slope[:n], v[:n], slope[:n])
+            np.multiply(slope[:n], value, score)
+            np.add(bent[:n], slope[:n], bent[:n])
+            # The rest of the derivative, (b - 2) v^(b/2 - 2) e^2.
+            np.divide(square[:n], v[:n], square[:n])
+            np.multiply(square[:n], slope[:n], square[:n])
+            np.multiply(square[:n], shape[i] - 2.0, square[:n])
+            np.add(bent[:n], square[:n], bent[:n])
+        power[i] = total.sum() / n_samples
+        curvature[i] = bent.sum() / n_samples
+
+
+@kernel(types.void(_R2, _R1, _R1, _F1))
+def mean_power(e: Array, shape: Array, floor: Array, power: Array) -> None:
+    """Fill power[i] = mean over t of (e^2 + floor)^(b/2). Shapes b are whole eighths."""
+    n_samples = e.shape[1]
+    v, root, out, total = np.empty((4, min(_BLOCK, n_samples)))
+    for i in range(e.shape[0]):
+        total[:] = 0.0
+        for start in range(0, n_samples, _BLOCK):
+            value = e[i, start : start + _BLOCK]
+            n = len(value)
+            np.multiply(value, value, v[:n])
+            np.add(v[:n], floor[i], v[:n])
+            raise_to(v[:n], int(8.0 * shape[i]), root[:n], out[:n])
+            np.add(total[:n], out[:n], total[:n])
+        power[i] = total.sum() / n_samples
+
+
+@kernel(types.void(_F2, _R1, _R1))
+def root_weights(e: Array, shape: Array, floor: Array) -> None:
+    """Replace innovations by (e^2 + floor)^(b/4 - 1/2), whose squares weight a regression on lags."""
+    n_samples = e.shape[1]
+    v, root = np.empty((2, min(_BLOCK, n_samples)))
+    for i in range(e.shape[0]):
+        for start in range(0, n_samples, _BLOCK):
+            part = e[i, start : start + _BLOCK]
+            n = len(part)
+            np.multiply(part, part, v[:n])
+            np.add(v[:n], floor[i], v[:n])
+            raise_to(v[:n], int(8.0 * shape[i]), root[:n], part)
+            np.divide(part, v[:n], part)
+            np.sqrt(part, part)
+
+
+@kernel(types.void(_R2, _R2, _F2))
+def tap_slopes(y: Array, scores: Array, slopes: Array) -> None:
+    """Fill slopes[i, k] = mean over t of scores[i, t] y[i, t + lags - k]."""
+    lags = slopes.shape[1] - 1
+    n_samples = scores.shape[1]
+    slopes[:] = 0.0
+    for i in range(y.shape[0]):
+        for start in range(0, n_samples, _BLOCK):
+            part = scores[i, start : start + _BLOCK]
+            for k in range(lags + 1):
+                slopes[i, k] += np.dot(part, y[i, start + lags - k : start + lags - k + len(part)])
+        slopes[i] /= n_samples
+
+
+@kernel(types.float64(_F3, _F2))
+def rotate_to_diagonal(matrices: Array, rotation: Array) -> float:
+    """Turn every pair of axes once so that symmetric matrices become more diagonal (Cardoso, Souloumiac).
+
+    Changes both in place; returns the sine of the largest angle.
+    """
+    n_matrices, size, _ = matrices.shape
+    largest = 0.0
+    for i in range(size):
+        for j in range(i + 1, size):
+            on, off = 0.0, 0.0
+            for k in range(n_matrices):
+                gap = matrices[k, i, i] - matrices[k, j, j]
+                cross = 2.0 * matrices[k, i, j]
+                on += gap * gap - cross * cross
+                off += 2.0 * gap * cross
+            angle = 0.25 * math.atan2(off, on)
+            c, s = math.cos(angle), math.sin(angle)
+            largest = max(largest, abs(s))
+            for k in range(n_matrices):
+                for n in range(size):
+                    a, b = matrices[k, i, n], matrices[k, j, n]
+                    matrices[k, i, n], matrices[k, j, n] = c * a + s * b, c * b - s * a
+                for n in range(size):
+                    a, b = matrices[k, n, i], matrices[k, n, j]
+                    matrices[k, n, i], matrices[k, n, j] = c * a + s * b, c * b - s * a
+            for n in range(size):
+                a, b = rotation[i, n], rotation[j, n]
+                rotation[i, n], rotation[j, n] = c * a + s * b, c * b - s * a
+    return largest

@@ -1,0 +1,133 @@
+"""A window in the model's terms: what p_hat is, and how its e-projection becomes sources."""
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from igbss_stream.errors import InputError
+from igbss_stream.model.loglinear import Target, target
+from igbss_stream.model.poset import Poset
+from igbss_stream.model.solve import Fit, limit
+from igbss_stream.separation.linear import LinearStage
+from igbss_stream.separation.polynomial import PolynomialStage
+from igbss_stream.separation.statistics import survey_of
+from igbss_stream.separation.transform import Exp, Transform
+
+Array = NDArray[np.float64]
+
+# exp of more than this overflows in p, or underflows where the model would need it
+_LARGEST_RANGE = 600.0
+
+
+class Projection:
+    """p_hat of a window, and what fits of it mean.
+
+    Parameters
+    ----------
+    poset : Poset
+    transform : Transform
+        With its state.
+    stage : LinearStage or PolynomialStage
+        From samples to sources.
+    x : ndarray of shape (samples, channels)
+    start : int
+        Index of the first sample in the recording, for messages.
+    latent_mass : float
+    """
+
+    def __init__(
+        self,
+        poset: Poset,
+        transform: Transform,
+        stage: LinearStage | PolynomialStage,
+        x: NDArray[Any],
+        start: int,
+        latent_mass: float,
+    ) -> None:
+        self.poset, self.transform, self.stage, self.latent_mass = poset, transform, stage, latent_mass
+        self.x, self.start = x, start
+
+    @cached_property
+    def log_values(self) -> Array:
+        """Transformed samples, (samples, channels)."""
+        return np.ascontiguousarray(self.transform.log(self.x))
+
+    @cached_property
+    def goal(self) -> Target:
+        """The empirical distribution.
+
+        Raises
+        ------
+        InputError
+            If the transformed samples have no mass, too much of it, or zeros that latent_mass = 0 forbids.
+        """
+        top = self.log_values.max()
+        if np.isposinf(top):
+            raise InputError(f"transform '{self.transform.name}' overflows. Give it a larger scale.")
+        if np.isneginf(top):
+            raise InputError(f"transform '{self.transform.name}' leaves no mass: all samples are zero.")
+        finite = self.log_values[np.isfinite(self.log_values)]
+        if top - finite.min() > _LARGEST_RANGE:
+            sample, channel = np.unravel_index(np.argmax(np.abs(self.log_values)), self.log_values.shape)
+            furthest = f"{self.x[sample, channel]:g} (sample {self.start + sample}, channel {channel})"
+            raise InputError(
+                f"transform '{self.transform.name}' spans exp({top - finite.min():.3g}), more than float64 "
+                f"holds; furthest out is {furthest}. Give a larger scale, cut the outlier out, or use "
+                "transform 'min-max'."
+            )
+        if self.latent_mass == 0:
+            check_positive(self.log_values, "latent_mass = 0", self.start)
+        return target(self.poset, np.exp(self.log_values - top), self.latent_mass)
+
+    def fitted(self, fit: Fit) -> Array:
+        """Return log v as the fit has it: log p of the received layer, at the level of the samples.
+
+        Sources unmixed from it are log p(z) but for a constant a source, which the transform's own scale
+        fixes: a perfect fit gives what the closed form gives.
+        """
+        share = np.log(np.exp(self.log_values - self.log_values.max()).sum()) + self.log_values.max()
+        return np.asarray(np.log(fit.p.p_x) + (share - np.log1p(-self.latent_mass)))
+
+    def limit(self, sources: NDArray[Any]) -> Fit:
+        """Return the limit of the fits, where sources were found without one.
+
+        Parameters
+        ----------
+        sources : ndarray of shape (samples, sources)
+            As they were delivered.
+        """
+        if isinstance(self.transform, Exp) and self.transform.scale is None:
+            names = [str(i) for i in range(self.x.shape[1])]
+            self.transform = self.transform.fit(survey_of(self.x, names, keep_rows=True))
+        if isinstance(self.stage, PolynomialStage):
+            log_sources = sources.astype(np.float64)
+            return limit(
+                self.poset, self.goal, log_sources, self.transform.log(self.stage.mix(log_sources))
+            )
+        return limit(self.poset, self.goal, LinearStage.of(self.poset).unmix(self.log_values))
+
+
+def check_positive(log_values: Array, what: str, start: int) -> None:
+    """Refuse transformed samples that are zero.
+
+    Parameters
+    ----------
+    log_values : ndarray of shape (samples, channels)
+    what : str
+        What forbids them, for the message.
+    start : int
+        Index of the first sample.
+
+    Raises
+    ------
+    InputError
+        With the place of the first one.
+    """
+    if log_values.size and np.isneginf(log_values.min()):
+        sample, channel = np.argwhere(np.isneginf(log_values))[0]
+        raise InputError(
+            f"{what} needs values above zero. Got 0 at sample {start + sample}, channel {channel}; "
+            "use transform 'exp' or 'min-max', or latent_mass = 1e-3."
+        )

@@ -1,0 +1,129 @@
+"""What a separation gives: sources, and the model they come from."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from igbss_stream.model.poset import Poset
+from igbss_stream.model.solve import Fit
+from igbss_stream.separation.e_projection import Projection
+from igbss_stream.separation.linear import LinearStage
+from igbss_stream.separation.polynomial import PolynomialStage
+from igbss_stream.separation.transform import Transform
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Separation:
+    """Sources of a window, and the model they come from.
+
+    The closed form needs no fit: theta, p, eta and kl of its `fit` are then worked out when first asked
+    for, as the limit the fits tend to (see `igbss_stream.model.solve.limit`).
+
+    Parameters
+    ----------
+    sources : ndarray of shape (samples, sources)
+        In the unit of the input; of a learned structure see `ModelSettings.scaling`.
+    poset : Poset
+        The sample space, with the incidence.
+    transform : Transform
+        How samples became probabilities, with its state.
+    solver : str
+        The solver that was used.
+    stage : LinearStage or PolynomialStage
+        How sources and channels are related: `mixing`, `unmixing` and `mean`.
+    """
+
+    sources: NDArray[Any]
+    poset: Poset
+    transform: Transform
+    solver: str
+    stage: LinearStage | PolynomialStage
+    _projection: Projection
+    _fit: Fit | None = None
+
+    @property
+    def mixing(self) -> Array:
+        """Weights (channels, sources), with a leading axis if they change from sample to sample.
+
+        With transform "exp" the channels are ``sources @ mixing.T``, plus `mean` if there is one. With
+        products learned it has a column for each set of sources, (channels, subsets), those of the sources
+        themselves first.
+        """
+        weights = self.stage.mixing
+        return weights[0] if len(weights) == 1 else weights
+
+    @property
+    def unmixing(self) -> Array:
+        """Left inverse of `mixing`, (sources, channels)."""
+        inverse = self.stage.unmixing
+        return inverse[0] if len(inverse) == 1 else inverse
+
+    @property
+    def mean(self) -> Array | None:
+        """What a learned structure takes off the channels first, (channels,)."""
+        return self.stage.mean
+
+    @cached_property
+    def fit(self) -> Fit:
+        """The fit: theta, p, eta, KL per iteration, and how it ended."""
+        return self._fit or self._projection.limit(self.sources)
+
+    @property
+    def theta_z(self) -> Array:
+        """Natural parameters of the source layer, (samples, sources)."""
+        return self.fit.theta_z
+
+    @property
+    def theta_a(self) -> Array:
+        """Natural parameters of the mixing layer, (channels, subsets)."""
+        return self.fit.theta_a
+
+    @property
+    def p_z(self) -> Array:
+        """Probability of the source states, (samples, sources)."""
+        return self.fit.p.p_z
+
+    @property
+    def p_x(self) -> Array:
+        """Probability of the received states, (samples, channels); also their eta."""
+        return self.fit.p.p_x
+
+    @property
+    def p_a(self) -> Array:
+        """Probability of the mixing states, (channels, subsets)."""
+        return self.fit.p.p_a
+
+    @property
+    def eta_z(self) -> Array:
+        """Expectation parameters of the source layer, (samples, sources)."""
+        return self.fit.eta_z
+
+    @property
+    def eta_a(self) -> Array:
+        """Expectation parameters of the mixing layer, (channels, subsets)."""
+        return self.fit.eta_a
+
+    @property
+    def kl(self) -> Array:
+        """KL(p_hat || p) at the start and after each iteration, in nats; never rises."""
+        return self.fit.kl
+
+    @property
+    def n_iter(self) -> int:
+        """Number of iterations; 1 for the closed form."""
+        return self.fit.n_iter if self._fit else 1
+
+    @property
+    def converged(self) -> bool:
+        """Whether the largest relative gradient is within the tolerance."""
+        return self._fit.converged if self._fit else True
+
+    @property
+    def reason(self) -> str:
+        """Why the solver stopped."""
+        return self.fit.reason
