@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from igbss_stream._util.closeable import Closing
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import FeedError
-from igbss_stream.handshakes import Refusal
-from igbss_stream.ingest.sequence import Sequencer
-from igbss_stream.ingest.zmq import ZmqSource
-from igbss_stream.sockets import CurveClient, public_key
-from igbss_stream.wire import Data, End, Message, Meta
+from igbss_stream.feeds.sequencer import Sequencer
+from igbss_stream.feeds.socket_monitor import Refusal
+from igbss_stream.feeds.sockets import CurveClient, public_key
+from igbss_stream.feeds.wire import Data, End, Message, Meta
+from igbss_stream.feeds.zmq_receiver import ZmqSource
 
 _SLICE = 1.0  # seconds that one wait takes at most
 _MOST_OTHERS = 32  # streams that are named besides the one that is read

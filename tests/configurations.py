@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from igbss_stream.live.config import Config
+from igbss_stream.daemon.config.schema import Config
 
 Load = Callable[[Any], Config]
 Refused = Callable[[Any], list[str]]

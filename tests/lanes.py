@@ -4,13 +4,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from igbss_stream.chunk import Chunk, Gap, Stream
-from igbss_stream.live.config import Stream as Settings
-from igbss_stream.live.feed import SocketFeed
-from igbss_stream.live.feeds import ZmqFeed
-from igbss_stream.live.lane import Lane
-from igbss_stream.live.model import Model
-from igbss_stream.live.sinks import Hdf5Output
-from igbss_stream.wire import Mixing
+from igbss_stream.daemon.config.model_section import Model
+from igbss_stream.daemon.config.schema import Stream as Settings
+from igbss_stream.daemon.config.sinks import Hdf5Output
+from igbss_stream.daemon.config.sources import ZmqFeed
+from igbss_stream.daemon.sources import SocketFeed
+from igbss_stream.daemon.stream_runner import Lane
+from igbss_stream.feeds.wire import Mixing
 
 
 class Kept:

@@ -38,14 +38,14 @@ from bench_throughput import throughput
 from igbss_stream import separate
 from igbss_stream.chunk import Chunk
 from igbss_stream.demo import mixing_matrix, time_series
-from igbss_stream.learning import Model
 from igbss_stream.model import loglinear
 from igbss_stream.model.kernels import samples
 from igbss_stream.model.poset import Poset, incidence
 from igbss_stream.model.solve import solve
-from igbss_stream.paths import WindowPath
 from igbss_stream.separation.engine import Separator
 from igbss_stream.separation.settings import ModelSettings
+from igbss_stream.streaming.model_updates import Model
+from igbss_stream.streaming.separators import WindowPath
 
 COMMAND = [str(Path(sys.executable).parent / "igbss-stream")]
 published = partial(separate, structure="systematic")

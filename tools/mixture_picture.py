@@ -16,7 +16,7 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt
 
 from igbss_stream import separate
-from igbss_stream.live.simulate import Simulation
+from igbss_stream.playback.simulate import Simulation
 
 Array = NDArray[np.float64]
 

@@ -24,8 +24,8 @@ from PIL import Image
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from igbss_stream.chunk import Chunk, Gap
-from igbss_stream.live.simulate import Simulation
-from igbss_stream.publish.zmq import ZmqSink
+from igbss_stream.feeds.zmq_publisher import ZmqSink
+from igbss_stream.playback.simulate import Simulation
 from tests.browser import MISSING, browser, is_there
 
 _BLOCK = 0.02  # seconds

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from page_pictures import make_ready, out_option, save
 
-from igbss_stream.live.simulate import Simulation
+from igbss_stream.playback.simulate import Simulation
 from tests.browser import browser
 
 _SECONDS, _RATE, _CHANNELS = 120, 250.0, 19

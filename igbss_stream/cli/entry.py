@@ -11,12 +11,12 @@ import click
 
 from igbss_stream import __version__
 from igbss_stream.batch.command import batch
+from igbss_stream.cli.daemon_commands import check, init, run, schema
+from igbss_stream.cli.feed_commands import listen, replay, simulate
+from igbss_stream.cli.make_keys import make_keys
 from igbss_stream.console import progress_bar, reading_options, reports_mistakes
 from igbss_stream.errors import ParameterError
 from igbss_stream.export.command import export
-from igbss_stream.live.commands import check, init, run, schema
-from igbss_stream.live.feed_commands import listen, replay, simulate
-from igbss_stream.live.make_keys import make_keys
 from igbss_stream.report.command import report
 from igbss_stream.view.command import view
 

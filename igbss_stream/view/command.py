@@ -74,7 +74,7 @@ def view(
         ) from None
     from igbss_stream._util.scheduling import as_others
     from igbss_stream._util.signals import Stop
-    from igbss_stream.live.key_file import client_keys
+    from igbss_stream.cli.key_file import client_keys
     from igbss_stream.view.feed import Feed
 
     if parent is not None:

@@ -11,9 +11,9 @@ from functools import partial
 from prometheus_client.parser import text_string_to_metric_families
 
 from igbss_stream._util.closeable import Closing
-from igbss_stream.addresses import check_address
-from igbss_stream.live.monitor import Monitor, Report
-from igbss_stream.sockets import CurveClient
+from igbss_stream.feeds.addresses import check_address
+from igbss_stream.feeds.sockets import CurveClient
+from igbss_stream.playback.monitoring import Monitor, Report
 from igbss_stream.subscriber import Subscriber
 from igbss_stream.view.shown import Shown
 

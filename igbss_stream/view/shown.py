@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap, Stream
+from igbss_stream.feeds.wire import Meta, Mixing
 from igbss_stream.view.traces import Ring
-from igbss_stream.wire import Meta, Mixing
 
 SECONDS = 60.0  # that are held, where memory allows
 MEMORY = 1 << 27  # bytes that the samples of a stream may take

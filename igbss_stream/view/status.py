@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from igbss_stream.errors import printable
-from igbss_stream.live.monitor import Report
+from igbss_stream.playback.monitoring import Report
 from igbss_stream.view.feed import DaemonFigures
 from igbss_stream.view.shown import Shown
 

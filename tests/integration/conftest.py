@@ -18,7 +18,7 @@ from igbss_stream.errors import FeedError, IgbssWarning
 from tests.recordings import NAMES, RATE, noise, write_recording
 
 try:
-    import igbss_stream.liblsl  # noqa: F401 # only to see whether it can be imported
+    import igbss_stream.feeds.liblsl  # noqa: F401 # only to see whether it can be imported
 except FeedError:
     collect_ignore = ["test_lsl.py"]
 

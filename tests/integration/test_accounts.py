@@ -10,9 +10,9 @@ import pytest
 import zmq
 
 from igbss_stream.chunk import Chunk, Stream
-from igbss_stream.live.feed import SocketFeed
-from igbss_stream.live.feeds import ZmqFeed
-from igbss_stream.wire import Encoder
+from igbss_stream.daemon.config.sources import ZmqFeed
+from igbss_stream.daemon.sources import SocketFeed
+from igbss_stream.feeds.wire import Encoder
 from tests import published
 from tests.lanes import Kept, lane_of
 from tests.unit.test_sequence import disturbed

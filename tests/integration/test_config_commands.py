@@ -114,7 +114,7 @@ def test_check_warns_of_libraries_that_are_not_installed(
         "sinks: [{kind: zmq, address: '5560'}, {kind: lsl, name: x}]}]\nview: {}"
     )
     assert igbss("check", path).stderr == ""
-    monkeypatch.setattr("igbss_stream.live.cautions.find_spec", lambda name: None)
+    monkeypatch.setattr("igbss_stream.daemon.config.lint.find_spec", lambda name: None)
     result = igbss("check", path)
     assert result.exit_code == 0
     assert_says(

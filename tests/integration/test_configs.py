@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.demo import mixing_matrix
+from igbss_stream.feeds.sockets import CurveClient, CurveServer, public_key
+from igbss_stream.feeds.wire import Encoder
+from igbss_stream.feeds.zmq_publisher import ZmqSink
 from igbss_stream.preparation.resampling import polyphase
-from igbss_stream.publish.zmq import ZmqSink
 from igbss_stream.separation.metrics import sir
-from igbss_stream.sockets import CurveClient, CurveServer, public_key
 from igbss_stream.subscriber import Subscriber
-from igbss_stream.wire import Encoder
 from tests.daemons import DEADLINE, DaemonProcess, free_port, until
 from tests.integration.conftest import Spawn
 from tests.recordings import write_recording
@@ -261,8 +261,8 @@ def test_lsl(run_file: RunFile, ends: ExitStack) -> None:
     from tests import lsl_settings  # before liblsl is loaded, here and in the daemon
 
     assert lsl_settings
-    from igbss_stream.ingest.lsl import LslSource
-    from igbss_stream.publish.lsl import LslSink
+    from igbss_stream.feeds.lsl_inlet import LslSource
+    from igbss_stream.feeds.lsl_publisher import LslSink
 
     truth, x = known(1000, 4)
     outlet = ends.enter_context(LslSink("EEG"))

@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 
 from igbss_stream.chunk import Chunk, Gap, Stream
+from igbss_stream.daemon import logs, state
+from igbss_stream.daemon.config.load import load
+from igbss_stream.daemon.daemon import Daemon
+from igbss_stream.daemon.health import HealthServer, status
 from igbss_stream.errors import ConfigError, FeedError, IgbssError, RecordingError, StateError
-from igbss_stream.live import logs, state
-from igbss_stream.live.daemon import Daemon
-from igbss_stream.live.health import HealthServer, status
-from igbss_stream.live.load import load
+from igbss_stream.feeds.zmq_publisher import ZmqSink
 from igbss_stream.preparation.settings import Preparation
-from igbss_stream.publish.zmq import ZmqSink
 from tests import published
 from tests.recordings import write_recording
 

@@ -13,14 +13,14 @@ import pytest
 import yaml
 import zmq
 
-from igbss_stream import handshakes
 from igbss_stream.chunk import Chunk, Gap, Stream
+from igbss_stream.cli.key_file import read_secret_key
 from igbss_stream.errors import FeedError, ParameterError
-from igbss_stream.live.key_file import read_secret_key
-from igbss_stream.publish.zmq import ZmqSink
-from igbss_stream.sockets import CurveClient, CurveServer, is_key, public_key
+from igbss_stream.feeds import socket_monitor
+from igbss_stream.feeds.sockets import CurveClient, CurveServer, is_key, public_key
+from igbss_stream.feeds.wire import Encoder
+from igbss_stream.feeds.zmq_publisher import ZmqSink
 from igbss_stream.subscriber import Subscriber
-from igbss_stream.wire import Encoder
 from tests.daemons import DaemonProcess, free_port, until
 from tests.integration.conftest import Command, Refusal, Spawn
 
@@ -100,7 +100,7 @@ def test_who_is_not_let_in_is_told_why(
 
 def test_who_was_turned_away_is_let_in_once_the_publisher_knows_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Libzmq would not try again by itself."""
-    monkeypatch.setattr(handshakes, "_AGAIN", 0.1)
+    monkeypatch.setattr(socket_monitor, "_AGAIN", 0.1)
     with Subscriber(f"127.0.0.1:{free_port()}", keys=CurveClient(SERVER_KEY, FRIEND)) as reader:
         with ZmqSink(reader._source.address, keys=CurveServer(SERVER, ())) as sink:
             until(lambda: reader.refusal.startswith("it does not let in"), lambda: served(sink, reader))
@@ -224,8 +224,8 @@ class Forwarder:
 
 def test_other_streams_at_an_address_are_named_with_the_option_that_shows_them() -> None:
     pytest.importorskip("bokeh")
-    from igbss_stream.live.monitor import Monitor
-    from igbss_stream.live.screen import line
+    from igbss_stream.playback.monitoring import Monitor
+    from igbss_stream.playback.render import line
     from igbss_stream.view.feed import Feed
     from igbss_stream.view.status import figures
 

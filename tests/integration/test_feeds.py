@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 
 from igbss_stream._util.signals import Stop
 from igbss_stream.chunk import Chunk, Gap, Stream
+from igbss_stream.feeds.zmq_publisher import ZmqSink
 from igbss_stream.files.open import open_recording
-from igbss_stream.live.pacing import Item
-from igbss_stream.live.publishing import publish as publish_feed
-from igbss_stream.live.simulate import Simulation, simulated
-from igbss_stream.publish.zmq import ZmqSink
+from igbss_stream.playback.pacing import Item
+from igbss_stream.playback.publishing import publish as publish_feed
+from igbss_stream.playback.simulate import Simulation, simulated
 from igbss_stream.subscriber import Subscriber
 from tests.integration.conftest import Command, Refusal, Spawn, assert_says, read_terminal
 from tests.integration.test_zmq import joined, until
@@ -339,7 +339,7 @@ def test_listening_to_nobody_tells_what_may_be_wrong(
     igbss: Command, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once, and goes on: the publisher may come yet."""
-    monkeypatch.setattr("igbss_stream.live.listen._HINT", 0.2)
+    monkeypatch.setattr("igbss_stream.playback.listen._HINT", 0.2)
     result = igbss("listen", address, "--seconds", 1)
     assert result.exit_code == 2
     warning, error = result.stderr.splitlines()

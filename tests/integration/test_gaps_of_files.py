@@ -13,9 +13,9 @@ from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.files.open import open_recording
 from igbss_stream.files.recording import Break
 from igbss_stream.files.writers.stream_recording import GAP
-from igbss_stream.live.replay import chunks
-from igbss_stream.pipeline import Pipeline
+from igbss_stream.playback.replay import chunks
 from igbss_stream.separation.transform import Exp
+from igbss_stream.streaming.pipeline import Pipeline
 from tests.integration.conftest import Command
 from tests.published import model_settings, separate
 from tests.recordings import noise, read_output, write_recording

@@ -13,8 +13,8 @@ import pytest
 
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import FeedError, ParameterError
-from igbss_stream.ingest.lsl import LslSource
-from igbss_stream.publish.lsl import LslSink
+from igbss_stream.feeds.lsl_inlet import LslSource
+from igbss_stream.feeds.lsl_publisher import LslSink
 from tests import lsl_settings
 
 assert lsl_settings
@@ -265,7 +265,7 @@ def test_publishing_before_a_start() -> None:
 
 
 def test_without_the_library() -> None:
-    code = "import sys; sys.modules['pylsl'] = None; import igbss_stream.ingest.lsl"
+    code = "import sys; sys.modules['pylsl'] = None; import igbss_stream.feeds.lsl_inlet"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (
         "FeedError: LSL needs pylsl and liblsl; install them with pip install 'igbss-stream[lsl]'"

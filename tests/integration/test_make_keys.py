@@ -3,7 +3,7 @@
 import stat
 from pathlib import Path
 
-from igbss_stream.sockets import public_key
+from igbss_stream.feeds.sockets import public_key
 from tests.integration.conftest import Command, Refusal, assert_says
 
 

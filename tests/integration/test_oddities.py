@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 import zmq
 
-from igbss_stream import sockets
 from igbss_stream.chunk import Chunk, Gap, Stream
-from igbss_stream.live.feed import SocketFeed
-from igbss_stream.live.feeds import ZmqFeed
-from igbss_stream.publish.zmq import ZmqSink
-from igbss_stream.wire import Encoder
+from igbss_stream.daemon.config.sources import ZmqFeed
+from igbss_stream.daemon.sources import SocketFeed
+from igbss_stream.feeds import sockets
+from igbss_stream.feeds.wire import Encoder
+from igbss_stream.feeds.zmq_publisher import ZmqSink
 from tests import published
 from tests.lanes import Kept, lane_of
 

@@ -12,10 +12,10 @@ import yaml
 import zmq
 
 from igbss_stream.chunk import Stream
-from igbss_stream.learning import LearningCounts
-from igbss_stream.live.health import _Lanes
-from igbss_stream.publish.zmq import ZmqSink
-from igbss_stream.sockets import CurveServer
+from igbss_stream.daemon.health import _Lanes
+from igbss_stream.feeds.sockets import CurveServer
+from igbss_stream.feeds.zmq_publisher import ZmqSink
+from igbss_stream.streaming.model_updates import LearningCounts
 from tests.pages import ROOT, blocks, run_python, text_of
 
 PACKAGE = ROOT / "igbss_stream"

@@ -17,8 +17,8 @@ import pytest
 import yaml
 
 from igbss_stream.cli import main
-from igbss_stream.live.config import Config, Stream
-from igbss_stream.live.load import load
+from igbss_stream.daemon.config.load import load
+from igbss_stream.daemon.config.schema import Config, Stream
 from tests.configurations import stream
 from tests.pages import PAGES, ROOT, Block, Line, blocks, commands, text_of
 

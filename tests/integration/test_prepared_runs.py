@@ -13,9 +13,9 @@ from scipy import signal
 
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.cli import main
+from igbss_stream.daemon.config.load import load
+from igbss_stream.daemon.daemon import Daemon
 from igbss_stream.errors import StateError
-from igbss_stream.live.daemon import Daemon
-from igbss_stream.live.load import load
 from igbss_stream.preparation.online import LivePreparation
 from igbss_stream.preparation.resampling import polyphase
 from igbss_stream.preparation.settings import Preparation

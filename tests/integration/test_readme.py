@@ -9,9 +9,9 @@ import pytest
 
 from igbss_stream._util.signals import Stop
 from igbss_stream.chunk import Chunk, Stream
-from igbss_stream.live.pacing import Feed
-from igbss_stream.live.publishing import publish
-from igbss_stream.publish.zmq import ZmqSink
+from igbss_stream.feeds.zmq_publisher import ZmqSink
+from igbss_stream.playback.pacing import Feed
+from igbss_stream.playback.publishing import publish
 from tests.pages import ROOT, run_python
 
 README = ROOT / "README.md"

@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.cli import main
+from igbss_stream.daemon.config.schema import Config, View
+from igbss_stream.daemon.config.schema import Stream as Settings
+from igbss_stream.daemon.config.sinks import ZmqOutput
+from igbss_stream.daemon.config.sources import ZmqFeed
+from igbss_stream.daemon.viewer import Viewer
 from igbss_stream.errors import FeedError, ParameterError
-from igbss_stream.live.config import Config, View
-from igbss_stream.live.config import Stream as Settings
-from igbss_stream.live.feeds import ZmqFeed
-from igbss_stream.live.sinks import ZmqOutput
-from igbss_stream.live.viewer import Viewer
-from igbss_stream.publish.zmq import ZmqSink
-from igbss_stream.wire import Meta, Mixing
+from igbss_stream.feeds.wire import Meta, Mixing
+from igbss_stream.feeds.zmq_publisher import ZmqSink
 from tests.daemons import free_port, until
 from tests.integration.conftest import Command, Refusal
 from tests.pages import blocks, text_of

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from igbss_stream.chunk import Chunk, Gap, Stream
-from igbss_stream.publish.zmq import ZmqSink
+from igbss_stream.feeds.zmq_publisher import ZmqSink
 from tests import browser
 from tests.daemons import DaemonProcess, free_port, until
 from tests.integration.conftest import COMMAND

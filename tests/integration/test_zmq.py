@@ -18,12 +18,12 @@ import zmq
 
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import FeedError, ParameterError
-from igbss_stream.ingest.sequence import Sequencer
-from igbss_stream.ingest.zmq import ZmqSource
-from igbss_stream.publish.zmq import ZmqSink
-from igbss_stream.sockets import CurveClient, CurveServer, full_address, public_key
+from igbss_stream.feeds.sequencer import Sequencer
+from igbss_stream.feeds.sockets import CurveClient, CurveServer, full_address, public_key
+from igbss_stream.feeds.wire import Data, Encoder, End, GapMessage, Limits, Message, Meta
+from igbss_stream.feeds.zmq_publisher import ZmqSink
+from igbss_stream.feeds.zmq_receiver import ZmqSource
 from igbss_stream.subscriber import Subscriber
-from igbss_stream.wire import Data, Encoder, End, GapMessage, Limits, Message, Meta
 from tests.daemons import free_port
 from tests.pages import blocks
 from tests.unit.test_openephys import block

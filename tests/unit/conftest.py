@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import yaml
 
+from igbss_stream.daemon.config.load import load
+from igbss_stream.daemon.config.schema import Config
 from igbss_stream.errors import ConfigError
-from igbss_stream.live.config import Config
-from igbss_stream.live.load import load
 from tests.configurations import SECRET, Load, Refused
 
 

@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from igbss_stream.chunk import Chunk, Stream
 from igbss_stream.demo import mixing_matrix
 from igbss_stream.errors import InputError, ParameterError
-from igbss_stream.learning import Learner, Model, Schedule
 from igbss_stream.model.interactions.learn import LearnedInteractions
-from igbss_stream.pipeline import Item, Learning, Pipeline
 from igbss_stream.separation.cleaning import Cleaner, Cleaning, Excluded
 from igbss_stream.separation.engine import Separator
 from igbss_stream.separation.linear import LinearStage
 from igbss_stream.separation.polynomial import PolynomialStage
 from igbss_stream.separation.settings import ModelSettings
 from igbss_stream.separation.statistics import survey_of
+from igbss_stream.streaming.model_updates import Learner, Model, Schedule
+from igbss_stream.streaming.pipeline import Item, Learning, Pipeline
 from tests.published import model_settings
 from tests.unit.test_pipeline import Immediate, cut
 

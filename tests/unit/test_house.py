@@ -25,8 +25,8 @@ ALLOWED = {
     "scipy.signal": ("preparation/*", "drawing/spectrum.py"),
     "h5py": ("files/*",),
     "hdf5plugin": ("_util/compression.py",),
-    "zmq": ("ingest/*", "publish/*", "sockets.py", "handshakes.py", "subscriber.py"),
-    "pylsl": ("liblsl.py",),
+    "zmq": ("feeds/*", "subscriber.py"),
+    "pylsl": ("feeds/liblsl.py",),
     "pyxdf": ("files/readers/xdf.py",),
     "mne": ("mne.py", "files/readers/mne.py"),
     "edfio": ("files/export/edf.py",),
@@ -35,7 +35,7 @@ ALLOWED = {
     "dask": ("batch/clusters.py",),
     "distributed": ("batch/workers.py", "batch/clusters.py", "batch/in_worker.py"),
     "bokeh": ("view/*",),
-    "prometheus_client": ("live/health.py", "view/feed.py"),
+    "prometheus_client": ("daemon/health.py", "view/feed.py"),
     "click": (
         "cli/*",
         "report/command.py",
@@ -43,13 +43,13 @@ ALLOWED = {
         "batch/command.py",
         "batch/*_options.py",
         "export/command.py",
-        "live/commands.py",
-        "live/feed_commands.py",
-        "live/make_keys.py",
+        "cli/daemon_commands.py",
+        "cli/feed_commands.py",
+        "cli/make_keys.py",
         "view/command.py",
     ),
-    "yaml": ("live/yaml_file.py",),
-    "rich": ("console.py", "live/screen.py"),
+    "yaml": ("daemon/config/yaml_file.py",),
+    "rich": ("console.py", "playback/render.py"),
 }
 IMPORTERS = {"import_module", "needed"}
 
@@ -95,7 +95,7 @@ def test_the_rule_of_libraries_sees_every_way_to_import() -> None:
 
 
 def test_feeds_know_no_sockets() -> None:
-    code = "import sys\nfrom igbss_stream.live import monitor, pacing, replay, simulate\nprint([m for m in ('zmq', 'h5py', 'numba') if m in sys.modules])"
+    code = "import sys\nfrom igbss_stream.playback import monitoring, pacing, replay, simulate\nprint([m for m in ('zmq', 'h5py', 'numba') if m in sys.modules])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
 
@@ -142,7 +142,10 @@ def test_documented_parameters_are_those_of_the_signature(name: str, function: C
     [
         ("igbss_stream, igbss_stream.cli", "numba numpy scipy h5py zmq msgspec"),
         # 50 MB that only filters need
-        ("igbss_stream.batch.separate, igbss_stream.live.lane", "scipy.signal scipy.stats scipy.optimize"),
+        (
+            "igbss_stream.batch.separate, igbss_stream.daemon.stream_runner",
+            "scipy.signal scipy.stats scipy.optimize",
+        ),
     ],
 )
 def test_imports_bring_nothing_heavy_unasked(imported: str, heavy: str) -> None:

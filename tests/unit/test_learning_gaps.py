@@ -15,13 +15,13 @@ from igbss_stream.batch.settings import BatchSettings
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.files.open import open_recording
 from igbss_stream.files.writers.stream_recording import GAP
-from igbss_stream.learning import Schedule
 from igbss_stream.model.structure import learn, take_levels_out
-from igbss_stream.pipeline import Item, Learning, Pipeline
 from igbss_stream.separation.api import separate
 from igbss_stream.separation.metrics import sir
 from igbss_stream.separation.settings import ModelSettings
 from igbss_stream.separation.statistics import Survey
+from igbss_stream.streaming.model_updates import Schedule
+from igbss_stream.streaming.pipeline import Item, Learning, Pipeline
 from tests.recordings import read_output, write_recording
 from tests.unit.test_pipeline import Immediate, cut
 

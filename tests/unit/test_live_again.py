@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from igbss_stream.live.again import differences, taken_over
-from igbss_stream.live.load import key_path
+from igbss_stream.daemon.config.load import key_path
+from igbss_stream.daemon.config.reload import differences, taken_over
 from tests.configurations import LEAST, Load
 
 

@@ -8,16 +8,16 @@ import pytest
 import yaml
 
 from igbss_stream.chunk import Chunk, Gap
+from igbss_stream.daemon import state
+from igbss_stream.daemon.config.clean_section import Clean, Like
+from igbss_stream.daemon.config.lint import cautions, summary
+from igbss_stream.daemon.stream_runner import cleaned, told
 from igbss_stream.errors import StateError
-from igbss_stream.learning import Model
-from igbss_stream.live import state
-from igbss_stream.live.cautions import cautions, summary
-from igbss_stream.live.clean import Clean, Like
-from igbss_stream.live.lane import cleaned, told
 from igbss_stream.preparation.settings import Preparation
 from igbss_stream.separation.cleaning import LEAST, Cleaning, Excluded
 from igbss_stream.separation.engine import Separator
 from igbss_stream.separation.settings import ModelSettings
+from igbss_stream.streaming.model_updates import Model
 from tests.configurations import Load, Refused, stream
 from tests.pages import blocks
 

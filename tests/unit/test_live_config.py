@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 import yaml
 
-import igbss_stream.live.load
+import igbss_stream.daemon.config.load
+from igbss_stream.daemon.config import reference
+from igbss_stream.daemon.config.load import key_path, load
+from igbss_stream.daemon.config.model_section import ExpTransform, Model
+from igbss_stream.daemon.config.schema import Config, Learning, Stream
+from igbss_stream.daemon.config.sinks import Hdf5Output, ZmqOutput
+from igbss_stream.daemon.config.sources import Hdf5Replay, LslFeed, OpenEphysFeed, ZmqFeed
+from igbss_stream.daemon.config.yaml_file import Document, read_yaml
 from igbss_stream.errors import ConfigError, ParameterError
-from igbss_stream.live import reference
-from igbss_stream.live.config import Config, Learning, Stream
-from igbss_stream.live.feeds import Hdf5Replay, LslFeed, OpenEphysFeed, ZmqFeed
-from igbss_stream.live.load import key_path, load
-from igbss_stream.live.model import ExpTransform, Model
-from igbss_stream.live.sinks import Hdf5Output, ZmqOutput
-from igbss_stream.live.yaml_file import Document, read_yaml
 from igbss_stream.separation.settings import ModelSettings
 from tests.configurations import CLIENT, LEAST, SECRET, Load, Refused, stream, uncommented
 
@@ -334,7 +334,9 @@ def test_no_value_whatever_breaks_the_reader(
 
 def outcome(monkeypatch: pytest.MonkeyPatch, run_file: Path, tree: Any) -> str:
     """Return what is said of a content, without the way through YAML, which is long; nothing if it is right."""
-    monkeypatch.setattr(igbss_stream.live.load, "read_yaml", lambda path: Document(path, tree, {(): 1}))
+    monkeypatch.setattr(
+        igbss_stream.daemon.config.load, "read_yaml", lambda path: Document(path, tree, {(): 1})
+    )
     try:
         load(run_file, {"KEY": SECRET})
     except ConfigError as error:

@@ -8,14 +8,14 @@ import msgspec
 import pytest
 import yaml
 
-from igbss_stream.addresses import check_address, endpoint
+from igbss_stream.daemon.config.keys import CurveClient, CurveServer, Secret
+from igbss_stream.daemon.config.lint import cautions, summary
+from igbss_stream.daemon.config.load import load
+from igbss_stream.daemon.config.schema import Health
+from igbss_stream.daemon.config.sinks import ZmqOutput
+from igbss_stream.daemon.config.sources import ZmqFeed
 from igbss_stream.errors import ConfigError, ParameterError
-from igbss_stream.live.cautions import cautions, summary
-from igbss_stream.live.config import Health
-from igbss_stream.live.feeds import ZmqFeed
-from igbss_stream.live.keys import CurveClient, CurveServer, Secret
-from igbss_stream.live.load import load
-from igbss_stream.live.sinks import ZmqOutput
+from igbss_stream.feeds.addresses import check_address, endpoint
 from tests.configurations import CLIENT, LEAST, PUBLIC, SECRET, SERVER, Load, stream
 
 

@@ -8,8 +8,14 @@ import numpy as np
 import pytest
 
 import igbss_stream.separation.settings as core
-from igbss_stream.live.config import Repair
-from igbss_stream.live.model import ExpTransform, MinMaxTransform, Model, SumTransform, Weights
+from igbss_stream.daemon.config.model_section import (
+    ExpTransform,
+    MinMaxTransform,
+    Model,
+    SumTransform,
+    Weights,
+)
+from igbss_stream.daemon.config.schema import Repair
 from igbss_stream.preparation.repair.gap_filler import POLICIES
 from igbss_stream.preparation.repair.stage import RepairSettings
 from igbss_stream.separation.settings import ModelSettings

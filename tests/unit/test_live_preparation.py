@@ -15,13 +15,13 @@ from scipy import signal
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.demo import mixing_matrix
 from igbss_stream.errors import IgbssWarning, InputError, ParameterError
-from igbss_stream.learning import Schedule
-from igbss_stream.pipeline import Learning, Pipeline
 from igbss_stream.preparation.filters import sections
 from igbss_stream.preparation.online import LivePreparation
 from igbss_stream.preparation.resampling import polyphase
 from igbss_stream.preparation.settings import Preparation
 from igbss_stream.separation.settings import ModelSettings
+from igbss_stream.streaming.model_updates import Schedule
+from igbss_stream.streaming.pipeline import Learning, Pipeline
 from tests.prepared import Array, drifting
 
 Item = Chunk | Gap

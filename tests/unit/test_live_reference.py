@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from igbss_stream.live import reference
-from igbss_stream.live.load import load
+from igbss_stream.daemon.config import reference
+from igbss_stream.daemon.config.load import load
 from tests.configurations import SECRET, uncommented
 
 ROOT = Path(__file__).parents[2]

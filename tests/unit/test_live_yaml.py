@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
+from igbss_stream.daemon.config.load import load
+from igbss_stream.daemon.config.yaml_file import MAX_BYTES, read_yaml
 from igbss_stream.errors import ConfigError
-from igbss_stream.live.load import load
-from igbss_stream.live.yaml_file import MAX_BYTES, read_yaml
 from tests.configurations import LEAST, Load, Refused
 
 

@@ -18,11 +18,11 @@ from rich.console import Console
 from igbss_stream._util.signals import Stop
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import RecordingError
-from igbss_stream.live.listen import Tape
-from igbss_stream.live.monitor import Monitor, Report
-from igbss_stream.live.pacing import Item
-from igbss_stream.live.screen import figures, line, screen, shown
-from igbss_stream.wire import Encoder, Meta, decode
+from igbss_stream.feeds.wire import Encoder, Meta, decode
+from igbss_stream.playback.listen import Tape
+from igbss_stream.playback.monitoring import Monitor, Report
+from igbss_stream.playback.pacing import Item
+from igbss_stream.playback.render import figures, line, screen, shown
 from tests.recordings import noise
 
 STREAM = Stream("eeg", 100.0, ("a", "b", "c", "d"), "uV", np.dtype(np.float64), 5000.0)

@@ -9,9 +9,9 @@ import pytest
 from numpy.typing import NDArray
 
 from igbss_stream.errors import WireError
-from igbss_stream.ingest.openephys import OpenEphysReader
-from igbss_stream.ingest.sequence import Sequencer
-from igbss_stream.wire import Data, Limits, Message, Meta
+from igbss_stream.feeds.openephys import OpenEphysReader
+from igbss_stream.feeds.sequencer import Sequencer
+from igbss_stream.feeds.wire import Data, Limits, Message, Meta
 
 
 def one_channel(

@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from igbss_stream.chunk import Chunk, Stream
-from igbss_stream.learning import Model, Schedule
-from igbss_stream.live.simulate import Simulation
-from igbss_stream.pipeline import Learning, Pipeline
+from igbss_stream.playback.simulate import Simulation
 from igbss_stream.separation.api import separate
 from igbss_stream.separation.linear import LinearStage
 from igbss_stream.separation.polynomial import PolynomialStage
 from igbss_stream.separation.settings import ModelSettings
+from igbss_stream.streaming.model_updates import Model, Schedule
+from igbss_stream.streaming.pipeline import Learning, Pipeline
 from tests.realdata import DATA, needs_data
 from tests.unit.test_pipeline import Immediate
 

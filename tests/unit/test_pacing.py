@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from igbss_stream.chunk import Chunk, Gap
 from igbss_stream.errors import ParameterError
 from igbss_stream.files.recording import Break
-from igbss_stream.live.pacing import SYSTEM_CLOCK, Item, length_in_samples, on_schedule
-from igbss_stream.live.replay import chunks, paced, replay
+from igbss_stream.playback.pacing import SYSTEM_CLOCK, Item, length_in_samples, on_schedule
+from igbss_stream.playback.replay import chunks, paced, replay
 from tests.recordings import noise
 
 

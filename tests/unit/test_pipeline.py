@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.demo import mixing_matrix
 from igbss_stream.errors import InputError, ParameterError
-from igbss_stream.learning import Model, Schedule
-from igbss_stream.overlap_add import OverlapAdd
-from igbss_stream.pipeline import Item, Learning, Pipeline
 from igbss_stream.separation.api import separate
 from igbss_stream.separation.engine import Separator
 from igbss_stream.separation.settings import ModelSettings
-from igbss_stream.window import Windows
+from igbss_stream.streaming.model_updates import Model, Schedule
+from igbss_stream.streaming.overlap_add import OverlapAdd
+from igbss_stream.streaming.pipeline import Item, Learning, Pipeline
+from igbss_stream.streaming.windowing import Windows
 from tests.published import model_settings
 
 Samples = NDArray[Any]

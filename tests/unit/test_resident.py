@@ -5,7 +5,7 @@ import sys
 import llvmlite.binding  # type: ignore[import-untyped]  # it has no types
 import pytest
 
-from igbss_stream.live.resident import give_back_library
+from igbss_stream.daemon.resident import give_back_library
 
 MODULE = "define i32 @f() { ret i32 7 }\ndefine i32 @g() { %x = call i32 @f()\nret i32 %x }"
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from igbss_stream.chunk import Chunk, Gap
 from igbss_stream.errors import ParameterError
-from igbss_stream.ingest.sequence import Sequencer
-from igbss_stream.wire import VERSION, Data, DataHeader, GapMessage
+from igbss_stream.feeds.sequencer import Sequencer
+from igbss_stream.feeds.wire import VERSION, Data, DataHeader, GapMessage
 
 Item = Chunk | Gap
 Message = TypeVar("Message")

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 import igbss_stream
 from igbss_stream.errors import ParameterError, RecordingError
 from igbss_stream.files.open import open_recording
-from igbss_stream.live.scalp import electrodes
-from igbss_stream.live.simulate import Simulation, chunks, simulated, write_truth
+from igbss_stream.playback.forward_model import electrodes
+from igbss_stream.playback.simulate import Simulation, chunks, simulated, write_truth
 from igbss_stream.separation.metrics import sir
 
 MINUTE = 15_000  # samples at 250 Hz

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap
 from igbss_stream.errors import ParameterError
-from igbss_stream.ingest.timestamps import TimestampAccount
+from igbss_stream.feeds.timestamps import TimestampAccount
 
 RATE = 250.0
 CLOCK = 123456.789  # seconds since the sender was switched on

@@ -17,7 +17,18 @@ from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import IgbssError, ParameterError, WireError
-from igbss_stream.wire import Data, Encoder, End, GapMessage, Limits, Message, Meta, Mixing, Reason, decode
+from igbss_stream.feeds.wire import (
+    Data,
+    Encoder,
+    End,
+    GapMessage,
+    Limits,
+    Message,
+    Meta,
+    Mixing,
+    Reason,
+    decode,
+)
 
 STREAM = Stream("EEG Ω", 1000.25, ("Fp1", "Čz", "O2"), "µV", np.dtype(np.float32), 1.7e9, 5)
 FIELDS: dict[str, Any] = {

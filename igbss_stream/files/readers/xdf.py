@@ -19,6 +19,7 @@ from igbss_stream._util.memory import check_memory
 from igbss_stream._util.optional import needed
 from igbss_stream.chunk import Gap
 from igbss_stream.errors import InputError, ParameterError, RecordingError
+from igbss_stream.feeds.timestamps import TimestampAccount
 from igbss_stream.files.channel_selection import picked
 from igbss_stream.files.read_options import Wanted
 from igbss_stream.files.readers.hdf5.file import check_counts, numbered, one_line
@@ -26,7 +27,6 @@ from igbss_stream.files.readers.xdf_streams import XdfStream, streams
 from igbss_stream.files.recording import Break, Facts, Fill, Recording
 from igbss_stream.files.signal_choice import Offered, SeveralSignalsError
 from igbss_stream.files.timing import timing
-from igbss_stream.ingest.timestamps import TimestampAccount
 
 _COPIES = 2  # of the samples that there are at once while pyxdf joins its pieces
 _BYTES_OF_TIMES = 64  # a sample, for its time and what is reckoned from it

@@ -15,8 +15,8 @@ from xml.etree import ElementTree
 import numpy as np
 
 from igbss_stream.errors import RecordingError
+from igbss_stream.feeds.lsl_units import short_unit
 from igbss_stream.files.readers.hdf5.file import one_line
-from igbss_stream.ingest.lsl_units import short_unit
 
 _MAGIC = b"XDF:"
 _HEADER, _SAMPLES = 2, 3  # tags

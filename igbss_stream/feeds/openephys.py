@@ -1,0 +1,218 @@
+r"""Messages of the ZMQ Interface plugin of Open Ephys, as messages of docs/wire.md.
+
+The plugin sends each channel of a block by itself: ``b"DATA\0" | JSON | raw float32``, in microvolts. What
+belongs together has the same ``sample_num``. A block is handed on when all its channels are there, and
+dropped when a later block is complete before it; the gap then shows in the sample index.
+
+How many channels there are, no message tells. It is learned at the start: two blocks in succession must
+have the same channels, which leaves out a block joined in its middle. Events and spikes are passed over.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from igbss_stream.errors import WireError
+from igbss_stream.feeds.wire import (
+    VERSION,
+    Count,
+    Data,
+    DataHeader,
+    Limits,
+    Message,
+    Meta,
+    Name,
+    Rate,
+    Reason,
+)
+
+_PENDING = 8  # blocks that may be incomplete at a time
+_UNIT = "uV"
+_STORED = np.dtype("<f4")
+
+
+class _Content(msgspec.Struct, frozen=True):
+    stream: Name
+    channel_num: Count
+    num_samples: Count
+    sample_num: Count
+    sample_rate: Rate
+
+
+class _Header(msgspec.Struct, frozen=True):
+    type: str
+    content: msgspec.Raw
+
+
+class _DataHeader(msgspec.Struct, frozen=True):
+    content: _Content
+
+
+_parse_type = msgspec.json.Decoder(_Header).decode
+_parse_data = msgspec.json.Decoder(_DataHeader).decode
+
+_Block = dict[int, NDArray[np.float32]]
+"""The channels of a block that have come, by number."""
+
+
+class OpenEphysReader:
+    """Gathers the channels of each block.
+
+    Parameters
+    ----------
+    limits : Limits
+
+    Attributes
+    ----------
+    counts : Counter
+        ``incomplete``: blocks that were dropped because channels of them were missing;
+        ``learning``: blocks passed over until the channels were known; ``events``: other messages.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self.counts: Counter[str] = Counter()
+        self._limits = limits
+        self._stream: tuple[str, float] | None = None
+        self._channels: tuple[int, ...] | None = None
+        self._pending: dict[int, _Block] = {}
+        self._learned: tuple[int, ...] | None = None  # channels of the block before
+
+    def read(self, frames: Sequence[bytes]) -> list[Message]:
+        """Take a message in.
+
+        Parameters
+        ----------
+        frames : sequence of bytes
+
+        Returns
+        -------
+        list of Meta and Data
+            A block that is complete; before the first one, what describes the stream.
+
+        Raises
+        ------
+        WireError
+            If the message is not one.
+        """
+        content = self._content(frames)
+        if content is None:
+            return []
+        samples = np.frombuffer(frames[2], _STORED)
+        if self._channels is None:
+            return self._learn(content, samples)
+        block = self._pending.get(content.sample_num, {})
+        self._put(block, content, samples)
+        self._pending[content.sample_num] = block
+        if len(block) == len(self._channels):
+            return [self._complete(content, block)]
+        if len(self._pending) > _PENDING:
+            self._drop(next(iter(self._pending)))
+        return []
+
+    def _content(self, frames: Sequence[bytes]) -> _Content | None:
+        """Return what a message of samples says; None for other messages and empty ones."""
+        if len(frames) < 2:
+            raise WireError(Reason.FRAMES, f"a message has 3 frames. Got {len(frames)} instead.")
+        if not frames[0].startswith(b"DATA"):
+            self.counts["events"] += 1
+            return None
+        if len(frames) != 3:
+            raise WireError(Reason.FRAMES, f"a message of samples has 3 frames. Got {len(frames)} instead.")
+        content = _parsed(frames[1], self._limits)
+        size = len(frames[2])
+        if size > self._limits.message_bytes:
+            raise WireError(Reason.SIZE, f"the buffer has {size} bytes; the limit is below that.")
+        if size != content.num_samples * _STORED.itemsize:
+            raise WireError(
+                Reason.LENGTH, f"{content.num_samples} float32 announced. Got {size} bytes instead."
+            )
+        if content.channel_num >= self._limits.channels:
+            raise WireError(Reason.CHANNELS, f"channel {content.channel_num} is beyond the limits.")
+        if self._stream is None:
+            self._stream = content.stream, content.sample_rate
+        elif self._stream != (content.stream, content.sample_rate):
+            raise WireError(Reason.TOPIC, f"stream {content.stream!r} is not the one that came first.")
+        return content if content.num_samples else None
+
+    def _learn(self, content: _Content, samples: NDArray[np.float32]) -> list[Message]:
+        """Learn from successive blocks which channels there are."""
+        if content.sample_num in self._pending:
+            self._put(self._pending[content.sample_num], content, samples)
+            return []
+        before, self._pending = self._pending, {content.sample_num: {content.channel_num: samples}}
+        if not before:
+            return []
+        self.counts["learning"] += 1
+        channels = tuple(sorted(next(iter(before.values()))))
+        if channels != self._learned:
+            self._learned = channels
+            return []
+        self._channels = channels
+        return [self._meta(content, channels), *self._first(content)]
+
+    def _first(self, content: _Content) -> list[Message]:
+        """Return the block that began when the channels became known, if it is complete already."""
+        block = self._pending[content.sample_num]
+        whole = len(block) == len(self._channels or ())
+        return [self._complete(content, block)] if whole else []
+
+    def _put(self, block: _Block, content: _Content, samples: NDArray[np.float32]) -> None:
+        number = content.channel_num
+        if self._channels is not None and number not in self._channels:
+            raise WireError(Reason.CHANNELS, f"channel {number} is not one that was there at the start.")
+        if number in block:
+            raise WireError(Reason.CHANNELS, f"channel {number} came twice.")
+        if any(len(other) != len(samples) for other in block.values()):
+            raise WireError(Reason.LENGTH, f"channel {number} has another length than the others.")
+        block[number] = samples
+
+    def _complete(self, content: _Content, block: _Block) -> Data:
+        for earlier in list(self._pending):
+            if earlier == content.sample_num:
+                break
+            self._drop(earlier)
+        del self._pending[content.sample_num]
+        data: NDArray[Any] = np.stack([block[number] for number in self._channels or ()], axis=1)
+        header = DataHeader(
+            version=VERSION,
+            stream=content.stream,
+            rate=content.sample_rate,
+            dtype="float32",
+            unit=_UNIT,
+            shape=(len(data), data.shape[1]),
+            start=content.sample_num,
+        )
+        return Data(header, np.ascontiguousarray(data, np.float32))
+
+    def _drop(self, sample_num: int) -> None:
+        del self._pending[sample_num]
+        self.counts["incomplete"] += 1
+
+    @staticmethod
+    def _meta(content: _Content, channels: tuple[int, ...]) -> Meta:
+        return Meta(
+            version=VERSION,
+            stream=content.stream,
+            rate=content.sample_rate,
+            dtype="float32",
+            unit=_UNIT,
+            channels=tuple(f"channel-{number}" for number in channels),
+            software="Open Ephys",
+        )
+
+
+def _parsed(head: bytes, limits: Limits) -> _Content:
+    if len(head) > limits.header_bytes:
+        raise WireError(Reason.SIZE, f"the header has {len(head)} bytes; the limit is below that.")
+    try:
+        if _parse_type(head).type != "data":
+            raise WireError(Reason.HEADER, "the envelope says DATA, the header something else.")
+        content = _parse_data(head).content
+        content.stream.encode()
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise WireError(Reason.HEADER, str(error)) from None
+    return content

@@ -1,0 +1,215 @@
+"""What a stream looks like from outside: its rate, its gaps, its delay, how large its sources are."""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from igbss_stream.chunk import Chunk, Gap, Stream
+from igbss_stream.playback.pacing import Item
+
+_SPAN = 10.0  # seconds over which the rate is measured
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A stream at one moment. What is not known is None.
+
+    Parameters
+    ----------
+    stream : str or None
+        Name.
+    seconds : float
+        Since listening began.
+    silence : float
+        Seconds since anything came.
+    index : int or None
+        After the last sample that came or was declared missing.
+    samples : int
+        That came, in all.
+    rate : float or None
+        In Hz, as measured over the last ten seconds; None if nothing came in them.
+    nominal_rate : float or None
+        In Hz, as the publisher says.
+    delay : float or None
+        Seconds between the time of the last sample and its arrival, by the clocks of both machines.
+    model : int or None
+        Version of the model that made the last samples.
+    gaps, samples_lost : int
+        Declared by the publisher, in all, and the samples in them. What is missing in a row for the same
+        reason is one gap, however many messages told of it.
+    drops, samples_dropped : int
+        Gaps of samples that were published and did not arrive, likewise.
+    restarts : int
+        Of the publisher.
+    unit : str or None
+    rms : dict
+        Root mean square of each source since the report before, its mean taken out; None without samples.
+    ended : bool
+        Whether the publisher has said that the stream is over.
+    others : tuple of str
+        Names of other streams at the same address.
+    refusal : str
+        Why the publisher does not let us in; empty if it does.
+    missing : str
+        Why samples are missing at the moment, as the publisher says; empty while they come.
+    """
+
+    stream: str | None
+    seconds: float
+    silence: float
+    index: int | None
+    samples: int
+    rate: float | None
+    nominal_rate: float | None
+    delay: float | None
+    model: int | None
+    gaps: int
+    samples_lost: int
+    drops: int
+    samples_dropped: int
+    restarts: int
+    unit: str | None
+    rms: dict[str, float | None]
+    ended: bool = False
+    others: tuple[str, ...] = ()
+    refusal: str = ""
+    missing: str = ""
+
+
+class Monitor:
+    """Takes in what comes and reports on it.
+
+    Parameters
+    ----------
+    began : float
+        When listening began, by the clock that `take` is told.
+    """
+
+    def __init__(self, began: float) -> None:
+        self.samples = 0
+        self._began = began
+        self._stream: Stream | None = None
+        self._index: int | None = None
+        self._model: int | None = None
+        self._delay: float | None = None
+        self._arrivals: deque[tuple[float, int]] = deque()
+        self._gaps = self._lost = self._drops = self._dropped = self._restarts = 0
+        self._last_gap: Gap | None = None
+        self._missing = ""
+        self._sums: NDArray[np.float64] | None = None
+        self._summed = 0
+
+    def take(self, items: Sequence[Item], stream: Stream | None, now: float, time_of_day: float) -> None:
+        """Take in what came together.
+
+        Parameters
+        ----------
+        items : sequence of Chunk and Gap
+        stream : Stream or None
+            What the publisher says of it, if it has.
+        now : float
+            By a clock that never goes back.
+        time_of_day : float
+            Unix time in seconds.
+        """
+        self._stream = stream
+        for item in items:
+            self._index = item.stop
+            if isinstance(item, Gap):
+                self._take_gap(item)
+            else:
+                self._take_samples(item, time_of_day)
+        if items:
+            self._arrivals.append((now, items[-1].stop))
+            while len(self._arrivals) > 2 and now - self._arrivals[1][0] >= _SPAN:
+                self._arrivals.popleft()
+
+    def report(
+        self, now: float, *, ended: bool = False, others: tuple[str, ...] = (), refusal: str = ""
+    ) -> Report:
+        """Return what has come up to now, and begin anew to measure the size of the sources.
+
+        Parameters
+        ----------
+        now : float
+        ended : bool
+        others : tuple of str
+        refusal : str
+
+        Returns
+        -------
+        Report
+        """
+        stream = self._stream
+        report = Report(
+            stream=stream.name if stream else None,
+            seconds=now - self._began,
+            silence=now - (self._arrivals[-1][0] if self._arrivals else self._began),
+            index=self._index,
+            samples=self.samples,
+            rate=self._rate(now),
+            nominal_rate=stream.rate if stream else None,
+            delay=self._delay,
+            model=self._model,
+            gaps=self._gaps,
+            samples_lost=self._lost,
+            drops=self._drops,
+            samples_dropped=self._dropped,
+            restarts=self._restarts,
+            unit=stream.unit if stream else None,
+            rms=self._rms(),
+            ended=ended,
+            others=others,
+            refusal=refusal,
+            missing=self._missing,
+        )
+        self._sums, self._summed = None, 0
+        return report
+
+    def _take_gap(self, gap: Gap) -> None:
+        is_new = not gap.continues(self._last_gap)
+        self._last_gap, self._missing = gap, gap.reason if gap.n_samples else ""
+        if gap.reason == "dropped":
+            self._drops += is_new
+            self._dropped += gap.n_samples
+        elif gap.reason == "restart":
+            self._restarts += 1
+        else:
+            self._gaps += is_new
+            self._lost += gap.n_samples
+
+    def _take_samples(self, chunk: Chunk, time_of_day: float) -> None:
+        self.samples += len(chunk.data)
+        self._missing = ""
+        self._model = chunk.model
+        # after a restart indices go on while the publisher counts anew: they tell no time any more
+        time = self._stream.time_of(chunk.stop - 1) if self._stream and not self._restarts else None
+        self._delay = None if time is None else time_of_day - time
+        x = chunk.data.astype(np.float64)
+        sums = np.stack([x.sum(axis=0), np.square(x).sum(axis=0)])
+        self._sums = sums if self._sums is None else self._sums + sums
+        self._summed += len(x)
+
+    def _rate(self, now: float) -> float | None:
+        if not self._arrivals or now - self._arrivals[-1][0] > _SPAN:
+            return None
+        (began, first), (until, last) = self._arrivals[0], self._arrivals[-1]
+        return (last - first) / (until - began) if until > began else None
+
+    def _rms(self) -> dict[str, float | None]:
+        names = self._names()
+        if self._sums is None:
+            return dict.fromkeys(names)
+        mean, square = self._sums / self._summed
+        rms: NDArray[Any] = np.sqrt(np.maximum(square - mean**2, 0.0))
+        return dict(zip(names, map(float, rms), strict=True))
+
+    def _names(self) -> tuple[str, ...]:
+        n = 0 if self._sums is None else self._sums.shape[1]
+        if self._stream is not None and n in (0, self._stream.n_channels):
+            return self._stream.channels
+        return tuple(map(str, range(n)))
