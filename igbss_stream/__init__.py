@@ -1,29 +1,28 @@
 """Streaming blind source separation, with sign, order and scale that hold.
 
-The way of a sample through the package::
+The way of a sample, from room to room::
 
-    ingest/       a recording or a feed becomes blocks of (samples, channels)
-    repair        bad samples of a feed are filled or cut out (`fill`)
-    preparation/  re-referenced, filtered, resampled, if that is asked for
-    survey        what is in them that cannot be separated, and where their scale lies
-    transform     samples become log-probabilities, and back
-    separator     a window becomes its sources, through model/ and, if learned, `learned`
-    cleaning      channels without some of the sources, if that is asked for
-    publish/      sources go to a file or a socket
+    files/        a recording is read ...
+    feeds/        ... or messages of a feed arrive, in the order of their samples
+    preparation/  faulty samples are repaired; channels are re-referenced, filtered, resampled
+    streaming/    in a stream, chunks pass the pipeline; models are updated on the way
+    separation/   windows of channels become sources, and channels without selected sources
+    model/        the mathematics: the log-linear model, its solvers, learned structures
+    files/        sources are written to HDF5 and exported ...
+    feeds/        ... or published
 
-    batch/        drives the whole for recordings, one or many, into files of sources
-    live/         drives it while samples come: daemon, configuration, feeds to try, a look at what comes
-    one_call      drives it for an array: `separate`
-    export/       takes sources of a file on to other formats
-    view/         a page that shows a stream of sources
+What drives it::
 
-In a stream `pipeline` takes the steps from transform to cleaning, by models that `learning` provides; its
-two ways are `paths`, sample by sample or through the windows of `window` and `overlap_add`. What moves
-between the stages are the chunks and gaps of `chunk`; `wire` turns them into messages and back, `sockets`
-opens what they go through, and `subscriber` reads a published stream.
+    batch/        separates recordings, one or many
+    daemon/       separates streams while they arrive
+    playback/     simulates, replays and monitors streams
+    pages/        draws reports and the live page
+    cli/          the command `igbss-stream`
 
-`model/` holds the mathematics and knows nothing of streams; `config` has the parameters that all share.
-`sklearn` is the estimator, `mne` the ICA of MNE, `cli` the command `igbss-stream`.
+From Python: `separate` for an array, `Subscriber` for a published stream, `igbss_stream.sklearn` for
+scikit-learn, `igbss_stream.mne` for MNE. `chunk` defines what moves between the stages, `errors` the
+exceptions; `_util/` contains general helpers. Each room imports only from the rooms below it; the table
+is in pyproject.toml.
 """
 
 from typing import TYPE_CHECKING, Any

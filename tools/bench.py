@@ -37,7 +37,7 @@ from bench_throughput import throughput
 
 from igbss_stream import separate
 from igbss_stream.chunk import Chunk
-from igbss_stream.demo import mixing_matrix, time_series
+from igbss_stream.cli.demo import mixing_matrix, time_series
 from igbss_stream.model import loglinear
 from igbss_stream.model.kernels import samples
 from igbss_stream.model.poset import Poset, incidence

@@ -32,7 +32,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from igbss_stream.view.port import free_port
+from igbss_stream.pages.view.port import free_port
 from tests.browser import MISSING, browser, is_there
 
 _TICKS = os.sysconf("SC_CLK_TCK")

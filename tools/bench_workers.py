@@ -18,9 +18,9 @@ import psutil
 from bench_figure import Figure
 
 from igbss_stream.batch.channels import Progress
+from igbss_stream.batch.dask_runner import Workers
 from igbss_stream.batch.job import DONE, Job, Result
 from igbss_stream.batch.settings import BatchSettings
-from igbss_stream.batch.workers import Workers
 from igbss_stream.separation.settings import ModelSettings
 
 FILES, ROUNDS = 20, 3

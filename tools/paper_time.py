@@ -16,7 +16,7 @@ from paper_report import COLOURS, MARKERS, Report
 from scipy.signal import lfilter
 
 from igbss_stream import separate
-from igbss_stream.demo import mixing_matrix, time_series
+from igbss_stream.cli.demo import mixing_matrix, time_series
 from igbss_stream.model.structure import learn
 
 Array = NDArray[np.float64]

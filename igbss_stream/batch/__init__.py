@@ -1,23 +1,31 @@
-"""Recordings in, their sources out: what `igbss-stream batch` does.
+"""Separate recordings: one, many, in segments, on Dask.
 
 One recording, from top to bottom::
 
-    settings    how it is separated
-    method      of options, or of a model that exists; the modules *_options are the options
-       |
-    job         one recording to do, as plain data; what came of it
-       |
-    separate    block by block:  channels   what is read
-       |                         starting   the separator, before the first sample
-       |                         windows    where samples do not stand alone
-       |                         contents   what is written
-       |
-    models      a model that exists, made ready for other recordings
+    job                 a recording to separate, as data, and its outcome
+    settings            how to separate
+    separate            read, separate and write block by block
+    channels            the channels to read, prepared
+    prepare_separator   the separator, before the first sample
+    windows             windows without gaps, where samples are not independent
+    models              use a model that exists
+    output_writer       write the output
+    fits                write how each window was fitted
 
-Many of them: `inputs` finds them, `outputs` says where each goes, `fingerprint` and `kept` tell what an
-earlier run has done. `groups` learns one model from several, `settled` says which are learned already.
-`many` runs all, `summary` tells what came of each. `command` is the command.
+Many::
 
-By many: `workers` do jobs on Dask, in processes or on machines that `clusters` finds; `in_worker` runs
-there. `segments` makes one large recording into many jobs, which share what its `first_pass` found.
+    inputs              find recordings
+    outputs             where each output goes
+    fingerprint, kept, settled   skip what an earlier run completed
+    shared_models       one model for several recordings
+    reports             write a report beside each output
+    summary             outcomes as a table
+
+In parallel::
+
+    dask_runner         run jobs on Dask
+    dask_cluster        local processes, or a scheduler elsewhere
+    dask_task           what runs in a worker
+    segments            split one large recording
+    segment_context     what all segments share
 """

@@ -17,9 +17,9 @@ from typing import Any
 
 from igbss_stream.batch.channels import Progress
 from igbss_stream.batch.fingerprint import Fingerprint, described, fingerprint, of_file
-from igbss_stream.batch.first_pass import FirstPass, Segment
 from igbss_stream.batch.kept import kept, make_folder
 from igbss_stream.batch.models import KnownModel, known_model
+from igbss_stream.batch.segment_context import FirstPass, Segment
 from igbss_stream.batch.separate import Outcome, separate_recording
 from igbss_stream.batch.settings import BatchSettings
 from igbss_stream.errors import IgbssError, IgbssWarning, printable

@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from igbss_stream.batch.job import DONE, FAILED, Job, Result
-from igbss_stream.console import Progress
+from igbss_stream.cli.console import Progress
 from igbss_stream.errors import IgbssError, ParameterError, RecordingError
-from igbss_stream.report.write import Written, report_place, write_report
+from igbss_stream.pages.report.write import Written, report_place, write_report
 
 
 def check_reports(jobs: Sequence[Job]) -> None:

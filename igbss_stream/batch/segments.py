@@ -19,15 +19,6 @@ from pathlib import Path
 
 from igbss_stream._util.compute_pool import reckoning
 from igbss_stream.batch.channels import Channels, Progress, flat_channels, prepared
-from igbss_stream.batch.contents import (
-    of_cleaned,
-    of_sources,
-    write_excluded,
-    write_gaps,
-    write_model,
-    write_origin,
-)
-from igbss_stream.batch.first_pass import ATTRIBUTE, FirstPass
 from igbss_stream.batch.job import (
     DONE,
     FAILED,
@@ -43,8 +34,17 @@ from igbss_stream.batch.job import (
 )
 from igbss_stream.batch.kept import kept, make_folder
 from igbss_stream.batch.models import KnownModel, known_model
+from igbss_stream.batch.output_writer import (
+    of_cleaned,
+    of_sources,
+    write_excluded,
+    write_gaps,
+    write_model,
+    write_origin,
+)
+from igbss_stream.batch.prepare_separator import starting
+from igbss_stream.batch.segment_context import ATTRIBUTE, FirstPass
 from igbss_stream.batch.separate import Outcome
-from igbss_stream.batch.starting import starting
 from igbss_stream.errors import IgbssWarning, ParameterError
 from igbss_stream.files.open import open_file_of_any_kind
 from igbss_stream.files.recording import Recording

@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 
 from igbss_stream._util.compute_pool import Memory, in_order, reckoning
 from igbss_stream.batch.channels import Channels, Progress, flat_channels, prepared
-from igbss_stream.batch.contents import (
+from igbss_stream.batch.fits import Fits
+from igbss_stream.batch.models import KnownModel
+from igbss_stream.batch.output_writer import (
     append_samples,
     reserve_samples,
     write_excluded,
@@ -25,11 +27,9 @@ from igbss_stream.batch.contents import (
     write_model,
     write_origin,
 )
-from igbss_stream.batch.first_pass import Segment
-from igbss_stream.batch.fits import Fits
-from igbss_stream.batch.models import KnownModel
+from igbss_stream.batch.prepare_separator import Start, going_on, starting
+from igbss_stream.batch.segment_context import Segment
 from igbss_stream.batch.settings import BatchSettings
-from igbss_stream.batch.starting import Start, going_on, starting
 from igbss_stream.batch.windows import cut, planned
 from igbss_stream.errors import IgbssWarning, ParameterError
 from igbss_stream.files.recording import Recording

@@ -10,7 +10,7 @@ from typing import Any
 from igbss_stream import __version__
 from igbss_stream._util.atomic_write import write_whole
 from igbss_stream.batch.job import DONE, FAILED, SKIPPED, Result
-from igbss_stream.console import show_table
+from igbss_stream.cli.console import show_table
 from igbss_stream.errors import ParameterError, RecordingError, printable
 from igbss_stream.files.writers.locking import same_file
 

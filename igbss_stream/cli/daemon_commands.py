@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from igbss_stream._util.atomic_write import write_whole
-from igbss_stream.console import EXIT_MISTAKE, reports_mistakes
+from igbss_stream.cli.console import EXIT_MISTAKE, reports_mistakes
 from igbss_stream.errors import RecordingError
 
 _CHECK_EXAMPLES = """\b

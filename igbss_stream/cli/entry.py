@@ -10,15 +10,15 @@ from typing import Any
 import click
 
 from igbss_stream import __version__
-from igbss_stream.batch.command import batch
+from igbss_stream.cli.batch import batch
+from igbss_stream.cli.console import progress_bar, reading_options, reports_mistakes
 from igbss_stream.cli.daemon_commands import check, init, run, schema
+from igbss_stream.cli.export import export
 from igbss_stream.cli.feed_commands import listen, replay, simulate
 from igbss_stream.cli.make_keys import make_keys
-from igbss_stream.console import progress_bar, reading_options, reports_mistakes
+from igbss_stream.cli.report import report
+from igbss_stream.cli.view import view
 from igbss_stream.errors import ParameterError
-from igbss_stream.export.command import export
-from igbss_stream.report.command import report
-from igbss_stream.view.command import view
 
 _LEAST_DEMO = 50  # samples: fewer do not show a square wave and a sawtooth
 _EXAMPLES = """\b
@@ -113,7 +113,7 @@ def inspect(path: Path, fast: bool, as_json: bool, quiet: bool, **wanted: Any) -
 @reports_mistakes
 def demo(seed: int, samples: int, json: bool, quiet: bool) -> None:
     """Separate a mixture whose sources are known, and print how well they came back."""
-    from igbss_stream.demo import as_json, render, run
+    from igbss_stream.cli.demo import as_json, render, run
 
     if samples < _LEAST_DEMO:
         raise ParameterError(f"--samples must be at least {_LEAST_DEMO}. Got {samples} instead.")

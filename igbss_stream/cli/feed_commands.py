@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from igbss_stream.console import key_options, progress_bar, reading_options, reports_mistakes, with_options
+from igbss_stream.cli.console import (
+    key_options,
+    progress_bar,
+    reading_options,
+    reports_mistakes,
+    with_options,
+)
 from igbss_stream.errors import ParameterError
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from igbss_stream.console import reports_mistakes
+from igbss_stream.cli.console import reports_mistakes
 from igbss_stream.errors import ParameterError, RecordingError
 
 _EXAMPLES = """\b

@@ -11,7 +11,7 @@ from igbss_stream.daemon.config.schema import Config, View
 from igbss_stream.daemon.viewer_keys import Guest
 from igbss_stream.errors import ParameterError
 from igbss_stream.feeds.addresses import endpoint
-from igbss_stream.view.port import free_port
+from igbss_stream.pages.view.port import free_port
 
 log = logging.getLogger(__name__)
 

@@ -1,5 +1,16 @@
-"""What is done to samples before they are separated: re-reference, filter, resample, in this order.
+"""Prepare samples before they are separated: repair, re-reference, filter, resample.
 
-`settings` says what; `referencing`, `filters` and `resampling` do it, on `rows`; `recording` prepares a
-recording with zero phase (`zero_phase`), `live` a stream as it comes. docs/preparing.md defines all of it.
+`docs/preparing.md` defines every step.
+
+::
+
+    settings      what to do
+    referencing   subtract the mean of channels
+    filters       design filters
+    zero_phase    filter forward and backward in bounded memory
+    resampling    change the sampling rate by a rational ratio
+    rows          buffer rows between steps
+    online        prepare a stream, causally
+    offline       prepare a recording, with zero phase
+    repair/       faulty samples of a stream
 """

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from numpy.typing import NDArray
 
 from igbss_stream.cli import main
-from igbss_stream.demo import mixing_matrix
+from igbss_stream.cli.demo import mixing_matrix
 from igbss_stream.separation.cleaning import LEAST
 from tests.integration.conftest import Command, Refusal, assert_says
 from tests.pages import commands

@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 import pytest
 
-import igbss_stream.batch.one
+import igbss_stream.cli.batch_single
 import igbss_stream.separation.engine
 from igbss_stream import __version__
 from igbss_stream.cli import main
@@ -231,7 +231,7 @@ def test_interrupt_after_the_output_was_written_does_not_deny_it(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(igbss_stream.batch.one, "_summary", interrupted)
+    monkeypatch.setattr(igbss_stream.cli.batch_single, "_summary", interrupted)
     result = igbss("batch", recording, "-o", tmp_path / "out.h5")
     assert result.exit_code == 130
     assert (tmp_path / "out.h5").exists()

@@ -21,7 +21,7 @@ import zmq
 from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap, Stream
-from igbss_stream.demo import mixing_matrix
+from igbss_stream.cli.demo import mixing_matrix
 from igbss_stream.feeds.sockets import CurveClient, CurveServer, public_key
 from igbss_stream.feeds.wire import Encoder
 from igbss_stream.feeds.zmq_publisher import ZmqSink

@@ -15,7 +15,7 @@ import pytest
 
 from igbss_stream import Subscriber
 from igbss_stream.chunk import Chunk, Gap, Stream
-from igbss_stream.demo import mixing_matrix
+from igbss_stream.cli.demo import mixing_matrix
 from igbss_stream.feeds.zmq_publisher import ZmqSink
 from tests import published
 from tests.daemons import DEADLINE, DaemonProcess, free_port, until

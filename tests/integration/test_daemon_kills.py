@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap
-from igbss_stream.demo import mixing_matrix
+from igbss_stream.cli.demo import mixing_matrix
 from igbss_stream.subscriber import Subscriber
 from tests.daemons import DEADLINE, DaemonProcess, free_port, until
 from tests.integration.conftest import Spawn

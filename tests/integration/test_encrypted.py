@@ -165,8 +165,8 @@ def test_listen_reads_what_is_encrypted_and_says_why_it_may_not(
 
 def test_a_page_has_keys_for_sources_and_channels_and_says_which_are_missing() -> None:
     pytest.importorskip("bokeh")
-    from igbss_stream.view.feed import Feed
-    from igbss_stream.view.status import sentence
+    from igbss_stream.pages.view.feed import Feed
+    from igbss_stream.pages.view.status import sentence
 
     keys, channels_server = CurveClient(SERVER_KEY, FRIEND), zmq.curve_keypair()[1].decode()
     with (
@@ -224,10 +224,10 @@ class Forwarder:
 
 def test_other_streams_at_an_address_are_named_with_the_option_that_shows_them() -> None:
     pytest.importorskip("bokeh")
+    from igbss_stream.pages.view.feed import Feed
+    from igbss_stream.pages.view.status import figures
     from igbss_stream.playback.monitoring import Monitor
     from igbss_stream.playback.render import line
-    from igbss_stream.view.feed import Feed
-    from igbss_stream.view.status import figures
 
     with (
         closing(Forwarder("eeg", "ecg", "meg")) as all_,
@@ -254,7 +254,7 @@ def test_other_streams_at_an_address_are_named_with_the_option_that_shows_them()
 
 def test_a_page_keeps_to_its_stream_where_there_are_others() -> None:
     pytest.importorskip("bokeh")
-    from igbss_stream.view.feed import Feed
+    from igbss_stream.pages.view.feed import Feed
 
     with closing(Forwarder("eeg", "ecg")) as both, Feed(both.address) as feed:
         feed.start()

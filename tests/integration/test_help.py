@@ -12,7 +12,7 @@ import pytest
 from click.shell_completion import get_completion_class
 
 from igbss_stream.cli import main
-from igbss_stream.console import EXIT_INTERRUPTED, EXIT_MISTAKE
+from igbss_stream.cli.console import EXIT_INTERRUPTED, EXIT_MISTAKE
 from igbss_stream.separation.settings import SCALINGS, SOLVERS, ModelSettings
 from tests.integration.conftest import Command, assert_says
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from igbss_stream import separate
-from igbss_stream.demo import mixing_matrix, time_series
+from igbss_stream.cli.demo import mixing_matrix, time_series
 from igbss_stream.separation.metrics import sir
 from tests.integration.conftest import Command, Refusal, assert_says
 from tests.realdata import DATA, needs_data

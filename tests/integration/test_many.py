@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from igbss_stream import console
 from igbss_stream.batch import job as jobs
 from igbss_stream.batch.separate import separate_recording
+from igbss_stream.cli import console
 from tests.integration.conftest import Command, Refusal, assert_says, contents
 from tests.recordings import RATE, noise, read_output, write_recording
 
@@ -178,9 +178,9 @@ def test_terminal_shows_bars_and_a_table(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from igbss_stream.batch.inputs import find
-    from igbss_stream.batch.many import Many, separate_many
     from igbss_stream.batch.outputs import place_all
     from igbss_stream.batch.settings import BatchSettings
+    from igbss_stream.cli.batch_many import Many, separate_many
     from tests.published import model_settings
 
     screen, bars = Terminal(), Terminal()

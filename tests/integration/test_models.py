@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 import pytest
 
-from igbss_stream.batch import groups
+from igbss_stream.batch import shared_models
 from igbss_stream.files.writers.stream_recording import GAP
 from tests.integration.conftest import Command, Refusal, assert_says, contents
 from tests.recordings import RATE, Array, read_output, write_recording
@@ -296,8 +296,8 @@ def test_recordings_of_a_model_that_is_learned_are_not_read_for_it_again(
         read.append(job.input.name)
         return groups_checked(job, watch)
 
-    groups_checked = groups._checked
-    monkeypatch.setattr(groups, "_checked", checked)
+    groups_checked = shared_models._checked
+    monkeypatch.setattr(shared_models, "_checked", checked)
     result = igbss(*batch)
     # With one model for all, the recording that cannot share it may be one that is new: all are looked at.
     assert read == (["d.h5"] if per == "group" else ["c.h5", "d.h5", "a.h5", "b.h5", "c.h5", "d.h5"])

@@ -16,11 +16,11 @@ from scipy import signal, stats
 from igbss_stream.batch.fits import FIT
 from igbss_stream.files.results.output import OutputFile
 from igbss_stream.files.writers.stream_recording import GAP
-from igbss_stream.report import pieces
-from igbss_stream.report.aside import Aside
-from igbss_stream.report.contents import Contents
-from igbss_stream.report.look import Look, look
-from igbss_stream.report.rebuilt import Rebuilt
+from igbss_stream.pages.report import blocks
+from igbss_stream.pages.report.contents import Contents
+from igbss_stream.pages.report.reconstruct import Rebuilt
+from igbss_stream.pages.report.reference_channels import Aside
+from igbss_stream.pages.report.statistics import Look, look
 from tests import browser
 from tests.integration.conftest import Command, Refusal, assert_says
 from tests.realdata import DATA, needs_data
@@ -138,7 +138,7 @@ def test_figures_are_those_that_numpy_finds(
     x = channels()
     gaps = [(700, 700, 100, b"missing"), (1500, 1600, 50, b"lost")]
     separated(written(tmp_path / "in.h5", x, gaps=gaps), "--exclude", "1")
-    monkeypatch.setattr(pieces, "BLOCK", 6 * 97)
+    monkeypatch.setattr(blocks, "BLOCK", 6 * 97)
     found, _ = looked(tmp_path / "out.h5")
     page = reported(igbss, tmp_path / "out.h5")
     with h5py.File(tmp_path / "out.h5") as file:
@@ -230,7 +230,7 @@ def test_channels_are_made_of_the_output(
         rebuilt = Rebuilt(contents)
         assert rebuilt.exact is exact
         back = np.concatenate(
-            [rebuilt.before(p) for p in pieces.pieces(contents.sources, contents.cleaned)]
+            [rebuilt.before(p) for p in blocks.pieces(contents.sources, contents.cleaned)]
         )
         fits = contents.fits
     if exact:
@@ -288,7 +288,7 @@ def test_products_of_sources(separated: Command, igbss: Command, tmp_path: Path)
     separated(path, "--structure", "learned", "--order", "2", "--n-sources", "2", "--exclude", "0")
     with OutputFile(tmp_path / "out.h5") as file:
         contents = Contents.of(file)
-        (piece,) = pieces.pieces(contents.sources, contents.cleaned)
+        (piece,) = blocks.pieces(contents.sources, contents.cleaned)
         np.testing.assert_allclose(Rebuilt(contents).before(piece), x, atol=1e-8)
     said = reported(igbss, tmp_path / "out.h5").text
     assert_says(said, "order of interaction", "source-0 was taken out", "one pass, by inversion")

@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 from PIL import Image
 from reproduce_paper import main
 
-from igbss_stream.demo import mixing_matrix, time_series
+from igbss_stream.cli.demo import mixing_matrix, time_series
 from tests.realdata import DATA, needs_data
 
 HELD = "| time series, order 1 | old |"

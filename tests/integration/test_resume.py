@@ -14,7 +14,7 @@ from tests.integration.conftest import Command, Refusal, Spawn, assert_says, con
 from tests.recordings import RATE, noise, read_output, write_recording
 
 # The command has loaded all that it runs by when it says so: a kill then falls into its work.
-UP = "import igbss_stream.batch.many, igbss_stream.separation.structure_fit; print('up', flush=True)"
+UP = "import igbss_stream.cli.batch_many, igbss_stream.separation.structure_fit; print('up', flush=True)"
 
 
 @pytest.fixture

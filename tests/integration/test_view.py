@@ -35,11 +35,11 @@ pytest.importorskip("bokeh")
 
 from bokeh.document import Document
 
-from igbss_stream.view.feed import DaemonFigures, Feed, figures_of
-from igbss_stream.view.page import Head, Page
-from igbss_stream.view.serve import serve
-from igbss_stream.view.shown import Shown
-from igbss_stream.view.status import figures, sentence
+from igbss_stream.pages.view.feed import DaemonFigures, Feed, figures_of
+from igbss_stream.pages.view.page import Head, Page
+from igbss_stream.pages.view.serve import serve
+from igbss_stream.pages.view.state import Shown
+from igbss_stream.pages.view.status import figures, sentence
 
 RATE, NAMES = 250.0, ("Fp1", "Fp2", "C3", "C4", "O2")
 STREAM = Stream("s", RATE, ("source-0", "source-1"), None, t0=1000.0)
@@ -322,7 +322,7 @@ def test_the_command_serves_and_refuses(igbss: Command, refused: Refusal) -> Non
 def test_bokeh_that_is_missing_is_named(refused: Refusal, monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
-    monkeypatch.delitem(sys.modules, "igbss_stream.view.serve")
+    monkeypatch.delitem(sys.modules, "igbss_stream.pages.view.serve")
     monkeypatch.setitem(sys.modules, "bokeh.application", None)
     assert "pip install 'igbss-stream[view]'" in refused("view", "5560")
 

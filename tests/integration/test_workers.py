@@ -15,12 +15,12 @@ import numpy as np
 import psutil
 import pytest
 
-from igbss_stream.batch import clusters
+from igbss_stream.batch import dask_cluster
 from igbss_stream.batch.channels import Progress
+from igbss_stream.batch.dask_runner import Workers
 from igbss_stream.batch.job import Job, Result, in_turn, result_of
 from igbss_stream.batch.segments import in_segments
 from igbss_stream.batch.settings import BatchSettings
-from igbss_stream.batch.workers import Workers
 from igbss_stream.errors import FeedError, IgbssWarning
 from igbss_stream.files.writers.locking import lock, wait_until_free
 from tests.daemons import free_port, until
@@ -275,7 +275,7 @@ def test_options_that_cannot_be(
 def test_scheduler_that_is_not_there(
     batch_refused: Refusal, recording: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clusters, "CONNECTING", 0.5)
+    monkeypatch.setattr(dask_cluster, "CONNECTING", 0.5)
     address = f"tcp://127.0.0.1:{free_port()}"
     assert_says(
         batch_refused(recording, "--scheduler", address), address, "cannot be reached", "dask scheduler"
@@ -285,7 +285,7 @@ def test_scheduler_that_is_not_there(
 def test_dask_that_is_missing(
     batch_refused: Refusal, recording: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delitem(sys.modules, "igbss_stream.batch.workers")
+    monkeypatch.delitem(sys.modules, "igbss_stream.batch.dask_runner")
     monkeypatch.setitem(sys.modules, "distributed", None)
     assert_says(batch_refused(recording, "--workers", 2), "Dask", "pip install 'igbss-stream[dask]'")
 
@@ -297,7 +297,7 @@ def test_worker_of_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) -
 
     def check(**packages: str | None) -> None:
         found = {"client": described(), "workers": {"tcp://w:1": described(**packages)}}
-        clusters.check_versions(found, "tcp://s:1")
+        dask_cluster.check_versions(found, "tcp://s:1")
 
     check()
     with pytest.raises(FeedError, match=r"tcp://w:1 .* igbss_stream is missing, here 0\.1"):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Stream
-from igbss_stream.demo import mixing_matrix
+from igbss_stream.cli.demo import mixing_matrix
 from igbss_stream.errors import InputError, ParameterError
 from igbss_stream.model.interactions.learn import LearnedInteractions
 from igbss_stream.separation.cleaning import Cleaner, Cleaning, Excluded

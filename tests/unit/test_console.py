@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from igbss_stream.console import show_table
+from igbss_stream.cli.console import show_table
 from tests.integration.conftest import read_terminal
 
 HEADER = ("file", "status", "samples", "message")
@@ -55,7 +55,7 @@ CODE = """
 import logging, warnings
 import click
 from igbss_stream.errors import IgbssWarning
-from igbss_stream.console import files_progress, progress_bar, reports_mistakes
+from igbss_stream.cli.console import files_progress, progress_bar, reports_mistakes
 @click.command()
 @click.option("--quiet", is_flag=True)
 @reports_mistakes

@@ -22,7 +22,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # What may be imported only where: a library, or a part of one, and patterns of files.
 ALLOWED = {
     "numba": ("model/kernels/*",),
-    "scipy.signal": ("preparation/*", "drawing/spectrum.py"),
+    "scipy.signal": ("preparation/*", "pages/plotting/spectrum.py"),
     "h5py": ("files/*",),
     "hdf5plugin": ("_util/compression.py",),
     "zmq": ("feeds/*", "subscriber.py"),
@@ -32,24 +32,13 @@ ALLOWED = {
     "edfio": ("files/export/edf.py",),
     "pybv": ("files/export/brainvision.py",),
     "sklearn": ("sklearn.py",),
-    "dask": ("batch/clusters.py",),
-    "distributed": ("batch/workers.py", "batch/clusters.py", "batch/in_worker.py"),
-    "bokeh": ("view/*",),
-    "prometheus_client": ("daemon/health.py", "view/feed.py"),
-    "click": (
-        "cli/*",
-        "report/command.py",
-        "console.py",
-        "batch/command.py",
-        "batch/*_options.py",
-        "export/command.py",
-        "cli/daemon_commands.py",
-        "cli/feed_commands.py",
-        "cli/make_keys.py",
-        "view/command.py",
-    ),
+    "dask": ("batch/dask_cluster.py",),
+    "distributed": ("batch/dask_runner.py", "batch/dask_cluster.py", "batch/dask_task.py"),
+    "bokeh": ("pages/view/*",),
+    "prometheus_client": ("daemon/health.py", "pages/view/feed.py"),
+    "click": ("cli/*",),
     "yaml": ("daemon/config/yaml_file.py",),
-    "rich": ("console.py", "playback/render.py"),
+    "rich": ("cli/*", "playback/render.py"),
 }
 IMPORTERS = {"import_module", "needed"}
 

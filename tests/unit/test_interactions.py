@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
-from igbss_stream.demo import time_series
+from igbss_stream.cli.demo import time_series
 from igbss_stream.errors import InputError, ParameterError
 from igbss_stream.model.interactions import (
     descent as interaction_descent,

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from igbss_stream import Separation, separate
-from igbss_stream.demo import mixing_matrix, time_series
+from igbss_stream.cli.demo import mixing_matrix, time_series
 from igbss_stream.errors import IgbssWarning, InputError, ParameterError
 from igbss_stream.model import structure
 from igbss_stream.model.structure import Learned, learn

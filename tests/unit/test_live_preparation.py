@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import signal
 
 from igbss_stream.chunk import Chunk, Gap, Stream
-from igbss_stream.demo import mixing_matrix
+from igbss_stream.cli.demo import mixing_matrix
 from igbss_stream.errors import IgbssWarning, InputError, ParameterError
 from igbss_stream.preparation.filters import sections
 from igbss_stream.preparation.online import LivePreparation

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from igbss_stream.demo import mixing_matrix, render, run, time_series
+from igbss_stream.cli.demo import mixing_matrix, render, run, time_series
 from igbss_stream.separation.metrics import match, rmse, sir, standardised
 
 

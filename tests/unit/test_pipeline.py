@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap, Stream
-from igbss_stream.demo import mixing_matrix
+from igbss_stream.cli.demo import mixing_matrix
 from igbss_stream.errors import InputError, ParameterError
 from igbss_stream.separation.api import separate
 from igbss_stream.separation.engine import Separator

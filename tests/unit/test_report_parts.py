@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from PIL import Image
 from scipy import signal, stats
 
-from igbss_stream.drawing.scales import reading
-from igbss_stream.drawing.spectrum import GrowingSpectra
 from igbss_stream.files.recording import Break
-from igbss_stream.report.markup import decimal, duration, number, percent, text
-from igbss_stream.report.moments import CrossMoments, Moments
-from igbss_stream.report.overview import Overview
-from igbss_stream.report.pieces import spans
-from igbss_stream.report.png import as_data
-from igbss_stream.report.svg import band, path, ticks
+from igbss_stream.pages.plotting.png import as_data
+from igbss_stream.pages.plotting.scales import reading
+from igbss_stream.pages.plotting.spectrum import GrowingSpectra
+from igbss_stream.pages.plotting.svg import band, path, ticks
+from igbss_stream.pages.report.blocks import spans
+from igbss_stream.pages.report.markup import decimal, duration, number, percent, text
+from igbss_stream.pages.report.moments import CrossMoments, Moments
+from igbss_stream.pages.report.overview import Overview
 
 CUTS = st.lists(st.integers(1, 400), min_size=1, max_size=9)
 

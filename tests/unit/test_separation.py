@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from igbss_stream._util.dtypes import as_samples
-from igbss_stream.demo import mixing_matrix, time_series
+from igbss_stream.cli.demo import mixing_matrix, time_series
 from igbss_stream.errors import IgbssWarning, InputError, ParameterError
 from igbss_stream.model.poset import Closure, Poset, incidence
 from igbss_stream.separation.engine import Separator

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_toeplitz
 from scipy.signal import lfilter
 
-from igbss_stream.demo import mixing_matrix, time_series
+from igbss_stream.cli.demo import mixing_matrix, time_series
 from igbss_stream.model import likelihood, spectra, starts
 from igbss_stream.model.kernels import learning
 from igbss_stream.model.structure import Learned, learn

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import signal
 
-from igbss_stream.drawing.scales import round_up
-from igbss_stream.drawing.scalp import montage, scalp_map
-from igbss_stream.drawing.spectrum import spectrum
-from igbss_stream.view.page import Head
-from igbss_stream.view.traces import Ring, columns, middles, spacing_of, width_of
+from igbss_stream.pages.plotting.scales import round_up
+from igbss_stream.pages.plotting.scalp import montage, scalp_map
+from igbss_stream.pages.plotting.spectrum import spectrum
+from igbss_stream.pages.view.page import Head
+from igbss_stream.pages.view.traces import Ring, columns, middles, spacing_of, width_of
 
 pytest.importorskip("bokeh")
 

@@ -1,5 +1,9 @@
-"""Sources of an output of `batch` as EDF, BDF and BrainVision (extra ``export``).
+"""Write sources of an output as EDF, BDF or BrainVision (extra `export`).
 
-`command` is the command `export`; `content` is what is written, and what its numbers are like; `records`
-cuts it into the records of EDF; `edf` and `brainvision` write.
+::
+
+    content       what is exported: samples, rate, names, gaps
+    records       cut samples into the records of EDF
+    edf           write EDF and BDF
+    brainvision   write BrainVision
 """

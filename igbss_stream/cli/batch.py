@@ -1,0 +1,147 @@
+"""The command `batch`: recordings in, their sources out."""
+
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from igbss_stream.cli.cleaning_options import cleaning_of, cleaning_options
+from igbss_stream.cli.console import reading_options, reports_mistakes
+from igbss_stream.cli.many_options import many_options
+from igbss_stream.cli.model_options import model_options
+from igbss_stream.cli.preparation_options import preparation_options
+from igbss_stream.cli.storage_options import storage_options
+from igbss_stream.cli.worker_options import runner_of, worker_options
+
+_BATCH_EXAMPLES = """\b
+Examples:
+  igbss-stream batch eeg.h5 --output sources.h5
+  igbss-stream batch probe.h5 --dataset /raw/adc --axis 1 --rate 1000 -o sources.h5
+  igbss-stream batch eeg.edf --bandpass 1:40 --notch 50 --reference average -o sources.h5
+  igbss-stream batch night.nwb --channels 0-31 -o sources.h5
+  igbss-stream batch eeg.h5 --exclude-like EOG1:0.5 --exclude 7 -o cleaned.h5
+  igbss-stream batch eeg.h5 --n-sources 8 --scaling back-projected -o sources.h5 --overwrite
+  igbss-stream batch night/ 'day/**/*.edf' -o 'out/{path}.h5' --summary out.csv --resume
+  igbss-stream batch later.h5 --model sources.h5 -o later-sources.h5
+  igbss-stream batch eeg.h5 -o sources.h5 --json | jq .n_sources"""
+
+
+@click.command(epilog=_BATCH_EXAMPLES)
+@click.argument("inputs", metavar="INPUT...", nargs=-1, type=click.Path())
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    metavar="FILE",
+    type=click.Path(),
+    help="HDF5 file to write; a folder, with / at its end; or a template, 'out/{stem}.h5'.",
+)
+@many_options
+@worker_options
+@reading_options
+@preparation_options
+@model_options
+@cleaning_options
+@click.option("--window", type=float, help="Seconds that are fitted together, where a fit is needed.")
+@click.option("--drop-flat", is_flag=True, help="Leave out channels that are constant.")
+@storage_options
+@click.option(
+    "--report",
+    is_flag=True,
+    help="Write a page on the result beside the output, see `igbss-stream report`.",
+)
+@click.option("--overwrite", is_flag=True, help="Replace the output if it exists.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print a JSON object a recording, as --summary FILE.jsonl has."
+)
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors and warnings.")
+@reports_mistakes
+def batch(
+    inputs: tuple[str, ...],
+    output: str,
+    listed: str | None,
+    resume: bool,
+    summary: Path | None,
+    model: Path | None,
+    model_per: str,
+    workers: int | None,
+    scheduler: str | None,
+    segment: float | None,
+    dataset: str | None,
+    axis: int | None,
+    rate: float | None,
+    channels: str | None,
+    factor: float | None,
+    unit: str | None,
+    window: float | None,
+    drop_flat: bool,
+    exclude: str | None,
+    exclude_like: tuple[str, ...],
+    compression: str,
+    report: bool,
+    overwrite: bool,
+    as_json: bool,
+    quiet: bool,
+    **options: Any,
+) -> None:
+    """Separate recordings and write their sources.
+
+    INPUT is a file, a folder, which is searched with all below it, or a glob in quotes. Of many recordings
+    every one is tried; a table at the end tells what came of each, and the exit code is 2 if any failed.
+    """
+    from igbss_stream.batch.inputs import find, is_one_file
+    from igbss_stream.batch.job import Job
+    from igbss_stream.batch.outputs import check_ending, folder_of, is_template, place_all
+    from igbss_stream.batch.settings import BatchSettings
+    from igbss_stream.cli.batch_many import Many, separate_many
+    from igbss_stream.cli.batch_single import separate_one
+    from igbss_stream.cli.method import method_of
+    from igbss_stream.files.read_options import Wanted
+
+    if not inputs and listed is None:
+        raise click.UsageError("Missing argument 'INPUT...'.")
+    by, preparation = method_of(model, model_per, options, [name for name in options if _is_given(name)])
+    settings = BatchSettings(
+        model=by,
+        preparation=preparation,
+        window=window,
+        drop_flat=drop_flat,
+        cleaning=cleaning_of(exclude, exclude_like),
+        compression=compression,
+    )
+    wanted = Wanted(dataset, axis, rate, channels, factor, unit)
+    job = partial(Job, settings=settings, wanted=wanted, overwrite=overwrite, resume=resume, model=model)
+    plain = summary is None and model_per == "file" and (workers, scheduler, segment) == (None,) * 3
+    alone = is_one_file(inputs, listed) and plain and not as_json
+    if alone and not is_template(output):
+        check_ending(Path(output))
+        jobs = [job(input=Path(inputs[0]), output=Path(output))]
+    else:
+        found = find(inputs, listed)
+        jobs = [
+            job(input=item.path, output=place, make_folders=True)
+            for item, place in zip(found, place_all(output, found, model), strict=True)
+        ]
+    if alone:
+        separate_one(jobs[0], report=report, quiet=quiet)
+        return
+    many = Many(
+        jobs=jobs,
+        model_per=model_per,
+        folder=folder_of(output),
+        summary=summary,
+        report=report,
+        quiet=quiet,
+        as_json=as_json,
+    )
+    with runner_of(workers, scheduler, segment) as runner:
+        code = separate_many(many, runner)
+    if code:
+        sys.exit(code)
+
+
+def _is_given(option: str) -> bool:
+    source = click.get_current_context().get_parameter_source(option)
+    return source is not click.core.ParameterSource.DEFAULT

@@ -1,0 +1,115 @@
+"""The command `export`: sources of an output in the formats of other programs."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from igbss_stream.cli.console import progress_bar, reports_mistakes, warn
+from igbss_stream.errors import ParameterError, RecordingError, printable
+
+if TYPE_CHECKING:
+    from igbss_stream.files.export.content import Content, Written
+
+_FORMATS = (".edf", ".bdf", ".vhdr")
+_EXAMPLES = """\b
+Examples:
+  igbss-stream export sources.h5 -o sources.edf
+  igbss-stream export cleaned.h5 --dataset cleaned -o cleaned.vhdr
+  igbss-stream export sources.h5 -o sources.bdf --rate 250 --overwrite
+  igbss-stream export sources.h5 -o sources.edf --overwrite --json | jq .rounding"""
+
+
+@click.command(epilog=_EXAMPLES)
+@click.argument("output_of_batch", metavar="OUT.h5", type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="File to write; its ending says the format: .edf (16 bits), .bdf (24 bits) or .vhdr (BrainVision, "
+    "float32, with .eeg and .vmrk beside it).",
+)
+@click.option("--dataset", default="sources", show_default=True, help="What to export.")
+@click.option("--rate", type=float, help="Samples a second, if the file does not say or says it wrong.")
+@click.option("--overwrite", is_flag=True, help="Replace the output if it exists.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on what was written.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
+@reports_mistakes
+def export(
+    output_of_batch: Path,
+    output: Path,
+    dataset: str,
+    rate: float | None,
+    overwrite: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Write the sources in an output of batch as EDF, BDF or BrainVision."""
+    from igbss_stream.files.export.content import Content
+    from igbss_stream.files.results.output import OutputFile
+
+    kind = output.suffix.lower()
+    if kind not in _FORMATS:
+        raise ParameterError(f"--output must end in {', '.join(_FORMATS)}. Got {output.name!r} instead.")
+    _check_places(output, kind, overwrite, output_of_batch)
+    with OutputFile(output_of_batch) as file, progress_bar(quiet) as progress:
+        content = Content.of(file.series(dataset), rate, progress)
+        written = _write(content, output, kind)
+    if as_json:
+        click.echo(_json(content, written, output))
+    elif not quiet:
+        for note in written.notes:
+            warn(f"Note: {printable(note)}.")
+        click.echo(_summary(content, written, output))
+
+
+def _check_places(output: Path, kind: str, overwrite: bool, source: Path) -> None:
+    """Refuse what may not be written, before anything is read."""
+    from igbss_stream.files.export.brainvision import companions
+    from igbss_stream.files.writers.locking import check_new
+
+    for path in (output, *(companions(output) if kind == ".vhdr" else ())):
+        check_new(path, overwrite=overwrite, source=source)
+
+
+def _write(content: "Content", output: Path, kind: str) -> "Written":
+    from igbss_stream.files.export.brainvision import write_brainvision
+    from igbss_stream.files.export.edf import write_edf
+    from igbss_stream.files.writers.locking import why_not_written
+
+    try:
+        if kind == ".vhdr":
+            return write_brainvision(content, output)
+        return write_edf(content, output, bits=16 if kind == ".edf" else 24)
+    except RecordingError:
+        raise
+    except OSError as error:
+        raise RecordingError(f"'{output}' cannot be written: {why_not_written(error)}") from error
+
+
+def _json(content: "Content", written: "Written", output: Path) -> str:
+    return json.dumps(
+        {
+            "output": printable(str(output)),
+            "n_channels": content.series.n_channels,
+            "n_samples": content.series.n_samples,
+            "rate": content.rate,
+            "gaps": len(content.series.gaps),
+            "numbers": written.numbers,
+            "rounding": float(written.rounding.share),
+            "rounding_channel": printable(written.rounding.channel),
+            "notes": [*map(printable, written.notes)],
+        }
+    )
+
+
+def _summary(content: "Content", written: "Written", output: Path) -> str:
+    series, rounding = content.series, written.rounding
+    gaps = f", {len(series.gaps)} gaps marked" if series.gaps else ""
+    return (
+        f"{series.n_channels} channels x {series.n_samples} samples ({content.seconds:.1f} s at "
+        f"{content.rate:g} Hz) -> {output}{gaps}; {written.numbers}, which rounds by at most "
+        f"{rounding.share:.1e} of a channel's standard deviation ({printable(rounding.channel)})"
+    )

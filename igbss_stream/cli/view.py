@@ -1,0 +1,95 @@
+"""The command `view`."""
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from igbss_stream.cli.console import key_options, reports_mistakes
+from igbss_stream.errors import ParameterError
+
+_GIVES_WAY = 5  # to the daemon that serves it, where there is not enough for both
+_EXAMPLES = """\b
+Examples:
+  igbss-stream view 5560
+  igbss-stream view tcp://127.0.0.1:5560 --metrics http://127.0.0.1:9464/metrics
+  igbss-stream view 5560 --channels 5555 --port 8000 --open
+  igbss-stream view 5560 --server-key "$SERVER_KEY" --key-file client.env"""
+
+
+@click.command(epilog=_EXAMPLES)
+@click.argument("address")
+@click.option("--topic", default="", help="Name of the stream.  [default: the first one that comes]")
+@key_options
+@click.option(
+    "--channels",
+    help="Address where the channels themselves are published.  [default: made from the sources]",
+)
+@click.option(
+    "--channels-server-key",
+    metavar="KEY",
+    help="Public key of the publisher of --channels, if it encrypts; --key-file is for both.",
+)
+@click.option(
+    "--metrics", help="Where the daemon tells its metrics, such as http://127.0.0.1:9464/metrics."
+)
+@click.option(
+    "--port", default=5006, show_default=True, help="Of the page, on this machine; 0 takes a free one."
+)
+@click.option("--open", "opened", is_flag=True, help="Open the page in the browser.")
+@click.option("--parent", type=int, hidden=True, help="End when the process of this number is gone.")
+@reports_mistakes
+def view(
+    address: str,
+    topic: str,
+    server_key: str | None,
+    key_file: Path | None,
+    channels: str | None,
+    channels_server_key: str | None,
+    metrics: str | None,
+    port: int,
+    opened: bool,
+    parent: int | None,
+) -> None:
+    """Show a published stream on a page: sources beside channels, spectrum, weights, scalp.
+
+    The page is open to this machine only. Ctrl-C ends it.
+    """
+    if not 0 <= port <= 65535:
+        raise ParameterError(f"--port must be 0 to 65535. Got {port} instead.")
+    if metrics is not None and not metrics.startswith(("http://", "https://")):
+        raise ParameterError(
+            f"--metrics must be an address such as http://127.0.0.1:9464/metrics. Got {metrics!r} instead."
+        )
+    if channels_server_key is not None and channels is None:
+        raise ParameterError("--channels-server-key needs --channels, the address that it is for.")
+    try:
+        from igbss_stream.pages.view.serve import serve
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in ("bokeh", "tornado"):
+            raise
+        raise ParameterError(
+            "the page needs Bokeh, which is not installed; pip install 'igbss-stream[view]'"
+        ) from None
+    from igbss_stream._util.scheduling import as_others
+    from igbss_stream._util.signals import Stop
+    from igbss_stream.cli.key_file import client_keys
+    from igbss_stream.pages.view.feed import Feed
+
+    if parent is not None:
+        as_others()
+        os.nice(_GIVES_WAY)
+
+    def told(url: str) -> None:
+        click.echo(f"The page is at {url}; Ctrl-C ends it.")
+        if opened:
+            click.launch(url)
+
+    keys, channels_keys = client_keys(
+        key_file, {"--server-key": server_key, "--channels-server-key": channels_server_key}
+    )
+    feed = Feed(address, topic, keys=keys, channels=channels, channels_keys=channels_keys, metrics=metrics)
+    with Stop() as stop, feed:
+        serve(feed, port, told, lambda: stop.requested or (parent is not None and os.getppid() != parent))
+    sys.exit(0 if parent is not None else stop.exit_code)

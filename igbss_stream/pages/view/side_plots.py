@@ -1,0 +1,197 @@
+"""The plots of the chosen source: its spectrum, its weights as bars, and as a map of the scalp."""
+
+from typing import Any
+
+import numpy as np
+from bokeh.models import (
+    BasicTicker,
+    ColumnDataSource,
+    FixedTicker,
+    HoverTool,
+    LinearColorMapper,
+    Range1d,
+)
+from bokeh.models.annotations import ColorBar
+from bokeh.plotting import figure
+from numpy.typing import NDArray
+
+from igbss_stream.pages.plotting.scales import blend, reading
+from igbss_stream.pages.plotting.scalp import RADIUS, Montage, montage, scalp_map
+from igbss_stream.pages.view.state import Weights
+
+_INK, _SOFT, _SOURCE = "#1f2937", "#6b7280", "#b45309"
+_SIDE = 215  # pixels of the screen
+_PIXELS = 96  # of a side of the map
+_LABELS = 20  # of channels that have room under the bars
+_MARGIN = 0.05  # of the span of the weights, around them
+_PALETTE = [blend(share) for share in np.linspace(-1, 1, 65)]
+
+
+def _figure(name: str, height: int, **options: Any) -> Any:
+    """Return a plot in the looks of the page."""
+    plot: Any = figure(
+        name=name, height=height, sizing_mode="stretch_width", toolbar_location=None, tools="", **options
+    )
+    plot.min_border_left, plot.min_border_right = 66, 14
+    plot.outline_line_color = None
+    plot.grid.grid_line_color = "#e5e7eb"
+    plot.axis.axis_line_color = plot.axis.major_tick_line_color = "#9ca3af"
+    plot.axis.minor_tick_line_color = None
+    plot.axis.axis_label_text_font_style = "normal"
+    plot.axis.axis_label_text_font_size = plot.axis.major_label_text_font_size = "11px"
+    plot.axis.axis_label_text_color = plot.axis.major_label_text_color = _SOFT
+    plot.title.text_font_size, plot.title.text_color = "12px", _INK
+    return plot
+
+
+class Spectrum:
+    """The power of the chosen source by frequency."""
+
+    def __init__(self) -> None:
+        self.plot = _figure(
+            "spectrum", 200, y_axis_type="log", title="Spectrum", y_range=Range1d(start=0.1, end=1)
+        )
+        self.plot.xaxis.axis_label = "Hz"
+        self.plot.x_range = Range1d(start=0, end=1)
+        self._data = ColumnDataSource({"f": [], "p": []})
+        line = self.plot.line("f", "p", source=self._data, color=_SOURCE, line_width=1.5)
+        self.plot.add_tools(
+            HoverTool(renderers=[line], tooltips=[("Hz", "@f{0.0}"), ("power", "@p{0.00e}")], mode="vline")
+        )
+
+    def show(self, frequency: NDArray[Any], density: NDArray[Any], unit: str) -> None:
+        """Draw a spectrum.
+
+        Parameters
+        ----------
+        frequency, density : ndarray
+        unit : str
+            Of the source.
+        """
+        there = density > 0
+        read = reading(unit, float(np.sqrt(density.sum() * frequency[1])) if len(frequency) > 1 else 0.0)
+        density, unit = density * read.factor**2, read.unit
+        self._data.data = {"f": frequency[there], "p": density[there]}
+        self.plot.yaxis.axis_label = f"{unit}²/Hz" if unit else "power/Hz"
+        if there.any():
+            self.plot.x_range.end = float(frequency[-1])
+            low, high = float(density[there].min()), float(density[there].max())
+            self.plot.y_range.update(start=low / 2, end=high * 2)
+
+
+def _read(weights: Weights, source: int) -> tuple[NDArray[Any], str]:
+    """Return the weights of a source and their unit as they are read, in the same unit for all sources."""
+    read = reading(weights.unit, float(np.abs(weights.matrix).max()))
+    return weights.matrix[:, source] * read.factor, read.unit
+
+
+class Bars:
+    """How strongly the chosen source is in each channel."""
+
+    def __init__(self) -> None:
+        # Ranges of its own finding would have nothing to find before there is a model, and complain.
+        self.plot = _figure(
+            "weights",
+            205,
+            title="Weights in the channels",
+            x_range=Range1d(start=-0.7, end=0.7),
+            y_range=Range1d(start=-1, end=1),
+        )
+        self.plot.xgrid.grid_line_color = None
+        self.plot.xaxis.major_label_orientation = np.pi / 2
+        self._data = ColumnDataSource({"i": [], "w": [], "name": []})
+        bars = self.plot.vbar("i", top="w", width=0.8, source=self._data, color=_SOURCE)
+        self.plot.add_tools(HoverTool(renderers=[bars], tooltips=[("channel", "@name"), ("weight", "@w")]))
+
+    def show(self, weights: Weights, source: int) -> None:
+        """Draw the weights of a source.
+
+        Parameters
+        ----------
+        weights : Weights
+        source : int
+        """
+        n, (strengths, unit) = len(weights.channels), _read(weights, source)
+        low, high = min(0.0, float(strengths.min())), max(0.0, float(strengths.max()))
+        edge = _MARGIN * (high - low) or 1.0
+        self.plot.x_range.end = n - 0.3
+        self.plot.y_range.update(start=low - edge * (low < 0), end=high + edge * (high > 0))
+        self._data.data = {
+            "i": np.arange(n),
+            "w": strengths,
+            "name": list(weights.channels),
+        }
+        shown = range(0, n, -(-n // _LABELS))
+        self.plot.xaxis.ticker = FixedTicker(ticks=[*shown])
+        self.plot.xaxis.major_label_overrides = {i: weights.channels[i] for i in shown}
+        self.plot.yaxis.axis_label = unit
+
+
+class Map:
+    """The weights of the chosen source on the scalp."""
+
+    def __init__(self) -> None:
+        edge = 1.28
+        self.plot = _figure(
+            "scalp", 300, title="On the scalp, from above", x_range=(-edge, edge), y_range=(-edge, edge)
+        )
+        self.plot.update(
+            width=None, height=None, sizing_mode="fixed", frame_width=_SIDE, frame_height=_SIDE
+        )
+        self.plot.min_border_left = 20
+        self.plot.axis.visible = False
+        self.plot.grid.grid_line_color = None
+        self._colours = LinearColorMapper(palette=_PALETTE, low=-1, high=1, nan_color="#ffffff00")
+        self._image = ColumnDataSource({"image": []})
+        self._dots = ColumnDataSource({"x": [], "y": [], "name": [], "w": []})
+        self._montages: dict[tuple[str, ...], Montage | None] = {}
+        self.plot.image(
+            "image", x=-RADIUS, y=-RADIUS, dw=2 * RADIUS, dh=2 * RADIUS, source=self._image,
+            color_mapper=self._colours,
+        )  # fmt: skip
+        self._outline()
+        dots = self.plot.scatter("x", "y", source=self._dots, size=4, color=_INK)
+        self.plot.add_tools(HoverTool(renderers=[dots], tooltips=[("channel", "@name"), ("weight", "@w")]))
+        self.plot.add_layout(
+            ColorBar(
+                color_mapper=self._colours, ticker=BasicTicker(desired_num_ticks=5), width=8,
+                label_standoff=4, major_label_text_font_size="11px", major_label_text_color=_SOFT,
+                background_fill_color=None,
+            ),
+            "right",
+        )  # fmt: skip
+
+    def show(self, weights: Weights, source: int) -> None:
+        """Draw the weights of a source, if the channels lie on a scalp; otherwise hide the map.
+
+        Parameters
+        ----------
+        weights : Weights
+        source : int
+        """
+        if weights.channels not in self._montages:
+            self._montages = {weights.channels: montage(weights.channels)}
+        placed = self._montages[weights.channels]
+        self.plot.visible = placed is not None
+        if placed is None:
+            return
+        column, unit = _read(weights, source)
+        largest = float(np.abs(column[placed.channels]).max()) or 1.0
+        self._colours.update(low=-largest, high=largest)
+        self._image.data = {"image": [scalp_map(placed, column, _PIXELS)]}
+        self._dots.data = {
+            "x": placed.places[:, 0],
+            "y": placed.places[:, 1],
+            "name": [weights.channels[i] for i in placed.channels],
+            "w": column[placed.channels],
+        }
+        self.plot.title.text = f"On the scalp, from above ({unit or 'no unit'})"
+
+    def _outline(self) -> None:
+        turn = np.linspace(0, 2 * np.pi, 120)
+        style = {"color": _SOFT, "line_width": 2}
+        self.plot.line(RADIUS * np.cos(turn), RADIUS * np.sin(turn), **style)
+        self.plot.line([-0.14, 0, 0.14], [RADIUS - 0.01, RADIUS + 0.14, RADIUS - 0.01], **style)
+        bend = np.linspace(-np.pi / 2, np.pi / 2, 24)
+        for side in (-1, 1):
+            self.plot.line(side * (RADIUS + 0.08 * np.cos(bend)), 0.22 * np.sin(bend), **style)
