@@ -27,12 +27,13 @@ is in pyproject.toml.
 
 from typing import TYPE_CHECKING, Any
 
+from igbss_stream._util.version import __version__
+
 if TYPE_CHECKING:
     from igbss_stream.separation.api import separate
     from igbss_stream.separation.result import Separation
     from igbss_stream.subscriber import Subscriber
 
-__version__ = "0.1.0"
 __all__ = ["Separation", "Subscriber", "__version__", "separate"]
 
 _HOMES = {"Separation": "separation.result", "separate": "separation.api", "Subscriber": "subscriber"}

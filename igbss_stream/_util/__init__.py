@@ -13,4 +13,5 @@
     progress       report the progress of a long computation
     scheduling     thread priorities
     signals        stop a command on SIGINT or SIGTERM at a safe point
+    version        the version of the package
 """

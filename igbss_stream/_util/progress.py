@@ -8,6 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+Progress = Callable[[str, int, int | None], None]
+"""Called with the name of a step, the units of it that are done, and their total if it is known."""
+
 Listener = Callable[[str, int, int], None]
 """Called with what is being done, the steps of it that are done, and how many there are at most."""
 

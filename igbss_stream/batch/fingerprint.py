@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from igbss_stream import __version__
+from igbss_stream._util.version import __version__
 from igbss_stream.errors import RecordingError
 from igbss_stream.separation.transform import Transform
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream import __version__
+from igbss_stream._util.version import __version__
 from igbss_stream.batch.channels import Channels
 from igbss_stream.batch.models import KnownModel
 from igbss_stream.files.recording import Recording

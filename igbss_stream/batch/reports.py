@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from igbss_stream._util.progress import Progress
 from igbss_stream.batch.job import DONE, FAILED, Job, Result
-from igbss_stream.cli.console import Progress
 from igbss_stream.errors import IgbssError, ParameterError, RecordingError
 from igbss_stream.pages.report.write import Written, report_place, write_report
 

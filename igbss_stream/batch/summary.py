@@ -7,18 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from igbss_stream import __version__
 from igbss_stream._util.atomic_write import write_whole
+from igbss_stream._util.version import __version__
 from igbss_stream.batch.job import DONE, FAILED, SKIPPED, Result
-from igbss_stream.cli.console import show_table
-from igbss_stream.errors import ParameterError, RecordingError, printable
+from igbss_stream.errors import ParameterError, RecordingError
 from igbss_stream.files.writers.locking import same_file
 
 ENDINGS = (".csv", ".json", ".jsonl")
 EXIT_FAULT, EXIT_FAILED = 1, 2
-
-_COLUMNS = ("file", "status", "channels", "samples", "sources", "seconds", "x real time", "message")
-_TEXT = ("file", "status", "message")
 
 
 def check_place(path: Path, inputs: Sequence[Path], *, replace: bool) -> None:
@@ -70,16 +66,6 @@ def write(path: Path, results: Sequence[Result]) -> None:
         raise RecordingError(f"--summary '{path}' cannot be written: {error.strerror}") from error
 
 
-def show(results: Sequence[Result]) -> None:
-    """Print the table: ruled on a terminal, plain text elsewhere.
-
-    Parameters
-    ----------
-    results : sequence of Result
-    """
-    show_table(_COLUMNS, [_cells(result) for result in results], text=_TEXT)
-
-
 def totals(results: Sequence[Result], n_jobs: int, seconds: float) -> str:
     """Say in a line how many recordings came to what.
 
@@ -110,19 +96,6 @@ def exit_code(results: Sequence[Result]) -> int:
     if any(result.trace is not None for result in results):
         return EXIT_FAULT
     return EXIT_FAILED if any(result.status == FAILED for result in results) else 0
-
-
-def _cells(result: Result) -> tuple[str, ...]:
-    outcome = result.outcome
-    counts = ("n_channels", "n_samples", "n_sources")
-    return (
-        printable(str(result.job.input)),
-        result.status,
-        *("-" if outcome is None else str(getattr(outcome, name)) for name in counts),
-        f"{result.seconds:.2f}",
-        "-" if result.speed is None else f"{result.speed:.1f}",
-        result.message or "-",
-    )
 
 
 def _as_csv(rows: Sequence[dict[str, Any]]) -> str:

@@ -9,10 +9,12 @@ from pathlib import Path
 from igbss_stream.batch import summary
 from igbss_stream.batch.job import FAILED, Job, Result, Watch, in_turn
 from igbss_stream.batch.shared_models import with_shared_models
-from igbss_stream.cli.console import FilesProgress, files_progress, say, warn
+from igbss_stream.cli.console import FilesProgress, files_progress, say, show_table, warn
 from igbss_stream.errors import printable
 
 PER_FILE = "file"
+_COLUMNS = ("file", "status", "channels", "samples", "sources", "seconds", "x real time", "message")
+_TEXT = ("file", "status", "message")
 
 Runner = Callable[[Sequence[Job], Watch | None], Iterator[Result]]
 """Does jobs, in any order, and yields what came of each; see `in_turn`."""
@@ -120,7 +122,7 @@ def _tell(many: Many, results: Sequence[Result], seconds: float) -> None:
         if many.as_json:
             say(summary.as_lines([result.row() for result in results]).rstrip("\n"))
         elif not many.quiet:
-            summary.show(results)
+            show_table(_COLUMNS, [_cells(result) for result in results], text=_TEXT)
             say(summary.totals(results, len(many.jobs), seconds))
         for result in results:
             if result.trace is not None:
@@ -129,3 +131,16 @@ def _tell(many: Many, results: Sequence[Result], seconds: float) -> None:
                 warn(f"Error: {printable(str(result.job.input))}: {result.message}")
     if many.summary is not None:
         summary.write(many.summary, results)
+
+
+def _cells(result: Result) -> tuple[str, ...]:
+    outcome = result.outcome
+    counts = ("n_channels", "n_samples", "n_sources")
+    return (
+        printable(str(result.job.input)),
+        result.status,
+        *("-" if outcome is None else str(getattr(outcome, name)) for name in counts),
+        f"{result.seconds:.2f}",
+        "-" if result.speed is None else f"{result.speed:.1f}",
+        result.message or "-",
+    )

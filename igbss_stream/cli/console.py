@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
+from igbss_stream._util.progress import Progress
 from igbss_stream.errors import IgbssError, IgbssWarning
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ _TIE = "\N{NO-BREAK SPACE}"
 _LEAST_NAME = 8  # characters of the name of a file that are shown
 _LEAST_TEXT = 15  # characters of a text that a table has beside each other, where there are as many
 
-Progress = Callable[[str, int, int | None], None]
-"""What is being done, how much of it is, and how much there is to do, if that is known."""
 Completion = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 """What completes the value of an option: given what is typed of it."""
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream._util.progress import told_to
-from igbss_stream.cli.console import Progress
+from igbss_stream._util.progress import Progress, told_to
 from igbss_stream.separation.api import separate
 from igbss_stream.separation.metrics import rmse, sir
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from igbss_stream import __version__
+from igbss_stream._util.version import __version__
 from igbss_stream.cli.batch import batch
 from igbss_stream.cli.console import progress_bar, reading_options, reports_mistakes
 from igbss_stream.cli.daemon_commands import check, init, run, schema

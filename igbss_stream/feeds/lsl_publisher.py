@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from igbss_stream import __version__
 from igbss_stream._util.closeable import Closing
+from igbss_stream._util.version import __version__
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import FeedError
 from igbss_stream.feeds.liblsl import ERRORS, pylsl, unix_offset

@@ -14,8 +14,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream import __version__
 from igbss_stream._util.dtypes import working_dtype
+from igbss_stream._util.version import __version__
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import WireError
 

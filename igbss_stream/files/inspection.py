@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from igbss_stream.cli.console import Progress
+from igbss_stream._util.progress import Progress
 from igbss_stream.errors import IgbssError, printable
 from igbss_stream.files.nonfinite_runs import Runs
 from igbss_stream.files.open import open_file_of_any_kind

@@ -4,9 +4,9 @@ import json
 import time
 from dataclasses import dataclass, replace
 
+from igbss_stream._util.progress import Progress
 from igbss_stream._util.signals import Stop
 from igbss_stream.chunk import Chunk, Stream
-from igbss_stream.cli.console import Progress
 from igbss_stream.feeds.zmq_publisher import ZmqSink
 from igbss_stream.playback.pacing import Feed, Item
 

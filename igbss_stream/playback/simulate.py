@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream._util import electrodes as system
+from igbss_stream._util.progress import Progress
 from igbss_stream.chunk import Chunk, Stream
-from igbss_stream.cli.console import Progress
 from igbss_stream.errors import ParameterError
 from igbss_stream.playback import waveforms
 from igbss_stream.playback.forward_model import Place, Scalp, anywhere, electrodes

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream.cli.console import Progress
+from igbss_stream._util.progress import Progress
 from igbss_stream.errors import InputError, ParameterError, printable
 from igbss_stream.files.recording import Break
 from igbss_stream.files.results.series import Series

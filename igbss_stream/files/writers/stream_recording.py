@@ -15,8 +15,8 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream import __version__
 from igbss_stream._util.closeable import Closing
+from igbss_stream._util.version import __version__
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import ParameterError, RecordingError
 from igbss_stream.files.writers.growing_hdf5 import (

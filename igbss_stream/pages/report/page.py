@@ -5,8 +5,8 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from igbss_stream import __version__
-from igbss_stream.cli.console import Progress
+from igbss_stream._util.progress import Progress
+from igbss_stream._util.version import __version__
 from igbss_stream.pages.report.before_after import cleaning
 from igbss_stream.pages.report.contents import Contents
 from igbss_stream.pages.report.markup import text

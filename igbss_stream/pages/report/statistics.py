@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream.cli.console import Progress
+from igbss_stream._util.progress import Progress
 from igbss_stream.pages.plotting.spectrum import GrowingSpectra
 from igbss_stream.pages.report.blocks import Piece, pieces
 from igbss_stream.pages.report.contents import Contents

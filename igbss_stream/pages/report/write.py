@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from igbss_stream._util.atomic_write import write_whole
-from igbss_stream.cli.console import Progress
+from igbss_stream._util.progress import Progress
 from igbss_stream.errors import RecordingError
 from igbss_stream.files.results.output import OutputFile
 from igbss_stream.files.results.stream_recording import StreamFile, is_stream
