@@ -10,6 +10,9 @@ os.environ.setdefault("SCIPY_ARRAY_API", "1")
 import pytest
 from hypothesis import settings
 
+# The fixtures that run the command.
+pytest_plugins = ["tests.commands"]
+
 JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 
 # The pass with the JIT on is the one for truth; the other is slow, and there for coverage.

@@ -1,0 +1,144 @@
+"""The section `clean`: what it allows, what becomes of it, and models that are kept with what they take out."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from igbss_stream.chunk import Chunk, Gap
+from igbss_stream.daemon import state
+from igbss_stream.daemon.config.clean_section import Clean, Like
+from igbss_stream.daemon.config.lint import cautions, summary
+from igbss_stream.daemon.stream_runner import cleaned, told
+from igbss_stream.errors import StateError
+from igbss_stream.preparation.settings import Preparation
+from igbss_stream.separation.cleaning import LEAST, Cleaning, Excluded
+from igbss_stream.separation.engine import Separator
+from igbss_stream.separation.settings import ModelSettings
+from igbss_stream.streaming.model_updates import Model
+from tests.configurations import Load, Refused, stream
+from tests.doc_pages import blocks
+
+NAMES = ["EOG1", "Fz", "Cz"]
+ZMQ = {"kind": "zmq", "address": "5560", "publish": "cleaned"}
+
+
+def test_the_section_becomes_the_cleaning_of_the_library(loaded: Load) -> None:
+    section = {"exclude": [2], "exclude_like": [{"channel": "EOG1"}, {"channel": "a:b", "least": 0.7}]}
+    (found,) = loaded(stream(clean=section, sinks=[ZMQ])).streams
+    assert found.clean == Clean(
+        exclude=(2,), exclude_like=(Like(channel="EOG1"), Like(channel="a:b", least=0.7))
+    )
+    like = (("EOG1", LEAST), ("a:b", 0.7))
+    assert found.clean.cleaning() == Cleaning(exclude=(2,), exclude_like=like)
+    assert found.sinks[0].publish == "cleaned"
+
+
+def test_the_page_shows_a_section_that_is_taken(loaded: Load) -> None:
+    (block,) = blocks("docs/cleaning.md", "yaml")
+    (found,) = loaded(stream(**yaml.safe_load(block.text))).streams
+    assert found.clean == Clean(exclude_like=(Like(channel="EOG1", least=0.5),))
+    assert found.sinks[0].publish == "cleaned"
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "nothing to take out": ({"sinks": [ZMQ]}, "sinks[0].publish is cleaned, but nothing is to be taken out: add a section clean."),
+    "empty": ({"clean": {}}, "clean.exclude or exclude_like must name a source or a channel."),
+    "no number": ({"clean": {"exclude": [-1]}}, "clean.exclude[0] must be a whole number from 0 up to 65535. Got -1 instead."),
+    "no correlation": (
+        {"clean": {"exclude_like": [{"channel": "EOG1", "least": 2}]}},
+        "clean.exclude_like[0].least must be a number above 0 up to 1. Got 2 instead.",
+    ),
+    "another transform": (
+        {"clean": {"exclude": [0]}, "model": {"transform": "min-max"}},
+        "clean needs model.transform exp, with which sources add up to the channels.",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("keys", "message"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be(refused: Refused, keys: dict[str, Any], message: str) -> None:
+    (line,) = refused(stream(**keys))
+    assert line.partition(" streams[0].")[2] == message
+
+
+def test_what_one_should_know(loaded: Load, run_file: Path) -> None:
+    like = {"exclude": [3], "exclude_like": [{"channel": "EOG1", "least": 0.7}]}
+    known = {"structure": "systematic"}
+    config = loaded(stream(clean=like, sinks=[ZMQ], model=known, learning={"first": 5}))
+    assert cautions(config, run_file) == []  # what is like EOG1 is found from samples
+    assert "structure systematic; source-3, what is like EOG1 by 0.7 taken out" in summary(config, run_file)
+    assert "bound to tcp://127.0.0.1:5560, cleaned channels" in summary(config, run_file)
+    found = cautions(loaded(stream(clean={"exclude": [3]}, model=known, learning={"first": 5})), run_file)
+    assert found == [
+        "streams[0].learning has no effect: the structure is not learned",
+        "streams[0].clean has no effect: no sink has publish: cleaned",
+    ]
+
+
+def learned(cleaning: Cleaning | None) -> Separator:
+    rng = np.random.default_rng(0)
+    x = rng.laplace(size=(300, 3)) @ np.array([[2.0, 0.1, 0.1], [1.0, 1.0, 0.2], [0.5, 0.3, 1.0]]).T
+    separator = Separator(ModelSettings(), 3, cleaning=cleaning)
+    survey = separator.new_survey(NAMES, x.dtype, len(x))
+    survey.update(x)
+    separator.prepare(survey)
+    return separator
+
+
+def test_what_is_taken_out_is_kept_with_the_model(tmp_path: Path) -> None:
+    """After a restart the same sources are taken out, before anything is learned anew."""
+    like = Cleaning(exclude=(2,), exclude_like=(("EOG1", 0.7), ("Cz", 0.999)))
+    separator, path = learned(like), tmp_path / "s.npz"
+    assert separator.cleaner is not None
+    state.save(path, Model(4, separator, 77), Preparation())
+    model = state.load(path, ModelSettings(), Preparation(), like)
+    assert model is not None
+    again = model.separator.cleaner
+    assert again is not None
+    assert str(again) == str(separator.cleaner)
+    assert [one.plain() for one in again.excluded] == [one.plain() for one in separator.cleaner.excluded]
+    assert again.excluded[1].channel == "EOG1"
+    x = np.random.default_rng(1).normal(size=(50, 3)).astype(np.float32)
+    for one in model.separator, separator:
+        assert one.cleaning == like
+    sources = separator.sources(x)
+    np.testing.assert_array_equal(model.separator.cleaned(x, sources), separator.cleaned(x, sources))
+    state.save(path, model, Preparation())  # and again
+    assert state.load(path, ModelSettings(), Preparation(), like) is not None
+
+
+@pytest.mark.jit
+def test_another_cleaning_needs_a_new_model_only_if_samples_tell_it(tmp_path: Path) -> None:
+    path = tmp_path / "s.npz"
+    for cleaning in (None, Cleaning(exclude_like=(("EOG1", 0.7),))):
+        state.save(path, Model(1, learned(cleaning), 0), Preparation())
+        with pytest.raises(StateError, match=r"clean was .* and is .*Cz.* Remove it to start anew"):
+            state.load(path, ModelSettings(), Preparation(), Cleaning(exclude_like=(("Cz", 0.7),)))
+        by_number = state.load(path, ModelSettings(), Preparation(), Cleaning(exclude=(1,)))
+        assert by_number is not None
+        assert by_number.separator.cleaner is not None
+        assert by_number.separator.cleaner.excluded[0].source == 1
+        without = state.load(path, ModelSettings(), Preparation())
+        assert without is not None
+        assert without.separator.cleaner is None
+
+
+def test_the_log_tells_what_is_taken_out() -> None:
+    cleaner = learned(Cleaning(exclude=(2,), exclude_like=(("EOG1", 0.7), ("Cz", 0.999)))).cleaner
+    assert cleaner is not None
+    assert isinstance(cleaner.excluded[1], Excluded)
+    found = cleaner.excluded[1]
+    start = f", without source-2, source-{found.source} (EOG1 {found.correlation:.2f}); no source is like Cz by 0.999"
+    assert told(cleaner).startswith(start)
+    assert told(None) == ""
+
+
+def test_a_gap_is_one_of_sources_and_of_channels() -> None:
+    chunk = Chunk(np.ones((2, 3)), 5, 1, np.zeros((2, 4)))
+    assert cleaned(Gap(5, 2, "lost")) == Gap(5, 2, "lost")
+    found = cleaned(chunk)
+    assert isinstance(found, Chunk)
+    assert (found.data.shape, found.start, found.model) == ((2, 4), 5, 1)

@@ -1,0 +1,170 @@
+"""A daemon that is killed again and again: its recording stays whole, and its sources keep place and sign."""
+
+import json
+import random
+import signal
+import threading
+import time
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from igbss_stream.chunk import Chunk, Gap
+from igbss_stream.cli.demo import mixing_matrix
+from igbss_stream.subscriber import Subscriber
+from tests.commands import Spawn
+from tests.daemons import DEADLINE, DaemonProcess, free_port, until
+from tests.recordings import write_recording
+
+pytestmark = pytest.mark.jit  # each start loads the kernels, and learns
+
+RATE, LENGTH = 500.0, 4000
+FLUSH = 0.2  # seconds
+SLACK = 0.15  # seconds: flushes are looked after ten times a second, and ours is not the only process
+
+Array = NDArray[np.float64]
+Received = list[tuple[float, Chunk | Gap]]
+
+
+class Listener:
+    """Notes when what the daemon publishes came, in a thread, so that nothing else delays it."""
+
+    def __init__(self, port: int) -> None:
+        self.received: Received = []
+        self._address = f"tcp://127.0.0.1:{port}"
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._listen)
+        self._thread.start()
+
+    def _listen(self) -> None:
+        with Subscriber(self._address) as subscriber:
+            while not self._stop.is_set():
+                items = subscriber.receive(0.05)
+                self.received += ((time.monotonic(), item) for item in items)
+
+    def close(self) -> Received:
+        self._stop.set()
+        self._thread.join(DEADLINE)
+        assert not self._thread.is_alive()
+        return self.received
+
+
+def write_config(folder: Path, port: int) -> Path:
+    rng = np.random.default_rng(8)
+    x = rng.laplace(size=(LENGTH, 3)) @ mixing_matrix(3).T
+    recording = write_recording(folder / "in.h5", x.astype(np.float32), rate=RATE)
+    path = folder / "run.yaml"
+    path.write_text(
+        f"streams:\n"
+        f"  - name: s\n"
+        f"    source: {{kind: hdf5, path: {recording}, speed: 4, loop: true, block: 0.05}}\n"
+        f"    learning: {{first: 2, window: 4, every: 2, ahead: 0.5, fade: 0.1}}\n"
+        f"    sinks:\n"
+        f"      - {{kind: hdf5, path: out.h5, flush: {FLUSH}, existing: append}}\n"
+        f"      - {{kind: zmq, address: 'tcp://127.0.0.1:{port}'}}\n"
+        f"state: {{path: state, every: 0.1}}\n"
+        f"log: {{format: json}}\n"
+    )
+    return path
+
+
+def samples(received: Received, until_when: float) -> list[Chunk]:
+    return [item for when, item in received if isinstance(item, Chunk) and when <= until_when]
+
+
+def read(path: Path) -> tuple[NDArray[np.float32], list[int]]:
+    """Return the rows of a recording, and those at which a run begins anew, by h5py alone."""
+    with h5py.File(path, "r") as file:
+        data = file["data"][()]
+        gaps = file["gaps"][()]
+    return data, [int(gap["row"]) for gap in gaps if gap["reason"] == b"restart"]
+
+
+def unmixing(chunks: list[Chunk], x: Array) -> Array:
+    """Return the matrix that made sources of one model, from the sources and the recording."""
+    model = chunks[-1].model
+    index = np.concatenate([np.arange(c.start, c.stop) for c in chunks if c.model == model]) % LENGTH
+    made = np.concatenate([c.data for c in chunks if c.model == model]).astype(np.float64)
+    centred = np.column_stack([x[index], np.ones(len(index))])
+    return np.asarray(np.linalg.lstsq(centred, made, rcond=None)[0][:3].T)
+
+
+def kill_again_and_again(spawn: Spawn, folder: Path, times: int) -> None:
+    """Kill the daemon at random moments; check the file after each, and the next run's sources."""
+    chance, port = random.Random(times), free_port()
+    config = write_config(folder, port)
+    with h5py.File(folder / "in.h5") as file:
+        x = file["data"][()].astype(np.float64)
+    state, out = folder / "state" / "s.npz", folder / "out.h5"
+    before: Array | None = None
+    n_rows = version = n_published = n_recorded = 0
+    for number in range(times):
+        daemon = DaemonProcess(spawn("run", config))
+        listener = Listener(port)
+        try:
+            if number == 0:  # there has to be something to go on from
+                until(state.exists)
+            if number < 2 or chance.random() < 0.7:
+                until(lambda heard=listener.received: samples(heard, np.inf))  # type: ignore[misc]
+            time.sleep(chance.uniform(0.0, 1.5))  # at times while it starts
+        finally:
+            daemon.process.send_signal(signal.SIGKILL)
+            daemon.process.communicate()
+            received = listener.close()
+        assert daemon.process.returncode == -signal.SIGKILL
+        data, starts = read(out)
+        assert len(data) >= n_rows
+        chunks = samples(received, np.inf)
+        if chunks:
+            n_published += 1
+            last = max(when for when, item in received if isinstance(item, Chunk))
+            certain = samples(received, last - FLUSH - SLACK)
+            if certain:
+                run = np.concatenate([chunk.data for chunk in chunks])
+                held = data[n_rows:]
+                held = held[place(held, run[0]) :]  # the run began before the subscriber was there
+                assert len(held) >= sum(len(chunk.data) for chunk in certain)
+                n_both = min(len(held), len(run))
+                np.testing.assert_array_equal(held[:n_both], run[:n_both])
+            assert chunks[0].model >= version  # of the state
+            if before is not None:
+                gains = unmixing(first_of_model(chunks), x) @ np.linalg.inv(before)
+                assert np.abs(gains).argmax(axis=1).tolist() == [0, 1, 2]
+                assert np.all(np.diag(gains) > 0.5 * np.abs(gains).sum(axis=1)), gains
+                assert "learning" not in {item.reason for _, item in received if isinstance(item, Gap)}
+            before = unmixing(chunks, x)
+        version = saved_version(state)
+        n_recorded += len(data) > n_rows
+        n_rows = len(data)
+        assert len(starts) == max(0, n_recorded - 1)
+    assert n_published >= 2
+
+
+def first_of_model(chunks: list[Chunk]) -> list[Chunk]:
+    """Return the chunks of the first model: that of the state."""
+    return [chunk for chunk in chunks if chunk.model == chunks[0].model]
+
+
+def place(rows: NDArray[np.float32], sample: NDArray[np.float32]) -> int:
+    """Return the first row that is a sample."""
+    found = np.flatnonzero((rows == sample).all(axis=1))
+    assert len(found), "what was published is not in the recording"
+    return int(found[0])
+
+
+def saved_version(path: Path) -> int:
+    """Return the version of the model in a state, by NumPy alone."""
+    with np.load(path, allow_pickle=False) as file:
+        return int(json.loads(file["about"].tobytes())["version"])
+
+
+def test_killed_three_times(spawn: Spawn, tmp_path: Path) -> None:
+    kill_again_and_again(spawn, tmp_path, 3)
+
+
+@pytest.mark.slow
+def test_killed_twenty_times(spawn: Spawn, tmp_path: Path) -> None:
+    kill_again_and_again(spawn, tmp_path, 20)

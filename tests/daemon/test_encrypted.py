@@ -1,0 +1,306 @@
+"""Encrypted streams by the commands that read them, and by the page of a daemon: who is let in, and what is said."""
+
+import json
+import re
+import threading
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+import zmq
+
+from igbss_stream.chunk import Chunk, Gap, Stream
+from igbss_stream.cli.key_file import read_secret_key
+from igbss_stream.errors import FeedError, ParameterError
+from igbss_stream.feeds import socket_monitor
+from igbss_stream.feeds.sockets import CurveClient, CurveServer, is_key, public_key
+from igbss_stream.feeds.wire import Encoder
+from igbss_stream.feeds.zmq_publisher import ZmqSink
+from igbss_stream.subscriber import Subscriber
+from tests.commands import Command, Refusal, Spawn
+from tests.daemons import DaemonProcess, free_port, until
+
+SERVER, FRIEND, STRANGER = (zmq.curve_keypair()[1].decode() for _ in range(3))
+STREAM = Stream("s", 250.0, ("source-0", "source-1"), None, np.dtype("f4"), 1000.0)
+FOR_FRIENDS, FOR_ALL = CurveServer(SERVER, (public_key(FRIEND),)), CurveServer(SERVER, None)
+SERVER_KEY = public_key(SERVER)
+NO_KEYS = "it encrypts, and no keys were given"
+OTHER_TERMS = "its public key is another than the one that was given, or it does not encrypt"
+
+
+@pytest.fixture
+def key_file(tmp_path: Path) -> Path:
+    """Return a file with the key that is let in, as `igbss-stream make-keys` writes it."""
+    path = tmp_path / "client.env"
+    path.touch(0o600)
+    path.write_text(f"IGBSS_KEY={FRIEND}\n")
+    return path
+
+
+@contextmanager
+def serving(sink: ZmqSink) -> Iterator[ZmqSink]:
+    """Describe a stream and let in readers, in a thread, while something else goes on."""
+    over = threading.Event()
+    sink.start(STREAM)
+
+    def serve() -> None:
+        while not over.wait(0.01):
+            sink.serve()
+
+    server = threading.Thread(target=serve)
+    server.start()
+    try:
+        yield sink
+    finally:
+        over.set()
+        server.join()
+
+
+def served(sink: ZmqSink, reader: Subscriber) -> list[Chunk | Gap]:
+    """Do what is due at both ends."""
+    sink.serve()
+    return reader.receive(0.01)
+
+
+CASES: dict[str, tuple[CurveServer | None, CurveClient | None, str]] = {
+    "a friend": (FOR_FRIENDS, CurveClient(SERVER_KEY, FRIEND), ""),
+    "anybody": (FOR_ALL, CurveClient(SERVER_KEY), ""),
+    "in the clear": (None, None, ""),
+    "no keys": (FOR_FRIENDS, None, NO_KEYS),
+    "no keys where everybody is let in": (FOR_ALL, None, NO_KEYS),
+    "a stranger": (
+        FOR_FRIENDS,
+        CurveClient(SERVER_KEY, STRANGER),
+        f"it does not let in the public key '{public_key(STRANGER)}': add it to curve.allowed",
+    ),
+    "no key of its own": (FOR_FRIENDS, CurveClient(SERVER_KEY), "it lets in only those it knows"),
+    "another server": (FOR_FRIENDS, CurveClient(public_key(STRANGER), FRIEND), OTHER_TERMS),
+    "keys in vain": (None, CurveClient(SERVER_KEY, FRIEND), OTHER_TERMS),
+}
+
+
+@pytest.mark.parametrize(("server", "client", "refusal"), CASES.values(), ids=CASES)
+def test_who_is_not_let_in_is_told_why(
+    server: CurveServer | None, client: CurveClient | None, refusal: str
+) -> None:
+    with ZmqSink("*", keys=server) as sink, Subscriber(sink.address, keys=client, timeout=0.1) as reader:
+        sink.start(STREAM)
+        until(lambda: reader.described or reader.refusal, lambda: served(sink, reader))
+        assert reader.described == (not refusal)
+        assert reader.refusal.startswith(refusal)
+        assert bool(reader.refusal) == bool(refusal)
+        if refusal:
+            with pytest.raises(FeedError, match=rf"^nothing came from '{sink.address}' for 0.1 s: it"):
+                _ = reader.stream
+
+
+def test_who_was_turned_away_is_let_in_once_the_publisher_knows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Libzmq would not try again by itself."""
+    monkeypatch.setattr(socket_monitor, "_AGAIN", 0.1)
+    with Subscriber(f"127.0.0.1:{free_port()}", keys=CurveClient(SERVER_KEY, FRIEND)) as reader:
+        with ZmqSink(reader._source.address, keys=CurveServer(SERVER, ())) as sink:
+            until(lambda: reader.refusal.startswith("it does not let in"), lambda: served(sink, reader))
+        with ZmqSink(reader._source.address) as sink:
+            until(lambda: reader.refusal == OTHER_TERMS, lambda: served(sink, reader))
+        with ZmqSink(reader._source.address, keys=FOR_FRIENDS) as sink:
+            sink.start(STREAM)
+            until(lambda: reader.described, lambda: served(sink, reader))
+        assert reader.refusal == ""
+
+
+def test_a_key_is_read_from_a_file_for_its_owner_alone(key_file: Path) -> None:
+    for text in (f"IGBSS_KEY={FRIEND}\n", FRIEND, f"# of the monitor\n\nKEY='{FRIEND}'\nPORT=5560\n"):
+        key_file.write_text(text)
+        assert read_secret_key(key_file) == FRIEND
+    for text, words in (
+        ("", "It holds none"),
+        (FRIEND[:-1], "It holds none"),
+        (f"A={FRIEND}\nB={SERVER}", "It holds 2"),
+        ("\xff" * 40, "It holds none"),
+    ):
+        key_file.write_bytes(text.encode("latin-1"))
+        with pytest.raises(ParameterError, match=words) as caught:
+            read_secret_key(key_file)
+        assert FRIEND[:-1] not in str(caught.value)
+    for mode in (0o640, 0o604):
+        key_file.chmod(mode)
+        with pytest.raises(ParameterError, match=r"is open to others than its owner: chmod 600"):
+            read_secret_key(key_file)
+
+
+def test_keys_that_do_not_go_together_are_refused(refused: Refusal, key_file: Path) -> None:
+    for command in ("listen", "view"):
+        assert "--key-file needs the public key of the publisher as well: pass --server-key" in refused(
+            command, 5560, "--key-file", key_file
+        )
+        message = refused(command, 5560, "--server-key", f"KEY={FRIEND}")  # not what belongs there
+        assert "--server-key must be a public key of 40 characters (Z85), in single quotes" in message
+        assert FRIEND not in message
+        assert "cannot be read: No such file" in refused(
+            command, 5560, "--server-key", SERVER_KEY, "--key-file", key_file.with_name("none")
+        )
+    assert "--channels-server-key needs --channels" in refused(
+        "view", 5560, "--channels-server-key", SERVER_KEY
+    )
+    message = refused("view", 5560, "--channels", 5555, "--channels-server-key", "short")
+    assert "--channels-server-key must be a public key" in message
+
+
+def test_listen_reads_what_is_encrypted_and_says_why_it_may_not(
+    igbss: Command, refused: Refusal, key_file: Path
+) -> None:
+    with ZmqSink("*", keys=FOR_FRIENDS) as sink, serving(sink):
+        keys = ("--server-key", SERVER_KEY, "--key-file", key_file)
+        told = igbss("listen", sink.address, *keys, "--seconds", 0.5, "--json")
+        assert (told.exit_code, json.loads(told.output.splitlines()[-1])["stream"]) == (0, "s")
+        assert FRIEND not in told.output
+        assert NO_KEYS in refused("listen", sink.address, "--seconds", 1, "--quiet")
+        shown = igbss("listen", sink.address, "--server-key", SERVER_KEY, "--seconds", 1.2)
+        assert re.match(r"waiting 1 s  refused it lets in only those it knows: give a key", shown.output)
+
+
+def test_a_page_has_keys_for_sources_and_channels_and_says_which_are_missing() -> None:
+    pytest.importorskip("bokeh")
+    from igbss_stream.pages.view.feed import Feed
+    from igbss_stream.pages.view.status import sentence
+
+    keys, channels_server = CurveClient(SERVER_KEY, FRIEND), zmq.curve_keypair()[1].decode()
+    with (
+        ZmqSink("*", keys=FOR_FRIENDS) as sink,
+        ZmqSink("*", keys=CurveServer(channels_server, (public_key(FRIEND),))) as raw,
+        serving(sink),
+        serving(raw),
+    ):
+        right = CurveClient(public_key(channels_server), FRIEND)
+
+        def said(feed: Feed) -> Callable[[], str]:
+            feed.start()
+            return lambda: sentence(feed.report, feed.shown, feed.address)
+
+        with Feed(sink.address) as feed:
+            until(lambda: said(feed)().startswith(f"{sink.address} does not let the page in: {NO_KEYS}"))
+        with Feed(sink.address, keys=keys, channels=raw.address, channels_keys=right) as feed:
+            feed.start()
+            until(lambda: feed.shown.channels is not None)
+            assert feed.shown.problem == ""
+        with Feed(sink.address, keys=keys, channels=raw.address, channels_keys=keys) as feed:
+            feed.start()
+            refused = f"No channels come: {raw.address} does not let the page in: {OTHER_TERMS}."
+            until(lambda: feed.shown.problem == refused, told=lambda: feed.shown.problem)
+
+
+class Forwarder:
+    """Publishes several streams at one address."""
+
+    def __init__(self, *names: str) -> None:
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._socket = self._context.socket(zmq.XPUB)
+        self._socket.linger = 0
+        self.address = f"tcp://127.0.0.1:{self._socket.bind_to_random_port('tcp://127.0.0.1')}"
+        self._encoders = {name: Encoder(Stream(name, 250.0, ("a",)), 1) for name in names}
+        self._sent = 0
+        self.topics: list[str] = []
+
+    def send(self) -> None:
+        """Send more of each stream, and note which topics are wanted."""
+        for encoder in self._encoders.values():
+            self._socket.send_multipart(encoder.meta())
+            self._socket.send_multipart(encoder.encode(Chunk(np.ones((5, 1), np.float32), self._sent)))
+        self._sent += 5
+        while self._socket.poll(0):
+            self.topics.append(self._socket.recv()[1:].decode())
+
+    def end(self, name: str) -> None:
+        self._socket.send_multipart(self._encoders.pop(name).end())
+
+    def close(self) -> None:
+        self._socket.close()
+        self._context.term()
+
+
+def test_other_streams_at_an_address_are_named_with_the_option_that_shows_them() -> None:
+    pytest.importorskip("bokeh")
+    from igbss_stream.pages.view.feed import Feed
+    from igbss_stream.pages.view.status import figures
+    from igbss_stream.playback.monitoring import Monitor
+    from igbss_stream.playback.render import line
+
+    with (
+        closing(Forwarder("eeg", "ecg", "meg")) as all_,
+        Feed(all_.address, "ecg") as one,
+        Feed(all_.address) as any_,
+    ):
+        one.start()
+        any_.start()
+        until(lambda: any_.report and len(any_.report.others) == 2, all_.send)
+        assert any_.report is not None
+        taken = any_.report.stream
+        named = ", ".join(sorted({"eeg", "ecg", "meg"} - {taken})) + " (--topic NAME)"
+        figure = next(figure for figure in figures(any_.report, None) if figure.name == "others")
+        assert (figure.value, "view --topic NAME shows one" in figure.about) == (named, True)
+        assert f"  others {named}" in line(any_.report)
+        until(lambda: one.report and one.report.stream == "ecg", all_.send)
+        assert one.report is not None
+        assert "others" not in line(one.report)
+        with Subscriber(all_.address) as subscriber:
+            until(lambda: subscriber.receive(0.02) and subscriber.others, all_.send)
+            report = Monitor(0.0).report(1.0, others=subscriber.others)
+            assert line(report).startswith("waiting 1 s  others ")
+
+
+def test_a_page_keeps_to_its_stream_where_there_are_others() -> None:
+    pytest.importorskip("bokeh")
+    from igbss_stream.pages.view.feed import Feed
+
+    with closing(Forwarder("eeg", "ecg")) as both, Feed(both.address) as feed:
+        feed.start()
+        until(lambda: feed.report and feed.report.others, both.send)
+        assert feed.report is not None
+        taken = feed.report.stream
+        assert taken is not None
+        both.end(taken)
+        until(lambda: taken in both.topics, both.send)
+
+
+@pytest.mark.jit  # the process compiles or loads its kernels
+def test_the_page_of_a_daemon_is_let_in_where_only_some_are(tmp_path: Path, spawn: Spawn) -> None:
+    pytest.importorskip("bokeh")
+    out, health = free_port(), free_port()
+    curve = {"role": "server", "secret_key": "${KEY}", "allowed": [public_key(STRANGER)]}
+    stream = {
+        "name": "s",
+        "source": {"kind": "zmq", "address": f"{free_port()}"},
+        "sinks": [{"kind": "zmq", "address": f"{out}", "curve": curve}],
+    }
+    path = tmp_path / "run.yaml"
+    path.write_text(yaml.safe_dump({"streams": [stream], "view": {"port": 0}, "health": {"port": health}}))
+    process = spawn("run", path, env={"KEY": SERVER})
+    daemon = DaemonProcess(process, health)
+    url = daemon.wait_for_line("page of stream s at ")["message"].split()[-1]
+    daemon.wait_for_line("running 1 stream(s)")
+
+    def opened() -> bool:
+        try:
+            with urllib.request.urlopen(url, timeout=5) as answer:
+                return bool(answer.read())  # the page begins to read
+        except OSError:
+            return False
+
+    until(opened)
+    until(lambda: daemon.count("subscriptions") == 1)
+    assert daemon.count("denied") == 0
+    with Subscriber(str(out), keys=CurveClient(SERVER_KEY, FRIEND)) as friend:  # who is none here
+        until(lambda: friend.refusal, lambda: friend.receive(0.05))
+        assert daemon.count("denied") >= 1
+    (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    words = [
+        word.removeprefix("--server-key=")
+        for word in Path(f"/proc/{child}/cmdline").read_text().split("\0")
+    ]
+    assert [word for word in words if is_key(word)] == [SERVER_KEY]
+    daemon.end(15)
+    assert SERVER not in str(daemon.lines)

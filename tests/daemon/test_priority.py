@@ -1,0 +1,52 @@
+"""A daemon under a real-time policy: what moves samples keeps it, what learns, tells and shows does not."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.commands import Spawn
+from tests.daemons import DaemonProcess, free_port, until
+
+pytest.importorskip("bokeh")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="threads have a policy each on Linux alone")
+
+
+def policies(pid: int | str) -> list[tuple[str, int]]:
+    """Return the name and the policy of each thread of a process."""
+    threads = sorted(Path(f"/proc/{pid}/task").iterdir(), key=lambda thread: int(thread.name))
+    return [((thread / "comm").read_text(), os.sched_getscheduler(int(thread.name))) for thread in threads]
+
+
+def test_only_what_moves_samples_goes_before_others(tmp_path: Path, spawn: Spawn) -> None:
+    health = free_port()
+    stream = {
+        "name": "s",
+        "source": {"kind": "zmq", "address": f"{free_port()}"},
+        "sinks": [{"kind": "zmq", "address": f"{free_port()}"}],
+    }
+    path = tmp_path / "run.yaml"
+    path.write_text(yaml.safe_dump({"streams": [stream], "view": {"port": 0}, "health": {"port": health}}))
+    try:
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+    except PermissionError:
+        pytest.skip("this machine lets nobody but root have a real-time policy")
+    try:
+        process = spawn("run", path)
+    finally:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+    daemon = DaemonProcess(process, health)
+    daemon.wait_for_line("running 1 stream(s)")
+    (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    until(lambda: os.getpriority(os.PRIO_PROCESS, int(child)) == 5)  # it gives way
+    assert {policy for _, policy in policies(child)} == {os.SCHED_OTHER}
+    (_, main), *others = policies(process.pid)
+    assert main == os.SCHED_RR
+    moving = [policy for name, policy in others if name.startswith("ZMQbg")]
+    assert len(moving) >= 4  # two of each context
+    assert set(moving) == {os.SCHED_RR}
+    rest = [policy for name, policy in others if not name.startswith("ZMQbg")]
+    assert rest == [os.SCHED_OTHER] * 2  # learning and health
+    daemon.end(15)

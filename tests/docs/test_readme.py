@@ -1,0 +1,57 @@
+"""The code in the README runs as it stands."""
+
+import re
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from igbss_stream._util.signals import Stop
+from igbss_stream.chunk import Chunk, Stream
+from igbss_stream.feeds.zmq_publisher import ZmqSink
+from igbss_stream.playback.pacing import Feed
+from igbss_stream.playback.publishing import publish
+from tests.doc_pages import ROOT, run_python
+
+README = ROOT / "README.md"
+
+
+@pytest.mark.jit
+def test_python_blocks_run_one_after_the_other(published: str, capsys: pytest.CaptureFixture[str]) -> None:
+    run_python("README.md", {"tcp://127.0.0.1:5560": published})
+    shown = capsys.readouterr().out
+    assert shown.startswith("Chunk(start=0, 5 x 2 float32, model=0)\n")
+    assert "converged: the gradient is below" in shown
+
+
+@pytest.fixture
+def published() -> Iterator[str]:
+    """Publish a chunk to whoever comes, and end."""
+    with ZmqSink("tcp://127.0.0.1:*") as sink, Stop() as stop:
+        stream = Stream("sources", 250.0, ("source-0", "source-1"), None, np.dtype("f4"))
+        feed = Feed(stream, lambda clock: iter([Chunk(np.zeros((5, 2), "f4"), 0)]), 5, 1.0)
+        sender = threading.Thread(target=publish, args=(feed, sink, stop), kwargs={"wait": True})
+        sender.start()
+        yield sink.address
+        sender.join(10)
+        assert not sender.is_alive()
+
+
+def test_parameters_are_those_of_the_function() -> None:
+    import inspect
+
+    from igbss_stream import separate
+
+    table = README.read_text().split("## Parameters")[1].split("## ")[0]
+    listed = re.findall(r"^\| `(\w+)` \| (.*?) \|", table, re.M)
+    signature = inspect.signature(separate).parameters
+    assert [name for name, _ in listed] == [name for name in signature if name not in {"x", "previous"}]
+    for name, default in listed:
+        if default.startswith("`"):
+            assert default.strip("`") == signature[name].default
+
+
+def test_every_page_is_linked() -> None:
+    linked = set(re.findall(r"\(docs/(\w+\.md)\)", README.read_text()))
+    assert linked == {page.name for page in (README.parent / "docs").glob("*.md")}

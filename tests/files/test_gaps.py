@@ -1,0 +1,117 @@
+"""Gaps that a file tells of are in the output of `batch`."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from igbss_stream.batch.windows import Window, cut, planned
+from igbss_stream.chunk import Chunk, Gap, Stream
+from igbss_stream.files.open import open_recording
+from igbss_stream.files.recording import Break
+from igbss_stream.files.writers.stream_recording import GAP
+from igbss_stream.playback.replay import chunks
+from igbss_stream.separation.transform import Exp
+from igbss_stream.streaming.pipeline import Pipeline
+from tests.commands import Command
+from tests.published import model_settings, separate
+from tests.recordings import noise, read_output, write_recording
+
+GAPS = [(21, 21, 6, b"lost"), (21, 27, 0, b"restart"), (40, 46, 0, b"restart"), (50, 56, 31, b"lost")]
+
+
+@pytest.fixture
+def interrupted(tmp_path: Path) -> Path:
+    path = write_recording(tmp_path / "in.h5", noise(), rate=250.0, unit="uV")
+    with h5py.File(path, "r+") as file:
+        file["gaps"] = np.array(GAPS, GAP)
+    return path
+
+
+def test_gaps_of_timestamps_are_written_and_read_again(
+    igbss: Command, separated: Command, tmp_path: Path
+) -> None:
+    index = np.arange(60) + 40 * (np.arange(60) >= 20) + 3 * (np.arange(60) >= 50)
+    with h5py.File(tmp_path / "in.nwb", "w") as file:
+        file.attrs["nwb_version"] = "2.7.0"
+        series = file.create_group("acquisition/ephys")
+        series.attrs["neurodata_type"] = "ElectricalSeries"
+        series["data"], series["timestamps"] = noise(), index / 250
+    separated(tmp_path / "in.nwb")
+    with h5py.File(tmp_path / "out.h5") as file:
+        assert file["gaps"][:].tolist() == [(20, 20, 40, b"missing"), (50, 90, 3, b"missing")]
+        # The indices of all rows follow from the table, as docs/recording.md says.
+        gaps, row = file["gaps"][:], np.arange(60)
+        known = np.concatenate([[0], gaps["start"] + gaps["n_samples"]])
+        last = np.searchsorted(gaps["row"], row, side="right")
+        np.testing.assert_array_equal(known[last] + row - np.append(0, gaps["row"])[last], index)
+        assert file["sources"].shape == (60, 4)
+
+
+def test_a_recording_without_gaps_has_no_table(separated: Command, recording: Path, tmp_path: Path) -> None:
+    separated(recording)
+    with h5py.File(tmp_path / "out.h5") as file:
+        assert "gaps" not in file
+
+
+@pytest.mark.parametrize("block", [1, 7, 100])
+@pytest.mark.parametrize("structure", ["systematic", "cyclic", "random"])
+def test_batch_gives_what_a_replay_gives(
+    separated: Command, interrupted: Path, tmp_path: Path, structure: str, block: int
+) -> None:
+    separated(interrupted, "--structure", structure, "--random-state", 3)
+    with open_recording(interrupted) as recording:
+        stream = Stream("s", 250.0, recording.channels, "uV", recording.dtype)
+        pipeline = Pipeline(stream, model_settings(structure=structure, random_state=3))
+        live = [done for item in chunks(recording, block) for done in pipeline.push(item)]
+    live += pipeline.flush()
+    with h5py.File(tmp_path / "out.h5") as file:
+        np.testing.assert_array_equal(
+            file["sources"][:], np.concatenate([item.data for item in live if isinstance(item, Chunk)])
+        )
+        gaps = [
+            (item.start, item.n_samples, item.reason.encode()) for item in live if isinstance(item, Gap)
+        ]
+        assert gaps == [tuple(gap)[1:] for gap in file["gaps"][:].tolist()]
+
+
+def test_no_window_lies_across_a_gap_and_periods_count_what_is_missing(
+    separated: Command, interrupted: Path, tmp_path: Path
+) -> None:
+    separated(interrupted, "--structure", "cyclic", "--n-sources", 3, "--window", 12 / 250)
+    output = read_output(tmp_path / "out.h5")
+    cuts = [(int(fit["start"]), int(fit["start"] + fit["n_samples"])) for fit in output.fits]
+    assert cuts == [(0, 12), (12, 21), (21, 33), (33, 40), (40, 50), (50, 60)]
+    scale, center = (output.transform[name] for name in ("scale", "center"))
+    for first, stop in cuts:
+        index = first + 6 * (first >= 21) + 31 * (first >= 50)
+        # Sample m is cut off channel (3 m + n) % 4: beginning later is turning the channels.
+        turned = np.roll(noise()[first:stop], -3 * index, axis=1)
+        transform = Exp(scale=scale, center=np.roll(center, -3 * index))
+        expected = separate(turned, structure="cyclic", n_sources=3, transform=transform).sources
+        np.testing.assert_allclose(output.sources[first:stop], expected, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("block", [1, 5, 13, 60])
+def test_windows_hold_the_rows_that_were_planned(block: int) -> None:
+    x, place = noise(), np.empty((block, 4))
+    windows = planned(60, (Break(21, 6, "lost"), Break(59, 0, "restart")), 13, 4)
+    assert windows == [
+        Window(0, 12, 0), Window(12, 9, 12), Window(21, 16, 27), Window(37, 16, 43), Window(53, 6, 59),
+        Window(59, 1, 65),
+    ]  # fmt: skip
+
+    def blocks() -> Iterator[tuple[int, NDArray[np.float64]]]:
+        for row in range(0, 60, block):
+            part = x[row : row + block]
+            place[: len(part)] = part
+            yield row, place[: len(part)]
+            place[:] = np.nan
+
+    for window, samples in cut(blocks(), windows):
+        np.testing.assert_array_equal(samples, x[window.row : window.row + window.n_samples])
+        windows = windows[1:]
+    assert windows == []

@@ -1,0 +1,255 @@
+"""Cleaning: against the formula in plain NumPy, however samples come, and what is refused."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from igbss_stream.chunk import Chunk, Stream
+from igbss_stream.cli.demo import mixing_matrix
+from igbss_stream.errors import InputError, ParameterError
+from igbss_stream.model.interactions.learn import LearnedInteractions
+from igbss_stream.separation.cleaning import Cleaner, Cleaning, Excluded
+from igbss_stream.separation.engine import Separator
+from igbss_stream.separation.linear import LinearStage
+from igbss_stream.separation.polynomial import PolynomialStage
+from igbss_stream.separation.settings import ModelSettings
+from igbss_stream.separation.statistics import survey_of
+from igbss_stream.streaming.model_updates import Learner, Model, Schedule
+from igbss_stream.streaming.pipeline import Item, Learning, Pipeline
+from tests.published import model_settings
+from tests.streaming.test_pipeline import Immediate, cut
+
+NAMES = ("a", "b", "c", "d")
+STREAM = Stream("s", 100.0, NAMES, "uV")
+SCHEDULE = Schedule(first=150, window=200, every=120, ahead=40, fade=30)
+LIKE_A = Cleaning(exclude_like=(("a", 0.7),))
+
+Array = NDArray[np.float64]
+
+
+@pytest.fixture(scope="module")
+def x() -> Array:
+    """Return channels of which the first is, for the most part, one source: an eye, say."""
+    rng = np.random.default_rng(5)
+    truth = rng.laplace(size=(600, 4))
+    mixing = mixing_matrix(0, 4, 4) * [1.0, 1.0, 1.0, 0.3]
+    mixing[0] = [0.1, 0.1, 0.1, 2.0]
+    return np.asarray(truth @ mixing.T + [4200.0, 0.0, -10.0, 1.0])
+
+
+def linear(seed: int = 0) -> LinearStage:
+    mixing: Array = np.random.default_rng(seed).normal(size=(4, 3))
+    return LinearStage(
+        mixing[None], np.asarray(np.linalg.pinv(mixing))[None], np.array([5.0, 0.0, -3.0, 1e4])
+    )
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_what_is_not_modelled_stays(x: Array, dtype: Any) -> None:
+    stage, samples = linear(), x.astype(dtype)
+    sources = stage.unmix(samples)
+    cleaned = Cleaner(stage, (Excluded(0), Excluded(2, "a", 0.8))).clean(samples, sources)
+    assert cleaned.dtype == dtype
+    kept = sources.astype(float) * [0, 1, 0]
+    whole, without = (s @ stage.mixing[0].T + stage.mean for s in (sources.astype(float), kept))
+    want = samples.astype(float) - (whole - without)
+    assert np.abs(samples - whole).max() > 1.0  # four channels are more than three sources
+    np.testing.assert_allclose(cleaned, want, rtol=2 * np.finfo(dtype).eps, atol=1e-10)
+
+
+def test_correlations_are_those_of_sources_and_channels(x: Array) -> None:
+    stage = linear()
+    want = np.corrcoef(stage.unmix(x).T, x.T)[:3, 3:]
+    last = int(np.abs(want[:, 1]).argmin())  # one source must be left
+    least = float(np.sort(np.abs(want[:, 1]))[:2].mean())
+    cleaning = Cleaning(exclude=(0,), exclude_like=(("b", least), ("d", 1e-6 + abs(want[last, 3]))))
+    cleaner = cleaning.cleaner(stage, survey_of(x * 1e-170, NAMES, covariance=True))
+    expected = [(0, "")]
+    expected += [(int(i), "b") for i in np.argsort(-np.abs(want[:, 1])) if i != last]
+    expected += [
+        (int(i), "d") for i in np.argsort(-np.abs(want[:, 3])) if abs(want[i, 3]) > abs(want[last, 3])
+    ]
+    assert [(one.source, one.channel) for one in cleaner.excluded] == expected
+    for one in cleaner.excluded[1:]:
+        assert one.correlation == pytest.approx(want[one.source, NAMES.index(one.channel)], rel=1e-9)
+
+
+def test_nothing_alike_is_told_and_nothing_taken_out(x: Array) -> None:
+    stage = linear()
+    cleaner = Cleaning(exclude_like=(("a", 1.0),)).cleaner(stage, survey_of(x, NAMES, covariance=True))
+    strongest = np.corrcoef(stage.unmix(x).T, x[:, 0])[:3, 3]
+    i = int(np.abs(strongest).argmax())
+    (notice,) = cleaner.notices
+    assert (
+        notice
+        == f"no source is like a by 1 or more: the strongest correlation is {strongest[i]:.2f}, of source-{i}"
+    )
+    np.testing.assert_array_equal(cleaner.clean(x, stage.unmix(x)), x)
+    assert str(cleaner) == "no source"
+
+
+def test_products_go_with_their_sources() -> None:
+    rng = np.random.default_rng(0)
+    sources, weights, offset = rng.normal(size=(60, 2)), rng.normal(size=(3, 3)), np.array([1.0, -2.0, 0.0])
+    unused: Any = None  # what separates: sources are given here
+    learned = LearnedInteractions(sources, weights, offset, ((0,), (1,), (0, 1)), 0.0, unused, unused)
+    stage = PolynomialStage(learned)
+    x = stage.mix(sources) + rng.normal(size=(60, 3))
+    cleaned = Cleaner(stage, (Excluded(1),)).clean(x, sources)
+    own, product = sources[:, [1]] * weights[:, 1], sources[:, [0]] * sources[:, [1]] * weights[:, 2]
+    np.testing.assert_allclose(cleaned, x - own - product, atol=1e-10)
+    with pytest.raises(ParameterError, match="exclude_like needs order = 1"):
+        LIKE_A.cleaner(stage, survey_of(x, NAMES[:3], covariance=True))
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "nothing": ({}, "must name a source or a channel"),
+    "a negative number": ({"exclude": (-1,)}, "from 0. Got -1"),
+    "no number": ({"exclude": ("x",)}, "Got 'x'"),
+    "no correlation": ({"exclude_like": (("a", 0.0),)}, "above 0 and up to 1. Got 0.0 with channel 'a'"),
+    "too large": ({"exclude_like": (("a", 1.01),)}, "Got 1.01"),
+    "NaN": ({"exclude_like": (("a", float("nan")),)}, "Got nan"),
+}
+
+
+@pytest.mark.parametrize(("values", "words"), REFUSED.values(), ids=REFUSED)
+def test_values_that_cannot_be_used(values: dict[str, Any], words: str) -> None:
+    with pytest.raises(ParameterError, match=words):
+        Cleaning(**values)
+
+
+def test_what_does_not_go_with_the_model(x: Array) -> None:
+    with pytest.raises(ParameterError, match="source 4 cannot be taken out: there are 4 sources, 0 to 3"):
+        Separator(model_settings(), 4, cleaning=Cleaning(exclude=(4,)))
+    with pytest.raises(InputError, match="all 4 sources would be taken out"):
+        Separator(model_settings(), 4, cleaning=Cleaning(exclude=(0, 1, 3, 2, 2)))
+    with pytest.raises(ParameterError, match=r"needs transform 'exp'.*'min-max'"):
+        Separator(model_settings(transform="min-max"), 4, cleaning=Cleaning(exclude=(0,)))
+    with pytest.raises(ParameterError, match="exclude_like needs order = 1"):
+        Separator(ModelSettings(order=2), 4, cleaning=LIKE_A)
+    with pytest.raises(ParameterError, match=r"names 'eye', which is the name of none .* a, b, c, d"):
+        Pipeline(STREAM, model_settings(), cleaning=Cleaning(exclude_like=(("eye", 0.5),)))
+    with pytest.raises(ParameterError, match="names 'a', which is the name of 2"):
+        LIKE_A.check_channels(("a", "b", "a"))
+    unaware = Model(1, Separator(model_settings(), 4), 0)
+    with pytest.raises(ParameterError, match="does not say which sources"):
+        Pipeline(STREAM, model_settings(), model=unaware, cleaning=Cleaning(exclude=(0,)))
+    changing = Separator(
+        model_settings(structure="cyclic", n_sources=3, solver="joint"), 4, cleaning=LIKE_A
+    )
+    survey = changing.new_survey(NAMES, x.dtype, len(x))
+    survey.update(x)
+    with pytest.raises(ParameterError, match="the same for all samples"):
+        changing.prepare(survey)
+
+
+def joined(items: list[Item]) -> tuple[Any, ...]:
+    """Return sources and cleaned channels; both are there, and of the same samples."""
+    chunks = [item for item in items if isinstance(item, Chunk)]
+    assert all(chunk.cleaned is not None and len(chunk.cleaned) == len(chunk.data) for chunk in chunks)
+    return tuple(np.concatenate([getattr(chunk, name) for chunk in chunks]) for name in ("data", "cleaned"))
+
+
+def run(pipeline: Pipeline, items: Any) -> list[Item]:
+    return [done for item in items for done in pipeline.push(item)] + pipeline.flush()
+
+
+def fitted() -> Pipeline:
+    known = model_settings(n_sources=3, structure="random", random_state=3)
+    return Pipeline(
+        STREAM, known, window=(40, 20), cleaning=LIKE_A, learning=Learning(SCHEDULE, Immediate())
+    )
+
+
+def learned() -> Pipeline:
+    return Pipeline(STREAM, ModelSettings(), cleaning=LIKE_A, learning=Learning(SCHEDULE, Immediate()))
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("made", [learned, fitted])
+@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(at=st.lists(st.integers(0, 600), max_size=30))
+def test_cleaned_channels_do_not_depend_on_the_cuts(
+    x: Array, made: Callable[[], Pipeline], at: list[int]
+) -> None:
+    samples = x.astype(np.float32)
+    whole, parts = joined(run(made(), [Chunk(samples, 0)])), joined(run(made(), cut(samples, at)))
+    for one, other in zip(whole, parts, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.jit
+def test_models_give_way_to_each_other_in_cleaned_channels_as_in_sources(x: Array) -> None:
+    models: list[Model] = []
+    pipeline = learned()
+    items: list[Item] = []
+    for chunk in cut(x, range(10, 600, 10)):
+        items += pipeline.push(chunk)
+        if pipeline.model is not None and pipeline.model not in models:
+            models.append(pipeline.model)
+    _, cleaned = joined(items)
+    assert len(models) == 4
+    for before, model in zip([None, *models], models, strict=False):
+        at = slice(model.since, model.since + 30)
+        new = by_hand(model, x[at])
+        if before is None:
+            want = new
+        else:
+            old, share = by_hand(before, x[at]), (np.arange(30)[:, None] + 1) / 31
+            want = old + share * (new - old)
+        np.testing.assert_allclose(cleaned[at.start - 190 : at.stop - 190], want, atol=1e-9)
+
+
+def by_hand(model: Model, x: Array) -> Array:
+    """Return cleaned channels from the matrices, and the sources that are like channel a."""
+    stage, cleaner = model.separator.stage, model.separator.cleaner
+    assert cleaner is not None
+    assert cleaner.sources
+    assert stage.mean is not None
+    sources = (x - stage.mean) @ stage.unmixing[0].T
+    return np.asarray(x - sources[:, cleaner.sources] @ stage.mixing[0][:, cleaner.sources].T)
+
+
+def test_windows_are_cleaned_of_fitted_sources_and_joined(x: Array) -> None:
+    known = model_settings(n_sources=3, structure="random", random_state=3)
+    separator = Separator(known, 4, cleaning=Cleaning(exclude=(1,)))
+    separator.separate(x, NAMES)
+    pipeline = Pipeline(
+        STREAM, known, window=(40, 20), model=Model(1, separator, 0), cleaning=Cleaning(exclude=(1,))
+    )
+    _, cleaned = joined(run(pipeline, [Chunk(x[:200], 0)]))
+    mixing = separator.stage.mixing[0]
+    total, weights = np.zeros((200, 4)), np.zeros((200, 1))
+    weight = np.sin(np.pi * (np.arange(40) + 0.5) / 40)[:, None] ** 2
+    for start in range(0, 161, 20):
+        at = slice(start, start + 40)
+        sources = separator.window(x[at], start).sources
+        total[at] += weight * (x[at] - np.outer(sources[:, 1], mixing[:, 1]))
+        weights[at] += weight
+    # a fit that starts from the one before ends within the tolerance of one that starts from zero
+    np.testing.assert_allclose(cleaned, total / weights, rtol=1e-6)
+
+
+def test_a_known_structure_waits_for_samples_only_to_find_what_is_like_a_channel(x: Array) -> None:
+    weights = np.array([[0.0, 0.1, 2.0], [1.0, 0.2, 0.1], [0.3, 1.0, 0.1], [0.5, 0.6, 0.2]])
+    schedule = Schedule(first=150, window=150)
+    pipeline = Pipeline(
+        STREAM,
+        ModelSettings(structure=weights[:, [0, 1, 2]]),
+        window=(40, 20),
+        cleaning=LIKE_A,
+        learning=Learning(schedule, Immediate()),
+    )
+    assert isinstance(pipeline.learner, Learner)
+    items = run(pipeline, [Chunk(x, 0)])
+    assert pipeline.model is not None
+    cleaner = pipeline.model.separator.cleaner
+    assert cleaner is not None
+    assert cleaner.sources == (2,)
+    _, cleaned = joined(items)
+    assert cleaned[:, 0].std() < 0.5 * x[150:, 0].std()
