@@ -1,4 +1,4 @@
-"""The code in the README runs as it stands."""
+"""Check README.md and docs/parameters.md: their code runs, and their tables and links are complete."""
 
 import re
 import threading
@@ -20,9 +20,18 @@ README = ROOT / "README.md"
 @pytest.mark.jit
 def test_python_blocks_run_one_after_the_other(published: str, capsys: pytest.CaptureFixture[str]) -> None:
     run_python("README.md", {"tcp://127.0.0.1:5560": published})
-    shown = capsys.readouterr().out
-    assert shown.startswith("Chunk(start=0, 5 x 2 float32, model=0)\n")
-    assert "converged: the gradient is below" in shown
+    assert capsys.readouterr().out.startswith("Chunk(start=0, 5 x 2 float32, model=0)\n")
+
+
+@pytest.mark.jit
+def test_python_of_the_parameters_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("sklearn")
+    run_python("docs/parameters.md")
+    assert "converged: the gradient is below" in capsys.readouterr().out
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.read_text().splitlines()) <= 150
 
 
 @pytest.fixture
@@ -43,8 +52,8 @@ def test_parameters_are_those_of_the_function() -> None:
 
     from igbss_stream import separate
 
-    table = README.read_text().split("## Parameters")[1].split("## ")[0]
-    listed = re.findall(r"^\| `(\w+)` \| (.*?) \|", table, re.M)
+    page = (ROOT / "docs" / "parameters.md").read_text()
+    listed = re.findall(r"^\| `(\w+)` \| (.*?) \|", page, re.M)
     signature = inspect.signature(separate).parameters
     assert [name for name, _ in listed] == [name for name in signature if name not in {"x", "previous"}]
     for name, default in listed:
