@@ -185,7 +185,7 @@ def test_the_code_of_the_documentation_runs(
 
 
 def test_the_options_are_those_of_the_documentation() -> None:
-    table = text_of("docs/preparing.md").split("## What each step is")[0]
+    table = text_of("docs/preparing.md").split("## The steps")[0]
     listed = re.findall(r"`(--[a-z-]+)[^`]*`", "".join(re.findall(r"^\|.*", table, re.M)))
     ours = {option for param in main.commands["batch"].params for option in param.opts}
     fields = {field.name.replace("_", "-") for field in dataclasses.fields(Preparation)}
