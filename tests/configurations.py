@@ -6,8 +6,8 @@ from typing import Any
 
 from igbss_stream.daemon.config.schema import Config
 
-Load = Callable[[Any], Config]
-Refused = Callable[[Any], list[str]]
+LoadConfig = Callable[[Any], Config]
+FindMistakes = Callable[[Any], list[str]]
 
 SECRET = "JTKVSB%%)wK0E.X)V>+}o?pNmC{O&4W4b!Ni{Lh6"  # an example in the manual of ZeroMQ
 PUBLIC = "rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7"

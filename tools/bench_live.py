@@ -51,7 +51,7 @@ while True:
 CONFIG = """
 streams:
   - name: bench
-    source: {{kind: zmq, address: "{source}", queue: 1000000, patience: 0}}
+    source: {{kind: zmq, address: "{source}", queue: 1000000, reorder_window: 0}}
     model: {{structure: systematic}}
     sinks:
       - {{kind: zmq, address: "{sink}", queue: 1000000}}

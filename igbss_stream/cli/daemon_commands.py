@@ -18,7 +18,7 @@ _INIT_EXAMPLES = """\b
 Examples:
   igbss-stream init
   igbss-stream init eeg.yaml --source lsl --sink hdf5
-  igbss-stream init replay.yaml --source hdf5 --overwrite"""
+  igbss-stream init replay.yaml --source file --overwrite"""
 _SCHEMA_EXAMPLES = """\b
 Examples:
   igbss-stream schema > schema.json
@@ -54,7 +54,7 @@ def check(path: Path, json: bool) -> None:
     "--source",
     default="zmq",
     show_default=True,
-    type=click.Choice(["zmq", "openephys", "lsl", "hdf5"]),
+    type=click.Choice(["zmq", "openephys", "lsl", "file"]),
     help="Where samples come from.",
 )
 @click.option(

@@ -171,18 +171,25 @@ Examples:
   igbss-stream listen 5560 --server-key "$SERVER_KEY" --key-file client.env"""
 
 
+def _refuse_old_name(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    """Refuse an option that was renamed."""
+    if value is not None:
+        raise click.UsageError("--existing was renamed; pass --if-exists instead.", context)
+
+
 @click.command(epilog=_LISTEN_EXAMPLES)
 @click.argument("address")
 @click.option("--topic", default="", help="Name of the stream.  [default: the first one that comes]")
 @key_options
 @click.option("--record", type=click.Path(path_type=Path), help="HDF5 file to write what comes to.")
 @click.option(
-    "--existing",
+    "--if-exists",
     default="refuse",
     show_default=True,
     type=click.Choice(["refuse", "overwrite", "append", "number"]),
     help="What to do if the file of --record exists; number records beside it.",
 )
+@click.option("--existing", hidden=True, expose_value=False, callback=_refuse_old_name)
 @click.option("--seconds", type=float, help="Stop after this time.  [default: when the stream ends]")
 @click.option("--json", is_flag=True, help="Print one JSON object a second.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors and warnings.")
@@ -193,7 +200,7 @@ def listen(
     server_key: str | None,
     key_file: Path | None,
     record: Path | None,
-    existing: "Existing",
+    if_exists: "Existing",
     seconds: float | None,
     json: bool,
     quiet: bool,
@@ -214,7 +221,7 @@ def listen(
     with (
         Stop() as stop,
         Subscriber(address, topic, keys=keys) as subscriber,
-        _recorder(record, existing) as recorder,
+        _recorder(record, if_exists) as recorder,
         shown(quiet=quiet, json=json) as show,
     ):
         listening.listen(
@@ -223,13 +230,13 @@ def listen(
     sys.exit(stop.exit_code)
 
 
-def _recorder(path: Path | None, existing: "Existing") -> "AbstractContextManager[RecordingSink | None]":
+def _recorder(path: Path | None, if_exists: "Existing") -> "AbstractContextManager[RecordingSink | None]":
     """Return the sink of a recording, if one is wanted."""
     if path is None:
         return nullcontext()
     from igbss_stream.files.writers.stream_recording import RecordingSink
 
-    return RecordingSink(path, existing=existing)
+    return RecordingSink(path, existing=if_exists)
 
 
 def _publish(feed: "Feed", address: str, *, wait: bool, as_json: bool, quiet: bool) -> None:

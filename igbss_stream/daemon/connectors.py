@@ -10,7 +10,7 @@ from igbss_stream.chunk import Chunk, Gap
 from igbss_stream.chunk import Stream as Description
 from igbss_stream.daemon.config.schema import Stream
 from igbss_stream.daemon.config.sinks import Hdf5Output, Sink, ZmqOutput
-from igbss_stream.daemon.config.sources import Hdf5Replay, LslFeed
+from igbss_stream.daemon.config.sources import FileInput, LslFeed
 from igbss_stream.daemon.sources import Feed, SocketFeed, curve
 from igbss_stream.daemon.viewer_keys import Guest
 from igbss_stream.errors import RecordingError
@@ -37,7 +37,7 @@ def open_feed(stream: Stream) -> Feed:
         If it cannot be opened.
     """
     source = stream.source
-    if isinstance(source, Hdf5Replay):
+    if isinstance(source, FileInput):
         from igbss_stream.daemon.file_source import FileFeed
 
         return FileFeed(stream.name, source)
@@ -68,11 +68,11 @@ def open_sink(stream: Stream, sink: Sink, guest: Guest | None = None) -> "OpenSi
     if isinstance(sink, Hdf5Output):
         from igbss_stream.files.writers.stream_recording import RecordingSink
 
-        if sink.existing == "refuse" and sink.path.exists():
+        if sink.if_exists == "refuse" and sink.path.exists():
             raise RecordingError(
-                f"'{sink.path}' exists; choose existing: append or overwrite, or another path."
+                f"'{sink.path}' exists; choose if_exists: append or overwrite, or another path."
             )
-        return _Recording(RecordingSink(sink.path, flush_every=sink.flush, existing=sink.existing))
+        return _Recording(RecordingSink(sink.path, flush_every=sink.flush, existing=sink.if_exists))
     from igbss_stream.feeds.lsl_publisher import LslSink
 
     return _Outlet(LslSink(sink.type), sink.name)

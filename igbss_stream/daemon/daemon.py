@@ -24,7 +24,7 @@ from igbss_stream.daemon import logs, state
 from igbss_stream.daemon.config.load import key_path, load
 from igbss_stream.daemon.config.reload import differences, taken_over
 from igbss_stream.daemon.config.schema import Config, Stream
-from igbss_stream.daemon.config.sources import Hdf5Replay
+from igbss_stream.daemon.config.sources import FileInput
 from igbss_stream.daemon.connectors import open_feed, open_sink, wait_for
 from igbss_stream.daemon.resident import give_back_library
 from igbss_stream.daemon.stream_runner import Lane
@@ -165,7 +165,7 @@ class Daemon:
         before, self._config = self._config, taken_over(self._config, config)
         logs.set_level(self._config.log.level)
         for lane, stream in zip(self.lanes, self._config.streams, strict=True):
-            if not isinstance(stream.source, Hdf5Replay):  # a file is never silent
+            if not isinstance(stream.source, FileInput):  # a file is never silent
                 lane.feed.silence.after = stream.source.silence
         for keys, value in differences(before, self._config):
             log.info("%s is %s now", key_path(keys), value)
@@ -186,7 +186,7 @@ class Daemon:
             for sink in sinks:
                 sink.close()
             raise
-        wait = isinstance(stream.source, Hdf5Replay)
+        wait = isinstance(stream.source, FileInput)
         return Lane(stream, feed, sinks, worker, model=model, wait=wait, stop=self._stopping)
 
     def _saved(self, stream: Stream) -> Model | None:

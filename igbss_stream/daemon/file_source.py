@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from igbss_stream.chunk import Chunk, Gap, Stream
-from igbss_stream.daemon.config.sources import Hdf5Replay
+from igbss_stream.daemon.config.sources import FileInput
 from igbss_stream.daemon.sources import Silence
 from igbss_stream.errors import IgbssError, RecordingError
 from igbss_stream.files.open import open_file_of_any_kind
@@ -26,7 +26,7 @@ class FileFeed:
     ----------
     name : str
         Of the stream.
-    config : Hdf5Replay
+    config : FileInput
 
     Raises
     ------
@@ -34,7 +34,7 @@ class FileFeed:
         If the recording cannot be read, or has no rate.
     """
 
-    def __init__(self, name: str, config: Hdf5Replay) -> None:
+    def __init__(self, name: str, config: FileInput) -> None:
         self._recording = _opened(config)
         if self._recording.rate is None:
             self._recording.close()
@@ -81,7 +81,7 @@ class FileFeed:
         return wait <= timeout
 
 
-def _opened(config: Hdf5Replay) -> Recording:
+def _opened(config: FileInput) -> Recording:
     """Open the file; what is wrong is told with keys of the configuration in place of options."""
     try:
         return open_file_of_any_kind(config.path, config.wanted())

@@ -160,8 +160,8 @@ class SocketFeed:
                 log.error("stream %s: %s", self._name, error)
             return
         self.stream = stream
-        patience = round(self._config.patience * stream.rate)
-        self._sequencer = Sequencer(patience)
+        reorder_window = round(self._config.reorder_window * stream.rate)
+        self._sequencer = Sequencer(reorder_window)
 
 
 def _source(config: ZmqFeed | OpenEphysFeed) -> ZmqSource:

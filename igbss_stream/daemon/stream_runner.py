@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.daemon.config import schema as settings
-from igbss_stream.daemon.config.sources import Hdf5Replay
+from igbss_stream.daemon.config.sources import FileInput
 from igbss_stream.daemon.mixing import mixing_of
 from igbss_stream.daemon.sources import Feed
 from igbss_stream.errors import IgbssError, ParameterError
@@ -199,7 +199,7 @@ class Lane:
         try:
             self.repair, self.preparation, self.pipeline = self._stages(stream)
         except ParameterError as error:
-            if isinstance(self._settings.source, Hdf5Replay):
+            if isinstance(self._settings.source, FileInput):
                 raise  # a file stays as it is
             self.is_refused = True
             log.error("stream %s: the feed is refused: %s", self.name, error)

@@ -139,11 +139,11 @@ def test_the_daemon_separates_what_is_prepared(tmp_path: Path) -> None:
         f"""
         streams:
           - name: s
-            source: {{kind: hdf5, path: in.h5, speed: 0}}
+            source: {{kind: file, path: in.h5, speed: 0}}
             repair: {{gap: interpolate, max_fill: 0.02}}
             prepare: {{reference: average, highpass: 1, notch: [50], resample: 100}}
             model: {{structure: systematic}}
-            sinks: [{{kind: hdf5, path: {tmp_path / "out.h5"}, existing: overwrite}}]
+            sinks: [{{kind: hdf5, path: {tmp_path / "out.h5"}, if_exists: overwrite}}]
         state: {{path: state}}
         """
     )

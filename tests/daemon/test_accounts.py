@@ -45,7 +45,7 @@ def test_in_is_out_and_gaps_under_loss_duplication_and_reordering(seed: int) -> 
     sent = [(chunk.start, chunk.stop, encoder.encode(chunk)) for chunk in blocks(rng, x)]
     arrived = disturbed(rng, sent, REACH)
     source = ZmqFeed(
-        address="tcp://127.0.0.1:*", socket="pull", bind=True, patience=LONGEST * (REACH + 2) / RATE
+        address="tcp://127.0.0.1:*", socket="pull", bind=True, reorder_window=LONGEST * (REACH + 2) / RATE
     )
     sink, feed = Kept(), SocketFeed("s", source)
     with zmq.Context() as context, context.socket(zmq.PUSH) as sender:

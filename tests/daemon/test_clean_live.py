@@ -85,9 +85,9 @@ def test_what_comes_live_is_what_batch_writes(
 REPLAY = """\
 streams:
   - name: s
-    source: {kind: hdf5, path: in.h5, speed: 0}
+    source: {kind: file, path: in.h5, speed: 0}
     learning: {first: 10, window: 10, every: null, ahead: 0}
-    clean: {exclude_like: [{channel: EOG, least: 0.8}]}
+    clean: {exclude_like: [{channel: EOG, min_correlation: 0.8}]}
     sinks:
       - {kind: hdf5, path: sources.h5}
       - {kind: hdf5, path: cleaned.h5, publish: cleaned}

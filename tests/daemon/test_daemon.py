@@ -153,7 +153,7 @@ def test_learned_models_go_on_after_a_restart(start: Start, tmp_path: Path) -> N
         f"state: {{path: {tmp_path / 'state'}, every: 60}}"
     )
     recording = tmp_path / "out.h5"
-    sink = f"      - {{kind: hdf5, path: {recording}, existing: append}}\n"
+    sink = f"      - {{kind: hdf5, path: {recording}, if_exists: append}}\n"
     first = start(more, sinks=sink)
     sender, subscriber = connected(first, STREAM)
     sender.publish(Chunk(x[:1000], 0))
@@ -199,7 +199,7 @@ def read_recorded(path: Path) -> np.ndarray:
 def test_a_recording_replayed_is_what_batch_gives(start: Start, tmp_path: Path) -> None:
     x = np.random.default_rng(0).normal(size=(2000, 3)).astype(np.float32)
     path = write_recording(tmp_path / "in.h5", x, rate=RATE)
-    source = f"{{kind: hdf5, path: {path}, speed: 4, loop: true}}"
+    source = f"{{kind: file, path: {path}, speed: 4, loop: true}}"
     running = start(SYSTEMATIC, source)
     want = published.separate(x).sources
     for item in collect(iter(running.subscribe()), 4000):

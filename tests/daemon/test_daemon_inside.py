@@ -70,7 +70,7 @@ def recorded(path: Path) -> np.ndarray:
 def test_recordings_to_their_end(written: Written, recording: Path, tmp_path: Path) -> None:
     out = [tmp_path / f"out{i}.h5" for i in range(2)]
     sinks = [f"{{kind: hdf5, path: {path}}}" for path in out]
-    source = f"{{kind: hdf5, path: {recording}, speed: 0}}"
+    source = f"{{kind: file, path: {recording}, speed: 0}}"
     path = written(
         (
             "one",
@@ -80,7 +80,7 @@ def test_recordings_to_their_end(written: Written, recording: Path, tmp_path: Pa
         ),
         (
             "two",
-            f"{{kind: hdf5, path: {recording}, speed: 20}}",
+            f"{{kind: file, path: {recording}, speed: 20}}",
             sinks[1],
             "{structure: random, random_state: 1}",
         ),
@@ -112,13 +112,13 @@ def test_files_of_any_kind_and_their_gaps(written: Written, tmp_path: Path) -> N
     path = written(
         (
             "nwb",
-            f"{{kind: hdf5, path: {tmp_path / 'in.nwb'}, speed: 0}}",
+            f"{{kind: file, path: {tmp_path / 'in.nwb'}, speed: 0}}",
             sink.format(tmp_path / "nwb.h5"),
             "{structure: systematic}",
         ),
         (
             "csv",
-            f"{{kind: hdf5, path: {tmp_path / 'in.csv'}, speed: 0, rate: 300, channels: [c, 0-1], factor: 2}}",
+            f"{{kind: file, path: {tmp_path / 'in.csv'}, speed: 0, rate: 300, channels: [c, 0-1], factor: 2}}",
             sink.format(tmp_path / "csv.h5"),
             "{structure: systematic}",
         ),
@@ -136,7 +136,7 @@ def test_files_of_any_kind_and_their_gaps(written: Written, tmp_path: Path) -> N
 def test_what_a_file_does_not_tell_is_asked_for_by_its_key(written: Written, tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text("1,2\n3,5\n")
     sink = f"{{kind: hdf5, path: {tmp_path / 'out.h5'}}}"
-    path = written(("s", f"{{kind: hdf5, path: {tmp_path / 'in.csv'}}}", sink, "{structure: systematic}"))
+    path = written(("s", f"{{kind: file, path: {tmp_path / 'in.csv'}}}", sink, "{structure: systematic}"))
     with pytest.raises(RecordingError, match=r"does not tell its rate; pass source\.rate"):
         Daemon(load(path), path)
 
@@ -211,12 +211,12 @@ def test_sockets_are_described_repaired_and_watched(
 
 
 def test_what_cannot_be_opened_is_told(written: Written, recording: Path, tmp_path: Path) -> None:
-    source = f"{{kind: hdf5, path: {recording}}}"
+    source = f"{{kind: file, path: {recording}}}"
     path = written(
         ("s", source, f"{{kind: hdf5, path: {recording.parent / 'old.h5'}}}", "{structure: systematic}")
     )
     (recording.parent / "old.h5").write_bytes(b"")
-    with pytest.raises(RecordingError, match="exists; choose existing"):
+    with pytest.raises(RecordingError, match="exists; choose if_exists"):
         Daemon(load(path), path)
     with pytest.raises(FeedError, match="health cannot be served"):
         HealthServer("256.0.0.1", 0, [])

@@ -60,10 +60,10 @@ def write_config(folder: Path, port: int) -> Path:
     path.write_text(
         f"streams:\n"
         f"  - name: s\n"
-        f"    source: {{kind: hdf5, path: {recording}, speed: 4, loop: true, block: 0.05}}\n"
+        f"    source: {{kind: file, path: {recording}, speed: 4, loop: true, block: 0.05}}\n"
         f"    learning: {{first: 2, window: 4, every: 2, ahead: 0.5, fade: 0.1}}\n"
         f"    sinks:\n"
-        f"      - {{kind: hdf5, path: out.h5, flush: {FLUSH}, existing: append}}\n"
+        f"      - {{kind: hdf5, path: out.h5, flush: {FLUSH}, if_exists: append}}\n"
         f"      - {{kind: zmq, address: 'tcp://127.0.0.1:{port}'}}\n"
         f"state: {{path: state, every: 0.1}}\n"
         f"log: {{format: json}}\n"

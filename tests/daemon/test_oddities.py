@@ -49,7 +49,7 @@ class Fed:
     """A stream of the daemon with a sender to it."""
 
     def __init__(self, ends: ExitStack, **keys: Any) -> None:
-        source = ZmqFeed(address="tcp://127.0.0.1:*", socket="pull", bind=True, patience=0.0, **keys)
+        source = ZmqFeed(address="tcp://127.0.0.1:*", socket="pull", bind=True, reorder_window=0.0, **keys)
         self.feed = SocketFeed("s", source)
         self.sink = Kept()
         self.lane = lane_of(self.feed, source, self.sink)

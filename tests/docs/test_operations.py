@@ -33,7 +33,7 @@ def test_alerts_ask_for_metrics_that_there_are() -> None:
     known = {name + suffix[kind] for name, kind in families.items()}
     assert set(re.findall(r"\bigbss_\w+", text)) == known
     kinds = {f"models_{field.name}" for field in dataclasses.fields(LearningCounts)}
-    source = (PACKAGE / "live" / "ends.py").read_text()
+    source = (PACKAGE / "daemon" / "connectors.py").read_text()
     for kind in re.findall(r'kind="(\w+)"', text):
         assert kind in kinds or f'"{kind}": sink.' in source, kind
     table = re.findall(r"^\| `(igbss_\w+)`", text_of("docs/operations.md"), re.M)

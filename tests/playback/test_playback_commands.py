@@ -373,12 +373,19 @@ def test_a_recording_that_exists_is_kept_unless_told_otherwise(
     older = path.read_bytes()
     for existing, code in (("refuse", 2), ("overwrite", 0)):
         published = aside(publish, address, ITEMS)
-        result = igbss("listen", address, "--record", path, "--existing", existing, "--quiet")
+        result = igbss("listen", address, "--record", path, "--if-exists", existing, "--quiet")
         published.result(PATIENCE)
         assert result.exit_code == code, result.output
         assert (path.read_bytes() == older) == (code == 2)
     with open_recording(path) as recording:
         assert recording.n_samples == 100
+
+
+def test_the_old_name_of_the_option_is_refused_with_the_new_one(igbss: Command, tmp_path: Path) -> None:
+    result = igbss("listen", "5560", "--record", tmp_path / "out.h5", "--existing", "append")
+    assert result.exit_code == 2
+    assert "--existing was renamed; pass --if-exists instead." in result.stderr
+    assert "--existing" not in igbss("listen", "--help").stdout
 
 
 def test_an_interrupt_ends_listening_with_a_last_report(

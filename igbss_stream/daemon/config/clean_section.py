@@ -18,12 +18,12 @@ class Like(Section, frozen=True, kw_only=True):
     ----------
     channel : str
         Name of the channel; it is one of those that are separated.
-    least : float
+    min_correlation : float
         Least correlation, whatever its sign, of a source that is like it.
     """
 
     channel: Annotated[Text, Meta(examples=["EOG1"])]
-    least: Annotated[float, Meta(gt=0, le=1)] = 0.5
+    min_correlation: Annotated[float, Meta(gt=0, le=1)] = 0.5
 
 
 class Clean(Section, frozen=True, kw_only=True):
@@ -49,5 +49,5 @@ class Clean(Section, frozen=True, kw_only=True):
         """Return it as the stage takes it."""
         from igbss_stream.separation.cleaning import Cleaning
 
-        like = tuple((one.channel, one.least) for one in self.exclude_like)
+        like = tuple((one.channel, one.min_correlation) for one in self.exclude_like)
         return Cleaning(exclude=self.exclude, exclude_like=like)

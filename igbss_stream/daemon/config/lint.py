@@ -14,7 +14,7 @@ from igbss_stream.daemon.config.load import load
 from igbss_stream.daemon.config.prepare_section import Prepare
 from igbss_stream.daemon.config.schema import Config, Learning, Stream
 from igbss_stream.daemon.config.sinks import Hdf5Output, LslOutput, Sink, ZmqOutput
-from igbss_stream.daemon.config.sources import Feed, Hdf5Replay, LslFeed, ZmqFeed
+from igbss_stream.daemon.config.sources import Feed, FileInput, LslFeed, ZmqFeed
 from igbss_stream.errors import ConfigError
 from igbss_stream.feeds.addresses import endpoint
 
@@ -70,7 +70,7 @@ def _of_stream(stream: Stream) -> Iterator[str]:
         yield from _of_lsl("source")
     if isinstance(source, ZmqFeed):
         yield from _of_socket(source, "source", source.bind, "send samples")
-    if isinstance(source, Hdf5Replay) and not os.path.exists(source.path):
+    if isinstance(source, FileInput) and not os.path.exists(source.path):
         yield f"source.path '{source.path}' does not exist"
     if not stream.needs_samples and stream.learning != Learning():
         yield "learning has no effect: the structure is not learned"
@@ -80,7 +80,7 @@ def _of_stream(stream: Stream) -> Iterator[str]:
         where = f"sinks[{j}]"
         if isinstance(sink, ZmqOutput):
             yield from _of_socket(sink, where, True, "read the sources")
-            if isinstance(source, Hdf5Replay) and source.speed == 0:
+            if isinstance(source, FileInput) and source.speed == 0:
                 yield f"{where} may lose messages: at speed 0 the replay is faster than subscribers read"
         elif isinstance(sink, LslOutput):
             yield from _of_lsl(where)
@@ -103,8 +103,8 @@ def _of_socket(end: ZmqFeed | ZmqOutput, where: str, bound: bool, what: str) -> 
 def _of_file(sink: Hdf5Output, where: str) -> Iterator[str]:
     if not os.path.isdir(sink.path.parent):
         yield f"{where}.path '{sink.path}' cannot be written: there is no folder '{sink.path.parent}'"
-    if sink.existing == "refuse" and os.path.exists(sink.path):
-        yield f"{where}.path '{sink.path}' exists, and existing is refuse: it will not be written"
+    if sink.if_exists == "refuse" and os.path.exists(sink.path):
+        yield f"{where}.path '{sink.path}' exists, and if_exists is refuse: it will not be written"
 
 
 def as_json(path: str | os.PathLike[str]) -> tuple[str, bool]:
@@ -159,7 +159,7 @@ def summary(config: Config, path: str | os.PathLike[str]) -> str:
 
 
 def _from(source: Feed) -> str:
-    if isinstance(source, Hdf5Replay):
+    if isinstance(source, FileInput):
         speed = f"{source.speed:g} times real time" if source.speed else "as fast as possible"
         place = f"{source.path}, {source.dataset}" if source.dataset else f"{source.path}"
         return f"file {place}, {speed}{', in a loop' if source.loop else ''}"
@@ -213,7 +213,7 @@ def _by(stream: Stream) -> str:
 def _out(clean: Clean) -> str:
     named = [f"source-{source}" for source in clean.exclude]
     return ", ".join(
-        [*named, *(f"what is like {one.channel} by {one.least:g}" for one in clean.exclude_like)]
+        [*named, *(f"what is like {one.channel} by {one.min_correlation:g}" for one in clean.exclude_like)]
     )
 
 

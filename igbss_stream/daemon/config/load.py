@@ -14,10 +14,17 @@ import msgspec.inspect as mi
 
 from igbss_stream.daemon.config.keys import Secret, names_variable
 from igbss_stream.daemon.config.schema import Config
-from igbss_stream.daemon.config.sources import Hdf5Replay
+from igbss_stream.daemon.config.sources import FileInput
 from igbss_stream.daemon.config.type_text import is_list, item_hint, options, shown, structs, wanted
 from igbss_stream.daemon.config.yaml_file import KeyPath, read_yaml
 from igbss_stream.errors import ConfigError, ParameterError
+
+_RENAMED_KEYS = {
+    "existing": "if_exists",
+    "least": "min_correlation",
+    "patience": "reorder_window",
+}
+_RENAMED_KINDS = {"hdf5": "file"}  # of sources; a sink of this kind keeps its name
 
 Mistake = tuple[KeyPath, str]
 """Where, and what is wrong there; the two read as one sentence."""
@@ -75,7 +82,7 @@ def _unusable_references(config: Config) -> Iterator[Mistake]:
     """Yield references that are none of the channels, where these are named."""
     for i, stream in enumerate(config.streams):
         source, reference = stream.source, stream.prepare.reference
-        if isinstance(source, Hdf5Replay) or source.channels is None or reference is None:
+        if isinstance(source, FileInput) or source.channels is None or reference is None:
             continue  # of a file they are known once it is open
         from igbss_stream.preparation.referencing import Reference
 
@@ -206,13 +213,22 @@ def _chosen(
     tag = value[tag_field]
     if isinstance(tag, str) and tag in tags:
         return tags[tag], []
-    text = f"must be one of {names}. Got {shown(tag)} instead{_meant(tag, tags)}"
+    new_tag = _RENAMED_KINDS.get(tag) if isinstance(tag, str) else None
+    if new_tag in tags:
+        text = f"{shown(tag)} was renamed; write {new_tag} instead."
+    else:
+        text = f"must be one of {names}. Got {shown(tag)} instead{_meant(tag, tags)}"
     return None, [((*keys, tag_field), text)]
 
 
 def _unknown(value: dict[str, Any], names: list[str], keys: KeyPath) -> Iterator[Mistake]:
     for key in value:
-        if key not in names:
+        if key in names:
+            continue
+        new_key = _RENAMED_KEYS.get(key)
+        if new_key in names:
+            yield (*keys, key), f"was renamed; write {new_key} instead."
+        else:
             yield (*keys, key), f"is not a key here{_meant(key, names)}"
 
 

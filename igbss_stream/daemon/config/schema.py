@@ -16,7 +16,7 @@ from igbss_stream.daemon.config.clean_section import Clean
 from igbss_stream.daemon.config.model_section import Model
 from igbss_stream.daemon.config.prepare_section import Prepare
 from igbss_stream.daemon.config.sinks import Hdf5Output, LslOutput, Sink, ZmqOutput
-from igbss_stream.daemon.config.sources import Feed, Hdf5Replay, ZmqFeed
+from igbss_stream.daemon.config.sources import Feed, FileInput, ZmqFeed
 from igbss_stream.errors import ParameterError
 from igbss_stream.feeds.addresses import Endpoint, endpoint
 
@@ -339,7 +339,7 @@ def _check_outputs(streams: tuple[Stream, ...]) -> None:
     taken = {
         stream.source.path: f"streams[{i}].source"
         for i, stream in enumerate(streams)
-        if isinstance(stream.source, Hdf5Replay)
+        if isinstance(stream.source, FileInput)
     }
     outlets: dict[str, str] = {}
     for i, stream in enumerate(streams):

@@ -45,7 +45,7 @@ class Hdf5Output(Section, frozen=True, kw_only=True, tag_field="kind", tag="hdf5
         The file.
     flush : float
         Seconds between writes to the disk: the most that a crash can lose.
-    existing : {"refuse", "overwrite", "append"}
+    if_exists : {"refuse", "overwrite", "append"}
         What becomes of a file that is there already.
     publish : {"sources", "cleaned"}
         Sources, or channels without those that the section `clean` takes out.
@@ -53,7 +53,7 @@ class Hdf5Output(Section, frozen=True, kw_only=True, tag_field="kind", tag="hdf5
 
     path: Annotated[Path, Meta(examples=["sources.h5"])]
     flush: PositiveSeconds = 1.0
-    existing: Literal["refuse", "overwrite", "append"] = "refuse"
+    if_exists: Literal["refuse", "overwrite", "append"] = "refuse"
     publish: What = "sources"
 
 

@@ -51,7 +51,7 @@ class ZmqFeed(Section, frozen=True, kw_only=True, tag_field="kind", tag="zmq"):
         Name of the stream to take, for `sub`. Left out, the first stream that comes is taken.
     queue : int
         Messages that ZeroMQ holds while the daemon is busy. A publisher drops those beyond it.
-    patience : float
+    reorder_window : float
         Seconds of samples beyond a missing message that are waited for it. 0 is right for one publisher
         over TCP, which keeps the order.
     silence : float
@@ -74,7 +74,7 @@ class ZmqFeed(Section, frozen=True, kw_only=True, tag_field="kind", tag="zmq"):
     bind: bool = False
     topic: Annotated[str, Meta(max_length=256)] = ""
     queue: Count = 1000
-    patience: Seconds = 0.1
+    reorder_window: Seconds = 0.1
     silence: PositiveSeconds = 5.0
     rate: Rate | None = None
     unit: Text | None = None
@@ -98,7 +98,7 @@ class OpenEphysFeed(Section, frozen=True, kw_only=True, tag_field="kind", tag="o
     queue : int
         Messages that ZeroMQ holds while the daemon is busy; the plugin sends one for each channel of a
         block.
-    patience : float
+    reorder_window : float
         Seconds of samples beyond a missing block that are waited for it.
     silence : float
         Seconds without a message until a warning is given.
@@ -114,7 +114,7 @@ class OpenEphysFeed(Section, frozen=True, kw_only=True, tag_field="kind", tag="o
 
     address: Address = "tcp://127.0.0.1:5556"
     queue: Count = 10_000
-    patience: Seconds = 0.0
+    reorder_window: Seconds = 0.0
     silence: PositiveSeconds = 5.0
     rate: Rate | None = None
     unit: Text = "uV"
@@ -166,7 +166,7 @@ class LslFeed(Section, frozen=True, kw_only=True, tag_field="kind", tag="lsl"):
             raise ParameterError("name must be given, or type, or source_id: else no stream can be chosen.")
 
 
-class Hdf5Replay(Section, frozen=True, kw_only=True, tag_field="kind", tag="hdf5"):
+class FileInput(Section, frozen=True, kw_only=True, tag_field="kind", tag="file"):
     """A recording in a file, played as if it were measured now.
 
     The file is HDF5, or of any other format in docs/reading.md; it is told by its content.
@@ -217,4 +217,4 @@ class Hdf5Replay(Section, frozen=True, kw_only=True, tag_field="kind", tag="hdf5
         return Wanted(self.dataset, self.axis, self.rate, channels, self.factor, self.unit)
 
 
-Feed = ZmqFeed | OpenEphysFeed | LslFeed | Hdf5Replay
+Feed = ZmqFeed | OpenEphysFeed | LslFeed | FileInput

@@ -9,7 +9,7 @@ import yaml
 from igbss_stream.daemon.config.load import load
 from igbss_stream.daemon.config.schema import Config
 from igbss_stream.errors import ConfigError
-from tests.configurations import SECRET, Load, Refused
+from tests.configurations import SECRET, FindMistakes, LoadConfig
 
 
 @pytest.fixture
@@ -19,8 +19,8 @@ def run_file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def loaded(run_file: Path) -> Load:
-    """Load a configuration that is given as text or as plain values."""
+def load_config(run_file: Path) -> LoadConfig:
+    """LoadConfig a configuration that is given as text or as plain values."""
 
     def run(content: Any) -> Config:
         run_file.write_text(content if isinstance(content, str) else yaml.safe_dump(content))
@@ -30,12 +30,12 @@ def loaded(run_file: Path) -> Load:
 
 
 @pytest.fixture
-def refused(loaded: Load, run_file: Path) -> Refused:
-    """Load a configuration that is wrong; return what is said, without the name of the file."""
+def find_mistakes(load_config: LoadConfig, run_file: Path) -> FindMistakes:
+    """LoadConfig a configuration that is wrong; return what is said, without the name of the file."""
 
     def run(content: Any) -> list[str]:
         with pytest.raises(ConfigError) as caught:
-            loaded(content)
+            load_config(content)
         lines = str(caught.value).splitlines()
         assert all(line.startswith(str(run_file)) for line in lines), lines
         return [line.removeprefix(str(run_file)).lstrip(": ") for line in lines]

@@ -18,28 +18,31 @@ from igbss_stream.separation.cleaning import LEAST, Cleaning, Excluded
 from igbss_stream.separation.engine import Separator
 from igbss_stream.separation.settings import ModelSettings
 from igbss_stream.streaming.model_updates import Model
-from tests.configurations import Load, Refused, stream
+from tests.configurations import FindMistakes, LoadConfig, stream
 from tests.doc_pages import blocks
 
 NAMES = ["EOG1", "Fz", "Cz"]
 ZMQ = {"kind": "zmq", "address": "5560", "publish": "cleaned"}
 
 
-def test_the_section_becomes_the_cleaning_of_the_library(loaded: Load) -> None:
-    section = {"exclude": [2], "exclude_like": [{"channel": "EOG1"}, {"channel": "a:b", "least": 0.7}]}
-    (found,) = loaded(stream(clean=section, sinks=[ZMQ])).streams
+def test_the_section_becomes_the_cleaning_of_the_library(load_config: LoadConfig) -> None:
+    section = {
+        "exclude": [2],
+        "exclude_like": [{"channel": "EOG1"}, {"channel": "a:b", "min_correlation": 0.7}],
+    }
+    (found,) = load_config(stream(clean=section, sinks=[ZMQ])).streams
     assert found.clean == Clean(
-        exclude=(2,), exclude_like=(Like(channel="EOG1"), Like(channel="a:b", least=0.7))
+        exclude=(2,), exclude_like=(Like(channel="EOG1"), Like(channel="a:b", min_correlation=0.7))
     )
     like = (("EOG1", LEAST), ("a:b", 0.7))
     assert found.clean.cleaning() == Cleaning(exclude=(2,), exclude_like=like)
     assert found.sinks[0].publish == "cleaned"
 
 
-def test_the_page_shows_a_section_that_is_taken(loaded: Load) -> None:
+def test_the_page_shows_a_section_that_is_taken(load_config: LoadConfig) -> None:
     (block,) = blocks("docs/cleaning.md", "yaml")
-    (found,) = loaded(stream(**yaml.safe_load(block.text))).streams
-    assert found.clean == Clean(exclude_like=(Like(channel="EOG1", least=0.5),))
+    (found,) = load_config(stream(**yaml.safe_load(block.text))).streams
+    assert found.clean == Clean(exclude_like=(Like(channel="EOG1", min_correlation=0.5),))
     assert found.sinks[0].publish == "cleaned"
 
 
@@ -48,8 +51,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "empty": ({"clean": {}}, "clean.exclude or exclude_like must name a source or a channel."),
     "no number": ({"clean": {"exclude": [-1]}}, "clean.exclude[0] must be a whole number from 0 up to 65535. Got -1 instead."),
     "no correlation": (
-        {"clean": {"exclude_like": [{"channel": "EOG1", "least": 2}]}},
-        "clean.exclude_like[0].least must be a number above 0 up to 1. Got 2 instead.",
+        {"clean": {"exclude_like": [{"channel": "EOG1", "min_correlation": 2}]}},
+        "clean.exclude_like[0].min_correlation must be a number above 0 up to 1. Got 2 instead.",
     ),
     "another transform": (
         {"clean": {"exclude": [0]}, "model": {"transform": "min-max"}},
@@ -59,19 +62,21 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("keys", "message"), REFUSED.values(), ids=REFUSED)
-def test_what_cannot_be(refused: Refused, keys: dict[str, Any], message: str) -> None:
-    (line,) = refused(stream(**keys))
+def test_what_cannot_be(find_mistakes: FindMistakes, keys: dict[str, Any], message: str) -> None:
+    (line,) = find_mistakes(stream(**keys))
     assert line.partition(" streams[0].")[2] == message
 
 
-def test_what_one_should_know(loaded: Load, run_file: Path) -> None:
-    like = {"exclude": [3], "exclude_like": [{"channel": "EOG1", "least": 0.7}]}
+def test_what_one_should_know(load_config: LoadConfig, run_file: Path) -> None:
+    like = {"exclude": [3], "exclude_like": [{"channel": "EOG1", "min_correlation": 0.7}]}
     known = {"structure": "systematic"}
-    config = loaded(stream(clean=like, sinks=[ZMQ], model=known, learning={"first": 5}))
+    config = load_config(stream(clean=like, sinks=[ZMQ], model=known, learning={"first": 5}))
     assert cautions(config, run_file) == []  # what is like EOG1 is found from samples
     assert "structure systematic; source-3, what is like EOG1 by 0.7 taken out" in summary(config, run_file)
     assert "bound to tcp://127.0.0.1:5560, cleaned channels" in summary(config, run_file)
-    found = cautions(loaded(stream(clean={"exclude": [3]}, model=known, learning={"first": 5})), run_file)
+    found = cautions(
+        load_config(stream(clean={"exclude": [3]}, model=known, learning={"first": 5})), run_file
+    )
     assert found == [
         "streams[0].learning has no effect: the structure is not learned",
         "streams[0].clean has no effect: no sink has publish: cleaned",

@@ -49,12 +49,12 @@ def test_check_tells_what_would_run(igbss: Command, tmp_path: Path) -> None:
             source: {kind: zmq, address: "*:5551", bind: true, socket: pull}
             sinks: [{kind: zmq, address: "5560"}, {kind: lsl, name: two}]
           - name: two
-            source: {kind: hdf5, path: in.h5, loop: true}
+            source: {kind: file, path: in.h5, loop: true}
             prepare: {reference: average, highpass: 1, lowpass: 40, notch: [50, 100], resample: 250}
             model: {structure: systematic, n_sources: 3}
             sinks: [{kind: hdf5, path: out.h5}]
           - name: three
-            source: {kind: hdf5, path: in.h5, speed: 2}
+            source: {kind: file, path: in.h5, speed: 2}
             model: {structure: {file: weights.csv}}
             sinks: [{kind: hdf5, path: three.h5}]
         state: {path: models}
@@ -135,6 +135,44 @@ def test_check_refuses_with_the_place(refused: Refusal, tmp_path: Path) -> None:
     assert "does not exist" in refused("check", tmp_path / "nothing.yaml")
 
 
+OLD_NAMES: dict[str, tuple[str, str]] = {
+    "kind of a source": (
+        "source: {kind: hdf5, path: in.h5}\n    sinks: [{kind: hdf5, path: out.h5}]",
+        "streams[0].source.kind 'hdf5' was renamed; write file instead.",
+    ),
+    "patience of ZeroMQ": (
+        "source: {kind: zmq, address: '5555', patience: 0}\n    sinks: [{kind: hdf5, path: out.h5}]",
+        "streams[0].source.patience was renamed; write reorder_window instead.",
+    ),
+    "patience of Open Ephys": (
+        "source: {kind: openephys, patience: 0}\n    sinks: [{kind: hdf5, path: out.h5}]",
+        "streams[0].source.patience was renamed; write reorder_window instead.",
+    ),
+    "least": (
+        "source: {kind: openephys}\n    clean: {exclude_like: [{channel: EOG, least: 0.5}]}\n"
+        "    sinks: [{kind: hdf5, path: out.h5}]",
+        "streams[0].clean.exclude_like[0].least was renamed; write min_correlation instead.",
+    ),
+    "existing": (
+        "source: {kind: openephys}\n    sinks: [{kind: hdf5, path: out.h5, existing: append}]",
+        "streams[0].sinks[0].existing was renamed; write if_exists instead.",
+    ),
+}
+
+
+@pytest.mark.parametrize(("stream", "message"), OLD_NAMES.values(), ids=OLD_NAMES)
+@pytest.mark.parametrize("command", ["check", "run"])
+def test_an_old_name_is_refused_with_the_new_one(
+    igbss: Command, tmp_path: Path, command: str, stream: str, message: str
+) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text(f"streams:\n  - name: a\n    {stream}\n")
+    result = igbss(command, path)
+    assert result.exit_code == 2
+    (line,) = result.stderr.splitlines()
+    assert line.endswith(f": {message}")
+
+
 def test_check_tells_all_mistakes(igbss: Command, tmp_path: Path) -> None:
     path = tmp_path / "run.yaml"
     path.write_text("strems: []\nlog: {level: x}")
@@ -160,7 +198,7 @@ def test_init_writes_what_check_accepts(
 
 def test_init_takes_the_kinds_of_both_ends(igbss: Command, tmp_path: Path) -> None:
     path = tmp_path / "a.yaml"
-    assert igbss("init", path, "--source", "hdf5", "--sink", "lsl").exit_code == 0
+    assert igbss("init", path, "--source", "file", "--sink", "lsl").exit_code == 0
     assert_says(igbss("check", path).stdout, "from  file", "to    lsl")
 
 

@@ -55,7 +55,7 @@ def test_schema_has_every_key_with_a_description() -> None:
 
 
 @pytest.mark.parametrize("sink", ["zmq", "hdf5", "lsl"])
-@pytest.mark.parametrize("source", ["zmq", "openephys", "lsl", "hdf5"])
+@pytest.mark.parametrize("source", ["zmq", "openephys", "lsl", "file"])
 def test_template_is_right_as_it_is_and_with_all_keys(run_file: Path, source: str, sink: str) -> None:
     text = reference.template(source, sink)
     run_file.write_text(text)

@@ -16,11 +16,11 @@ from igbss_stream.daemon.config.sinks import ZmqOutput
 from igbss_stream.daemon.config.sources import ZmqFeed
 from igbss_stream.errors import ConfigError, ParameterError
 from igbss_stream.feeds.addresses import check_address, endpoint
-from tests.configurations import CLIENT, LEAST, PUBLIC, SECRET, SERVER, Load, stream
+from tests.configurations import CLIENT, LEAST, PUBLIC, SECRET, SERVER, LoadConfig, stream
 
 
-def test_secret_comes_from_the_environment(loaded: Load) -> None:
-    config = loaded(stream(source={"kind": "zmq", "address": "1", "curve": CLIENT}))
+def test_secret_comes_from_the_environment(load_config: LoadConfig) -> None:
+    config = load_config(stream(source={"kind": "zmq", "address": "1", "curve": CLIENT}))
     source = config.streams[0].source
     assert isinstance(source, ZmqFeed)
     assert isinstance(source.curve, CurveClient)
@@ -30,10 +30,10 @@ def test_secret_comes_from_the_environment(loaded: Load) -> None:
 
 
 def test_environment_of_the_process_is_the_default(
-    loaded: Load, run_file: Path, monkeypatch: pytest.MonkeyPatch
+    load_config: LoadConfig, run_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     content = stream(source={"kind": "zmq", "address": "1", "curve": CLIENT})
-    expected = loaded(content)
+    expected = load_config(content)
     monkeypatch.setenv("KEY", SECRET)
     assert load(run_file) == expected
     monkeypatch.delenv("KEY")
@@ -44,10 +44,10 @@ def test_environment_of_the_process_is_the_default(
 
 
 @pytest.mark.parametrize("given", ["${KEY}", SECRET])
-def test_secret_is_never_shown(loaded: Load, run_file: Path, given: str) -> None:
+def test_secret_is_never_shown(load_config: LoadConfig, run_file: Path, given: str) -> None:
     curve = CLIENT | {"secret_key": given}
     server = SERVER | {"secret_key": given}
-    config = loaded(
+    config = load_config(
         stream(
             source={"kind": "zmq", "address": "1", "curve": curve},
             sinks=[{"kind": "zmq", "address": "2", "curve": server}],
@@ -83,9 +83,11 @@ def test_secret_that_is_none(run_file: Path, secret: Any, words: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["server_key", "role", "secret_kye"])
-def test_secret_in_the_wrong_place_is_not_shown(loaded: Load, key: str) -> None:
+def test_secret_in_the_wrong_place_is_not_shown(load_config: LoadConfig, key: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        loaded(stream(source={"kind": "zmq", "address": SECRET, "curve": CLIENT | {key: SECRET + "="}}))
+        load_config(
+            stream(source={"kind": "zmq", "address": SECRET, "curve": CLIENT | {key: SECRET + "="}})
+        )
     assert SECRET not in str(caught.value)
 
 
@@ -188,16 +190,16 @@ CAUTIONS: dict[str, tuple[Any, list[str]]] = {
         ["streams[0].learning has no effect"],
     ),
     "a replay that is not there": (
-        stream(source={"kind": "hdf5", "path": "in.h5", "speed": 0}),
+        stream(source={"kind": "file", "path": "in.h5", "speed": 0}),
         ["streams[0].source.path '", "streams[0].sinks[0] may lose messages"],
     ),
     "a sink that is there": (
         stream(sinks=[{"kind": "hdf5", "path": "run.yaml"}]),
         ["streams[0].sinks[0].path '"],
     ),
-    "a sink that may be": (stream(sinks=[{"kind": "hdf5", "path": "run.yaml", "existing": "append"}]), []),
+    "a sink that may be": (stream(sinks=[{"kind": "hdf5", "path": "run.yaml", "if_exists": "append"}]), []),
     "a name that no disk takes": (
-        stream(source={"kind": "hdf5", "path": "x" * 5000}, sinks=[{"kind": "hdf5", "path": "x" * 300}]),
+        stream(source={"kind": "file", "path": "x" * 5000}, sinks=[{"kind": "hdf5", "path": "x" * 300}]),
         ["streams[0].source.path '"],
     ),
     "a folder that is not there": (
@@ -208,18 +210,18 @@ CAUTIONS: dict[str, tuple[Any, list[str]]] = {
 
 
 @pytest.mark.parametrize(("content", "expected"), CAUTIONS.values(), ids=CAUTIONS)
-def test_cautions(loaded: Load, run_file: Path, content: Any, expected: list[str]) -> None:
+def test_cautions(load_config: LoadConfig, run_file: Path, content: Any, expected: list[str]) -> None:
     run_file.touch(0o644)
-    found = cautions(loaded(content), run_file)
+    found = cautions(load_config(content), run_file)
     assert len(found) == len(expected), found
     for text, start in zip(found, expected, strict=True):
         assert text.startswith(start)
 
 
-def test_secret_in_a_private_file_is_no_concern(loaded: Load, run_file: Path) -> None:
+def test_secret_in_a_private_file_is_no_concern(load_config: LoadConfig, run_file: Path) -> None:
     run_file.touch(0o600)
     curve = SERVER | {"secret_key": SECRET}
-    config = loaded(stream(sinks=[{"kind": "zmq", "address": "*:1", "curve": curve}]))
+    config = load_config(stream(sinks=[{"kind": "zmq", "address": "*:1", "curve": curve}]))
     assert isinstance(config.streams[0].sinks[0], ZmqOutput)
     assert isinstance(config.streams[0].sinks[0].curve, CurveServer)
     run_file.chmod(0o600)

@@ -20,7 +20,7 @@ from igbss_stream.preparation.repair.gap_filler import POLICIES
 from igbss_stream.preparation.repair.stage import RepairSettings
 from igbss_stream.separation.settings import ModelSettings
 from igbss_stream.separation.transform import Exp, MinMax, Sum
-from tests.configurations import Load, Refused, stream
+from tests.configurations import FindMistakes, LoadConfig, stream
 
 
 def test_defaults_of_the_model_are_those_of_the_library() -> None:
@@ -70,10 +70,10 @@ def test_every_field_reaches_the_library() -> None:
     assert {name: getattr(settings, name) for name in given} == given
 
 
-def test_weights_come_from_a_file(loaded: Load, tmp_path: Path) -> None:
+def test_weights_come_from_a_file(load_config: LoadConfig, tmp_path: Path) -> None:
     weights = np.array([[1.0, 0.5], [0.0, 1.0], [2.0, 3.0]])
     np.savetxt(tmp_path / "weights.csv", weights, delimiter=",")
-    config = loaded(stream(model={"structure": {"file": "weights.csv"}}))
+    config = load_config(stream(model={"structure": {"file": "weights.csv"}}))
     assert config.streams[0].model.structure == Weights(file=tmp_path / "weights.csv")
     np.testing.assert_array_equal(config.streams[0].model.settings().structure, weights)
 
@@ -89,11 +89,11 @@ def test_weights_come_from_a_file(loaded: Load, tmp_path: Path) -> None:
     ],
 )
 def test_weights_that_are_none(
-    refused: Refused, tmp_path: Path, name: str, text: str | None, words: str
+    find_mistakes: FindMistakes, tmp_path: Path, name: str, text: str | None, words: str
 ) -> None:
     if text is not None:
         (tmp_path / name).write_text(text)
-    (line,) = refused(stream(model={"structure": {"file": name}}))
+    (line,) = find_mistakes(stream(model={"structure": {"file": name}}))
     assert words in line
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from igbss_stream.daemon.config.load import key_path
 from igbss_stream.daemon.config.reload import differences, taken_over
-from tests.configurations import LEAST, Load
+from tests.configurations import LEAST, LoadConfig
 
 
 def full() -> dict[str, Any]:
@@ -15,7 +15,7 @@ def full() -> dict[str, Any]:
     first = copy.deepcopy(LEAST["streams"][0])
     second = {
         "name": "file",
-        "source": {"kind": "hdf5", "path": "in.h5"},
+        "source": {"kind": "file", "path": "in.h5"},
         "sinks": [{"kind": "hdf5", "path": "out.h5"}],
     }
     return {"streams": [first, second], "state": {"path": "state"}}
@@ -43,8 +43,8 @@ def changed(where: str, value: Any) -> dict[str, Any]:
         ("streams.0.source.silence", 9, "streams[0].source.silence"),
     ],
 )
-def test_taken_over_at_once(loaded: Load, where: str, value: Any, named: str) -> None:
-    now, new = loaded(full()), loaded(changed(where, value))
+def test_taken_over_at_once(load_config: LoadConfig, where: str, value: Any, named: str) -> None:
+    now, new = load_config(full()), load_config(changed(where, value))
     assert taken_over(now, new) == new
     assert [(key_path(keys), after) for keys, after in differences(now, new)] == [(named, value)]
 
@@ -62,27 +62,27 @@ def test_taken_over_at_once(loaded: Load, where: str, value: Any, named: str) ->
         ("streams.0.model.transform", {"kind": "exp", "scale": 2}, "streams[0].model.transform"),
         ("streams.1.source.speed", 2, "streams[1].source.speed"),
         ("streams.1.sinks.0.flush", 2, "streams[1].sinks[0].flush"),
-        ("streams.1.sinks.0.existing", "append", "streams[1].sinks[0].existing"),
+        ("streams.1.sinks.0.if_exists", "append", "streams[1].sinks[0].if_exists"),
         ("streams.1", None, "streams"),
     ],
 )
-def test_named_for_a_restart(loaded: Load, where: str, value: Any, named: str) -> None:
-    now, new = loaded(full()), loaded(changed(where, value))
+def test_named_for_a_restart(load_config: LoadConfig, where: str, value: Any, named: str) -> None:
+    now, new = load_config(full()), load_config(changed(where, value))
     assert taken_over(now, new) == now
     assert [key_path(keys) for keys, _ in differences(now, new)] == [named]
 
 
-def test_a_silence_of_another_stream_is_not_taken_over(loaded: Load) -> None:
+def test_a_silence_of_another_stream_is_not_taken_over(load_config: LoadConfig) -> None:
     other = changed("streams.0.source.silence", 9)
     other["streams"][0]["name"] = "other"
-    now, new = loaded(full()), loaded(other)
+    now, new = load_config(full()), load_config(other)
     assert taken_over(now, new) == now
     assert [key_path(keys) for keys, _ in differences(now, new)] == [
         "streams[0].name", "streams[0].source.silence",
     ]  # fmt: skip
 
 
-def test_what_stays_is_not_named(loaded: Load) -> None:
-    now = loaded(full())
-    assert taken_over(now, loaded(full())) == now
-    assert list(differences(now, loaded(full()))) == []
+def test_what_stays_is_not_named(load_config: LoadConfig) -> None:
+    now = load_config(full())
+    assert taken_over(now, load_config(full())) == now
+    assert list(differences(now, load_config(full()))) == []

@@ -17,16 +17,16 @@ from igbss_stream.daemon.config.load import key_path, load
 from igbss_stream.daemon.config.model_section import ExpTransform, Model
 from igbss_stream.daemon.config.schema import Config, Learning, Stream
 from igbss_stream.daemon.config.sinks import Hdf5Output, ZmqOutput
-from igbss_stream.daemon.config.sources import Hdf5Replay, LslFeed, OpenEphysFeed, ZmqFeed
+from igbss_stream.daemon.config.sources import FileInput, LslFeed, OpenEphysFeed, ZmqFeed
 from igbss_stream.daemon.config.yaml_file import Document, read_yaml
 from igbss_stream.errors import ConfigError, ParameterError
 from igbss_stream.separation.settings import ModelSettings
-from tests.configurations import CLIENT, LEAST, SECRET, Load, Refused, stream, uncommented
+from tests.configurations import CLIENT, LEAST, SECRET, FindMistakes, LoadConfig, stream, uncommented
 
 
-def test_least_configuration_has_all_defaults(loaded: Load) -> None:
+def test_least_configuration_has_all_defaults(load_config: LoadConfig) -> None:
     least = Stream(name="eeg", source=ZmqFeed(address="5555"), sinks=(ZmqOutput(address="5560"),))
-    assert loaded(LEAST) == Config(streams=(least,))
+    assert load_config(LEAST) == Config(streams=(least,))
 
 
 @pytest.mark.parametrize(
@@ -44,29 +44,29 @@ def test_least_configuration_has_all_defaults(loaded: Load) -> None:
         ("model", None, Model()),
     ],
 )
-def test_values_arrive(loaded: Load, path: str, value: Any, expected: Any) -> None:
-    assert getattr(loaded(stream(**{path: value})).streams[0], path) == expected
+def test_values_arrive(load_config: LoadConfig, path: str, value: Any, expected: Any) -> None:
+    assert getattr(load_config(stream(**{path: value})).streams[0], path) == expected
 
 
-def test_section_without_keys_has_its_defaults(loaded: Load) -> None:
+def test_section_without_keys_has_its_defaults(load_config: LoadConfig) -> None:
     text = yaml.safe_dump(LEAST) + "health:\n  # port: 1\nlog:\nstate:\n"
-    assert loaded(text) == loaded(LEAST)
+    assert load_config(text) == load_config(LEAST)
 
 
 def test_paths_are_relative_to_the_file(
-    loaded: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    load_config: LoadConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", "/home/somebody")
-    config = loaded(
+    config = load_config(
         stream(
-            source={"kind": "hdf5", "path": "../in.h5"},
+            source={"kind": "file", "path": "../in.h5"},
             sinks=[
                 {"kind": "hdf5", "path": path} for path in ("/tmp/out.h5", "~/out.h5", "~nobody-here/x")
             ],
         )
         | {"state": {"path": "models"}}
     )
-    assert config.streams[0].source == Hdf5Replay(path=tmp_path.parent / "in.h5")
+    assert config.streams[0].source == FileInput(path=tmp_path.parent / "in.h5")
     assert config.streams[0].sinks == (
         Hdf5Output(path=Path("/tmp/out.h5")),
         Hdf5Output(path=Path("/home/somebody/out.h5")),
@@ -90,15 +90,15 @@ MISTAKES: dict[str, tuple[Any, str]] = {
     "a key like no other": (stream(xyzzy=1), "streams[0].xyzzy is not a key here."),
     "a kind misspelt": (
         stream(source={"kind": "openephis"}),
-        "streams[0].source.kind must be one of `zmq`, `openephys`, `lsl`, `hdf5`. Got 'openephis' instead; did you mean openephys?",
+        "streams[0].source.kind must be one of `zmq`, `openephys`, `lsl`, `file`. Got 'openephis' instead; did you mean openephys?",
     ),
     "no kind": (
         stream(source={"address": "1"}),
-        "streams[0].source needs the key kind, which is one of `zmq`, `openephys`, `lsl`, `hdf5`.",
+        "streams[0].source needs the key kind, which is one of `zmq`, `openephys`, `lsl`, `file`.",
     ),
     "a kind that is a list": (
         stream(source={"kind": ["zmq"]}),
-        "streams[0].source.kind must be one of `zmq`, `openephys`, `lsl`, `hdf5`. Got a list instead.",
+        "streams[0].source.kind must be one of `zmq`, `openephys`, `lsl`, `file`. Got a list instead.",
     ),
     "a key of another kind": (
         stream(source={"kind": "openephys", "topic": "x"}),
@@ -264,28 +264,28 @@ MISTAKES: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize(("content", "message"), MISTAKES.values(), ids=MISTAKES)
-def test_mistake_is_told_with_its_place(refused: Refused, content: Any, message: str) -> None:
-    (line,) = refused(content)
+def test_mistake_is_told_with_its_place(find_mistakes: FindMistakes, content: Any, message: str) -> None:
+    (line,) = find_mistakes(content)
     assert line.partition(" ")[2] == message
 
 
 def test_what_the_model_says_of_no_key_is_told_of_the_model(
-    refused: Refused, monkeypatch: pytest.MonkeyPatch
+    find_mistakes: FindMistakes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def settings(_: Model) -> ModelSettings:
         raise ParameterError("nothing of this can be separated.")
 
     monkeypatch.setattr(Model, "settings", settings)
-    assert refused(LEAST) == ["2: streams[0].model nothing of this can be separated."]
+    assert find_mistakes(LEAST) == ["2: streams[0].model nothing of this can be separated."]
 
 
-def test_output_is_no_input(loaded: Load, tmp_path: Path) -> None:
+def test_output_is_no_input(load_config: LoadConfig, tmp_path: Path) -> None:
     path = str(tmp_path / "a.h5")
     with pytest.raises(ConfigError, match=r"sinks\[0\]\.path .* is used by streams\[0\]\.source as well"):
-        loaded(stream(source={"kind": "hdf5", "path": path}, sinks=[{"kind": "hdf5", "path": path}]))
+        load_config(stream(source={"kind": "file", "path": path}, sinks=[{"kind": "hdf5", "path": path}]))
 
 
-def test_all_mistakes_are_told_at_once_with_their_lines(refused: Refused) -> None:
+def test_all_mistakes_are_told_at_once_with_their_lines(find_mistakes: FindMistakes) -> None:
     text = """\
     streams:
       - name: eeg
@@ -299,7 +299,7 @@ def test_all_mistakes_are_told_at_once_with_their_lines(refused: Refused) -> Non
     lgo:
       level: loud
     """
-    assert [line.split(" ")[:2] for line in refused(text)] == [
+    assert [line.split(" ")[:2] for line in find_mistakes(text)] == [
         ["10:", "lgo"],
         ["3:", "streams[0].source.adress"],
         ["3:", "streams[0].source.address"],
@@ -311,7 +311,7 @@ def test_all_mistakes_are_told_at_once_with_their_lines(refused: Refused) -> Non
 ODD: list[Any] = [None, "x", "${KEY}", -1, 1e30, True, [None], {"a": 1}]
 
 
-@pytest.mark.parametrize("kind", ["zmq", "openephys", "lsl", "hdf5"])
+@pytest.mark.parametrize("kind", ["zmq", "openephys", "lsl", "file"])
 def test_no_value_whatever_breaks_the_reader(
     monkeypatch: pytest.MonkeyPatch, run_file: Path, kind: str
 ) -> None:

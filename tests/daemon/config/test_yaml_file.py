@@ -10,7 +10,7 @@ import yaml
 from igbss_stream.daemon.config.load import load
 from igbss_stream.daemon.config.yaml_file import MAX_BYTES, read_yaml
 from igbss_stream.errors import ConfigError
-from tests.configurations import LEAST, Load, Refused
+from tests.configurations import LEAST, FindMistakes, LoadConfig
 
 
 @pytest.mark.parametrize(
@@ -82,13 +82,13 @@ def test_yaml_that_is_refused(run_file: Path, text: str, words: str, remedy: str
     assert "\n" not in str(caught.value)
 
 
-def test_merge_keys_are_not_taken(refused: Refused) -> None:
-    (line,) = refused(yaml.safe_dump(LEAST) + "log: {<<: {level: info}}")
+def test_merge_keys_are_not_taken(find_mistakes: FindMistakes) -> None:
+    (line,) = find_mistakes(yaml.safe_dump(LEAST) + "log: {<<: {level: info}}")
     assert "log.<< is not a key here" in line
 
 
-def test_aliases_are_taken(loaded: Load) -> None:
-    first, second = loaded(
+def test_aliases_are_taken(load_config: LoadConfig) -> None:
+    first, second = load_config(
         """
         streams:
           - name: one
