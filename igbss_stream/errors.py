@@ -9,6 +9,7 @@
     ├── RecordingError         a file cannot be read or written            (an OSError)
     ├── StateError             the state of a run cannot be read or saved   (an OSError)
     ├── FeedError              a socket cannot be opened, or falls silent  (an OSError)
+    │   └── StreamNotFoundError    no stream on the network matches
     └── WireError              a message from the network is refused       (a ValueError)
 
     IgbssWarning               the result is usable, but not what one may expect
@@ -23,7 +24,19 @@ class IgbssError(Exception):
 
 
 class ParameterError(IgbssError, ValueError):
-    """An option has a value that cannot be used."""
+    """An option has a value that cannot be used.
+
+    Parameters
+    ----------
+    text : str
+        The message.
+    parameter : str, optional
+        Name of the option, with which the message begins; a configuration reports the error at this key.
+    """
+
+    def __init__(self, text: str, *, parameter: str | None = None) -> None:
+        super().__init__(text)
+        self.parameter = parameter
 
 
 class ConfigError(ParameterError):
@@ -44,6 +57,10 @@ class StateError(IgbssError, OSError):
 
 class FeedError(IgbssError, OSError):
     """A socket cannot be opened, or nothing comes from it."""
+
+
+class StreamNotFoundError(FeedError):
+    """No stream on the network matches what is searched for."""
 
 
 class WireError(IgbssError, ValueError):

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.daemon.config.sources import LslFeed
 from igbss_stream.daemon.sources import Silence, described
-from igbss_stream.errors import FeedError
+from igbss_stream.errors import StreamNotFoundError
 from igbss_stream.feeds.lsl_inlet import LslSource
 
 _LOOK = 10.0  # seconds of one look for a stream that is waited for without end
@@ -70,6 +70,6 @@ def _found(config: LslFeed) -> LslSource:
                 timeout=config.wait or _LOOK,
                 buffer=config.buffer,
             )
-        except FeedError as error:
-            if config.wait is not None or "was found within" not in str(error):
+        except StreamNotFoundError:
+            if config.wait is not None:
                 raise

@@ -85,15 +85,18 @@ def check_address(address: str, *, bind: bool) -> None:
     """
     if not re.match(_PATTERN, address):
         raise ParameterError(
-            f"address must be tcp://HOST:PORT, ipc://PATH or just a port. Got {address!r} instead."
+            f"address must be tcp://HOST:PORT, ipc://PATH or just a port. Got {address!r} instead.",
+            parameter="address",
         )
     place = endpoint(address)
     if place.port.isdigit() and int(place.port) > _LARGEST_PORT:
         raise ParameterError(
-            f"address must have a port of at most {_LARGEST_PORT}. Got {place.port} instead."
+            f"address must have a port of at most {_LARGEST_PORT}. Got {place.port} instead.",
+            parameter="address",
         )
     if not bind and (place.host in _WILDCARDS or place.port in _ANY_PORT):
         raise ParameterError(
             f"address must name a host and a port to connect to. Got {address!r} instead; only what binds "
-            "may leave them open."
+            "may leave them open.",
+            parameter="address",
         )

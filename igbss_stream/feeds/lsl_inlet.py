@@ -15,7 +15,7 @@ import numpy as np
 from igbss_stream._util.closeable import Closing
 from igbss_stream._util.dtypes import working_dtype
 from igbss_stream.chunk import Chunk, Gap, Stream
-from igbss_stream.errors import FeedError, IgbssError, ParameterError
+from igbss_stream.errors import FeedError, IgbssError, ParameterError, StreamNotFoundError
 from igbss_stream.feeds.liblsl import ERRORS, pylsl, unix_offset
 from igbss_stream.feeds.lsl_units import short_unit
 from igbss_stream.feeds.timestamps import TimestampAccount
@@ -88,7 +88,7 @@ class LslSource(Closing):
         self._last = time.monotonic()  # when samples came, or an inlet was opened
         info = self._find(timeout)
         if info is None:
-            raise FeedError(
+            raise StreamNotFoundError(
                 f"no LSL stream with {self._told} was found within {timeout:g} s; check that its sender "
                 "runs, and that this machine may see it (LSLAPICFG, KnownPeers)"
             )

@@ -33,11 +33,15 @@ def read_matrix(path: Path, option: str) -> NDArray[Any]:
         If the file is of another kind, or cannot be read.
     """
     if path.suffix not in MATRIX_FILES:
-        raise ParameterError(f"{option} '{path}' must end in .npy, .csv or .txt to be read.")
+        raise ParameterError(
+            f"{option} '{path}' must end in .npy, .csv or .txt to be read.", parameter=option
+        )
     try:
         if path.suffix == ".npy":
             return np.asarray(np.load(path, allow_pickle=False))
         with warnings.catch_warnings(action="error", category=UserWarning):  # of a file without numbers
             return np.loadtxt(path, delimiter="," if path.suffix == ".csv" else None, ndmin=2)
     except (OSError, ValueError, EOFError, UserWarning) as error:
-        raise ParameterError(f"{option} '{path}' cannot be read as a matrix: {error}") from error
+        raise ParameterError(
+            f"{option} '{path}' cannot be read as a matrix: {error}", parameter=option
+        ) from error

@@ -64,19 +64,24 @@ class Poset:
         object.__setattr__(self, "incidence", np.ascontiguousarray(self.incidence, dtype=np.float64))
         if self.closure not in get_args(Closure):
             raise ParameterError(
-                f"closure must be one of {', '.join(get_args(Closure))}. Got {self.closure!r} instead."
+                f"closure must be one of {', '.join(get_args(Closure))}. Got {self.closure!r} instead.",
+                parameter="closure",
             )
         if isinstance(self.order, bool) or not isinstance(self.order, int | np.integer):
-            raise ParameterError(f"order must be a whole number. Got {self.order!r} instead.")
+            raise ParameterError(
+                f"order must be a whole number. Got {self.order!r} instead.", parameter="order"
+            )
         if not 1 <= self.order <= self.n_sources:
             raise ParameterError(
                 f"order must be between 1 and the number of sources, {self.n_sources}. "
-                f"Got {self.order} instead."
+                f"Got {self.order} instead.",
+                parameter="order",
             )
         if self.n_subsets > MAX_SUBSETS:
             raise ParameterError(
                 f"order {self.order} with {self.n_sources} sources makes {self.n_subsets} mixing nodes "
-                f"a channel, more than {MAX_SUBSETS}. Lower order or n_sources."
+                f"a channel, more than {MAX_SUBSETS}. Lower order or n_sources.",
+                parameter="order",
             )
         _check_columns(self.incidence)
 
@@ -226,7 +231,8 @@ def incidence(
     if structure not in STRUCTURES:
         raise ParameterError(
             f"structure must be one of {', '.join((*STRUCTURES, LEARNED))}, or a matrix (channels, "
-            f"sources). Got {structure!r} instead."
+            f"sources). Got {structure!r} instead.",
+            parameter="structure",
         )
     count = n_channels if n_sources is None else n_sources
     _check_count(count, n_channels)
@@ -245,10 +251,13 @@ def incidence(
 
 def _check_count(n_sources: int, n_channels: int) -> None:
     if isinstance(n_sources, bool) or not isinstance(n_sources, int | np.integer) or n_sources < 1:
-        raise ParameterError(f"n_sources must be a whole number >= 1. Got {n_sources!r} instead.")
+        raise ParameterError(
+            f"n_sources must be a whole number >= 1. Got {n_sources!r} instead.", parameter="n_sources"
+        )
     if n_sources > n_channels:
         raise ParameterError(
-            f"n_sources must be at most the number of channels, {n_channels}. Got {n_sources} instead."
+            f"n_sources must be at most the number of channels, {n_channels}. Got {n_sources} instead.",
+            parameter="n_sources",
         )
 
 
@@ -257,28 +266,33 @@ def _given(structure: ArrayLike, n_channels: int, n_sources: int | None) -> NDAr
     if given.dtype.kind not in "biuf":
         raise ParameterError(
             f"structure must be a name or a matrix of real numbers (channels, sources). "
-            f"Got dtype {given.dtype} instead."
+            f"Got dtype {given.dtype} instead.",
+            parameter="structure",
         )
     weights = given.astype(np.float64)
     if weights.ndim != 2 or weights.shape[0] != n_channels:
         raise ParameterError(
             f"structure must be a matrix with a row for each of the {n_channels} channels. "
-            f"Got shape {weights.shape} instead."
+            f"Got shape {weights.shape} instead.",
+            parameter="structure",
         )
     if n_sources is not None and weights.shape[1] != n_sources:
         raise ParameterError(
-            f"structure must have n_sources = {n_sources} columns. Got {weights.shape[1]} instead."
+            f"structure must have n_sources = {n_sources} columns. Got {weights.shape[1]} instead.",
+            parameter="structure",
         )
     if not 1 <= weights.shape[1] <= n_channels:
         raise ParameterError(
             f"structure must have between 1 and {n_channels} columns, one a source. "
-            f"Got {weights.shape[1]} instead."
+            f"Got {weights.shape[1]} instead.",
+            parameter="structure",
         )
     bad = np.argwhere(~(np.isfinite(weights) & (weights >= 0)))
     if bad.size:
         i, n = bad[0]
         raise ParameterError(
-            f"structure must hold finite weights >= 0. Got {weights[i, n]} in row {i}, column {n}."
+            f"structure must hold finite weights >= 0. Got {weights[i, n]} in row {i}, column {n}.",
+            parameter="structure",
         )
     return weights[None]
 
@@ -289,7 +303,8 @@ def _check_columns(weights: NDArray[np.float64]) -> None:
         if not norm.all():
             raise ParameterError(
                 f"structure has only zeros in column {int(np.argmin(norm))}: "
-                "that source reaches no channel. Give it a weight or leave the column out."
+                "that source reaches no channel. Give it a weight or leave the column out.",
+                parameter="structure",
             )
         unit = period / norm
         alike = np.argwhere(np.triu(unit.T @ unit > 1 - 1e-12, 1))
@@ -298,14 +313,16 @@ def _check_columns(weights: NDArray[np.float64]) -> None:
             raise ParameterError(
                 f"structure cannot tell sources apart: columns {first} and {second} coincide"
                 f"{'' if np.array_equal(period[:, first], period[:, second]) else ' up to a factor'}. "
-                "Change one of them or lower n_sources."
+                "Change one of them or lower n_sources.",
+                parameter="structure",
             )
         singular = np.linalg.svd(unit, compute_uv=False)
         rank = int(np.sum(singular > _RANK_TOLERANCE * singular[0]))
         if rank < period.shape[1]:
             raise ParameterError(
                 f"structure cannot tell sources apart: its {period.shape[1]} columns have rank {rank}. "
-                "Make the columns linearly independent or lower n_sources."
+                "Make the columns linearly independent or lower n_sources.",
+                parameter="structure",
             )
 
 

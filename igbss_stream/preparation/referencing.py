@@ -46,7 +46,8 @@ class Reference:
             kept.remove(self._of[0])
         if len(kept) < 2:
             raise ParameterError(
-                f"reference leaves {len(kept)} of {len(channels)} channels; separation needs 2 at least."
+                f"reference leaves {len(kept)} of {len(channels)} channels; separation needs 2 at least.",
+                parameter="reference",
             )
         self.kept = tuple(kept)
         self._keeps_all = len(kept) == len(channels)
@@ -70,7 +71,12 @@ def _position(name: str, channels: Sequence[str], kept: Sequence[int]) -> int:
     if len(places) != 1:
         known = ", ".join(map(printable, channels[:8])) + (", ..." if len(channels) > 8 else "")
         what = "no channel" if not places else "more than one channel"
-        raise ParameterError(f"reference names {printable(name)}, which is {what} of these: {known}.")
+        raise ParameterError(
+            f"reference names {printable(name)}, which is {what} of these: {known}.", parameter="reference"
+        )
     if places[0] not in kept:
-        raise ParameterError(f"reference names {printable(name)}, which is flat and left out; name others.")
+        raise ParameterError(
+            f"reference names {printable(name)}, which is flat and left out; name others.",
+            parameter="reference",
+        )
     return places[0]

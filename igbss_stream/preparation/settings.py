@@ -56,23 +56,29 @@ class Preparation:
             if frequency <= self.notch_width / 2:
                 raise ParameterError(
                     f"notch[{i}] must be above half the notch_width, {self.notch_width / 2:g} Hz. "
-                    f"Got {frequency:g} Hz instead."
+                    f"Got {frequency:g} Hz instead.",
+                    parameter=f"notch[{i}]",
                 )
         order = self.filter_order
         if isinstance(order, bool) or not isinstance(order, int) or not 1 <= order <= HIGHEST_ORDER:
             raise ParameterError(
-                f"filter_order must be a whole number from 1 to {HIGHEST_ORDER}. Got {order!r} instead."
+                f"filter_order must be a whole number from 1 to {HIGHEST_ORDER}. Got {order!r} instead.",
+                parameter="filter_order",
             )
         if self.highpass is not None and self.lowpass is not None and self.highpass >= self.lowpass:
             raise ParameterError(
-                f"highpass must be below lowpass, {self.lowpass:g} Hz. Got {self.highpass:g} Hz instead."
+                f"highpass must be below lowpass, {self.lowpass:g} Hz. Got {self.highpass:g} Hz instead.",
+                parameter="highpass",
             )
         if isinstance(self.reference, str) and self.reference != AVERAGE:
             raise ParameterError(
-                f"reference must be {AVERAGE!r} or names of channels. Got {self.reference!r} instead."
+                f"reference must be {AVERAGE!r} or names of channels. Got {self.reference!r} instead.",
+                parameter="reference",
             )
         if self.reference is not None and not self.reference:
-            raise ParameterError("reference names no channel; leave it out, or name at least one.")
+            raise ParameterError(
+                "reference names no channel; leave it out, or name at least one.", parameter="reference"
+            )
 
     @property
     def has_filters(self) -> bool:
@@ -109,7 +115,8 @@ class Preparation:
             if edge is not None and edge >= rate / 2:
                 of = " with half the notch_width" if name.startswith("notch") else ""
                 raise ParameterError(
-                    f"{name}{of} must be below {rate / 2:g} Hz, half the rate. Got {edge:g} Hz instead."
+                    f"{name}{of} must be below {rate / 2:g} Hz, half the rate. Got {edge:g} Hz instead.",
+                    parameter=name,
                 )
         self.ratio(rate)
 
@@ -120,7 +127,8 @@ class Preparation:
             if width is not None and width < LEAST_SHARE * rate:
                 raise ParameterError(
                     f"{name} must be at least {LEAST_SHARE * rate:g} Hz at a rate of {rate:g} Hz, else "
-                    f"rounding shows. Got {width:g} Hz instead."
+                    f"rounding shows. Got {width:g} Hz instead.",
+                    parameter=name,
                 )
 
     def ratio(self, rate: float) -> tuple[int, int]:
@@ -143,14 +151,16 @@ class Preparation:
         if not smaller:
             raise ParameterError(
                 f"resample must be within a factor of {LARGEST_FACTOR} of the rate, {rate:g} Hz. "
-                f"Got {self.resample:g} Hz instead."
+                f"Got {self.resample:g} Hz instead.",
+                parameter="resample",
             )
         near = smaller if wanted < 1 else 1 / smaller
         if abs(near / wanted - 1) > _SAME:
             raise ParameterError(
                 f"resample must be in a ratio of whole numbers up to {LARGEST_FACTOR} to the rate, "
                 f"{rate:.12g} Hz. Got {self.resample:.12g} Hz instead; the nearest that is possible is "
-                f"{float(rate * near):.12g} Hz."
+                f"{float(rate * near):.12g} Hz.",
+                parameter="resample",
             )
         return near.numerator, near.denominator
 
@@ -173,4 +183,6 @@ class Preparation:
 def _check_positive(name: str, value: Any) -> None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if value is not None and not (is_number and math.isfinite(value) and value > 0):
-        raise ParameterError(f"{name} must be a finite number of Hz above 0. Got {value!r} instead.")
+        raise ParameterError(
+            f"{name} must be a finite number of Hz above 0. Got {value!r} instead.", parameter=name
+        )

@@ -75,29 +75,37 @@ class ModelSettings:
     def __post_init__(self) -> None:
         if self.solver not in SOLVERS:
             raise ParameterError(
-                f"solver must be one of {', '.join(SOLVERS)}. Got {self.solver!r} instead."
+                f"solver must be one of {', '.join(SOLVERS)}. Got {self.solver!r} instead.",
+                parameter="solver",
             )
         as_transform(self.transform)
         _in_range("latent_mass", self.latent_mass, 0.0, 1.0)
         _in_range("tol", self.tol, 0.0, math.inf)
         if not _is_count(self.max_iter):
-            raise ParameterError(f"max_iter must be a whole number >= 1. Got {self.max_iter!r} instead.")
+            raise ParameterError(
+                f"max_iter must be a whole number >= 1. Got {self.max_iter!r} instead.",
+                parameter="max_iter",
+            )
         if self.solver == "closed-form" and self.latent_mass > 0:
             raise ParameterError(
                 f"solver 'closed-form' needs latent_mass = 0. Got {self.latent_mass} instead; "
-                "use solver 'joint' or leave the latent mass out."
+                "use solver 'joint' or leave the latent mass out.",
+                parameter="solver",
             )
         self._check_scaling()
         if self.has_products:
             self._check_products()
         if isinstance(self.random_state, int | np.integer) and self.random_state < 0:
             raise ParameterError(
-                f"random_state must be a whole number >= 0 or a Generator. Got {self.random_state} instead."
+                "random_state must be a whole number >= 0 or a Generator. "
+                f"Got {self.random_state} instead.",
+                parameter="random_state",
             )
         if isinstance(self.init, str) and self.init not in STARTS:
             raise ParameterError(
                 f"init must be one of {', '.join(STARTS)}, or a pair (theta_z, theta_a). "
-                f"Got {self.init!r} instead."
+                f"Got {self.init!r} instead.",
+                parameter="init",
             )
 
     @property
@@ -126,18 +134,21 @@ class ModelSettings:
             if value not in wanted:
                 raise ParameterError(
                     f"structure 'learned' with order = {self.order} needs {name} = {wanted[0]}. "
-                    f"Got {value!r} instead."
+                    f"Got {value!r} instead.",
+                    parameter="structure",
                 )
 
     def _check_scaling(self) -> None:
         if self.scaling not in SCALINGS:
             raise ParameterError(
-                f"scaling must be one of {', '.join(SCALINGS)}. Got {self.scaling!r} instead."
+                f"scaling must be one of {', '.join(SCALINGS)}. Got {self.scaling!r} instead.",
+                parameter="scaling",
             )
         if self.scaling != SCALINGS[0] and not self.is_learned:
             raise ParameterError(
                 f"scaling {self.scaling!r} goes with structure 'learned' alone: other structures deliver "
-                "sources in the unit of the channels."
+                "sources in the unit of the channels.",
+                parameter="scaling",
             )
 
     def to_json(self) -> str:
@@ -164,19 +175,25 @@ def start_from(
         theta_z, theta_a = (np.array(theta, dtype=np.float64, order="C") for theta in init)
     except (TypeError, ValueError):
         raise ParameterError(
-            "init must be 'zero', 'random' or a pair (theta_z, theta_a) of numbers."
+            "init must be 'zero', 'random' or a pair (theta_z, theta_a) of numbers.", parameter="init"
         ) from None
     for name, theta, shape in ("theta_z", theta_z, shape_z), ("theta_a", theta_a, shape_a):
         if theta.shape != shape:
-            raise ParameterError(f"init needs {name} of shape {shape}. Got {theta.shape} instead.")
+            raise ParameterError(
+                f"init needs {name} of shape {shape}. Got {theta.shape} instead.", parameter="init"
+            )
         if not np.isfinite(theta).all():
-            raise ParameterError(f"init needs finite numbers. Got {name} with NaN or infinity.")
+            raise ParameterError(
+                f"init needs finite numbers. Got {name} with NaN or infinity.", parameter="init"
+            )
     return theta_z, theta_a
 
 
 def _in_range(name: str, value: Any, low: float, high: float) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not low <= value < high:
-        raise ParameterError(f"{name} must be a number in [{low:g}, {high:g}). Got {value!r} instead.")
+        raise ParameterError(
+            f"{name} must be a number in [{low:g}, {high:g}). Got {value!r} instead.", parameter=name
+        )
 
 
 def _is_count(value: Any) -> bool:

@@ -120,10 +120,15 @@ class MinMax(Transform):
     def __post_init__(self) -> None:
         _check_positive("margin", self.margin)
         if self.margin < _LEAST_MARGIN:
-            raise ParameterError(f"margin must be at least {_LEAST_MARGIN:g}. Got {self.margin!r} instead.")
+            raise ParameterError(
+                f"margin must be at least {_LEAST_MARGIN:g}. Got {self.margin!r} instead.",
+                parameter="margin",
+            )
         _check_positive("span", self.span)
         if (self.low is None) != (self.span is None):
-            raise ParameterError("transform 'min-max' needs low and span both, or neither.")
+            raise ParameterError(
+                "transform 'min-max' needs low and span both, or neither.", parameter="transform"
+            )
 
     def fit(self, survey: Survey) -> Self:
         """Take low and span from the extremes of the survey."""
@@ -224,7 +229,8 @@ def as_transform(transform: str | Transform) -> Transform:
         return transform
     if transform not in TRANSFORMS:
         raise ParameterError(
-            f"transform must be one of {', '.join(TRANSFORMS)}, or a Transform. Got {transform!r} instead."
+            f"transform must be one of {', '.join(TRANSFORMS)}, or a Transform. Got {transform!r} instead.",
+            parameter="transform",
         )
     return TRANSFORMS[transform]()
 
@@ -246,7 +252,7 @@ def transform_of(described: dict[str, Any]) -> Transform:
     if "of" in state:
         return Centred(transform_of(state["of"]), np.asarray(state["mean"], dtype=np.float64))
     if described.get("name") not in TRANSFORMS:
-        raise ParameterError(f"transform {described.get('name')!r} is not known.")
+        raise ParameterError(f"transform {described.get('name')!r} is not known.", parameter="transform")
     if isinstance(state.get("center"), list):
         state["center"] = np.asarray(state["center"], dtype=np.float64)
     return TRANSFORMS[described["name"]](**state)
@@ -271,4 +277,6 @@ def _log(values: NDArray[Any], name: str) -> Array:
 
 def _check_positive(name: str, value: float | None) -> None:
     if value is not None and not (math.isfinite(value) and value > 0):
-        raise ParameterError(f"{name} must be a finite number above 0. Got {value!r} instead.")
+        raise ParameterError(
+            f"{name} must be a finite number above 0. Got {value!r} instead.", parameter=name
+        )

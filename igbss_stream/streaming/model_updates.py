@@ -64,11 +64,14 @@ class Schedule:
         for name, least in (("first", 2), ("window", 2), ("every", 1), ("ahead", 0), ("fade", 0)):
             value = getattr(self, name)
             if value is not None and value < least:
-                raise ParameterError(f"{name} must be at least {least} samples. Got {value} instead.")
+                raise ParameterError(
+                    f"{name} must be at least {least} samples. Got {value} instead.", parameter=name
+                )
         if self.every is not None and max(self.ahead, self.fade) > self.every:
             raise ParameterError(
                 f"ahead and fade must be at most every = {self.every} samples, or models would overtake "
-                f"each other. Got {self.ahead} and {self.fade} instead."
+                f"each other. Got {self.ahead} and {self.fade} instead.",
+                parameter="ahead",
             )
 
     @classmethod

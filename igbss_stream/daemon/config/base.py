@@ -45,4 +45,6 @@ def at_most(name: str, value: float | None, other: str, limit: float | None) -> 
         If it is larger.
     """
     if value is not None and limit is not None and value > limit:
-        raise ParameterError(f"{name} must be at most {other}, {limit:g}. Got {value:g} instead.")
+        raise ParameterError(
+            f"{name} must be at most {other}, {limit:g}. Got {value:g} instead.", parameter=name
+        )

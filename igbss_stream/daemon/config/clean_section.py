@@ -43,7 +43,9 @@ class Clean(Section, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if not (self.exclude or self.exclude_like):
-            raise ParameterError("exclude or exclude_like must name a source or a channel.")
+            raise ParameterError(
+                "exclude or exclude_like must name a source or a channel.", parameter="exclude"
+            )
 
     def cleaning(self) -> "Cleaning":
         """Return it as the stage takes it."""

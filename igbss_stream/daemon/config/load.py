@@ -75,7 +75,7 @@ def _unusable_models(config: Config) -> Iterator[Mistake]:
         try:
             stream.model.settings()
         except ParameterError as error:
-            yield _placed(error, ("streams", i, "model"), stream.model.__struct_fields__)
+            yield _locate(error, ("streams", i, "model"))
 
 
 def _unusable_references(config: Config) -> Iterator[Mistake]:
@@ -89,7 +89,7 @@ def _unusable_references(config: Config) -> Iterator[Mistake]:
         try:
             Reference(reference, source.channels)
         except ParameterError as error:
-            yield _placed(error, ("streams", i, "prepare"), stream.prepare.__struct_fields__)
+            yield _locate(error, ("streams", i, "prepare"))
 
 
 def _unusable_rates(config: Config) -> Iterator[Mistake]:
@@ -104,26 +104,26 @@ def _unusable_rates(config: Config) -> Iterator[Mistake]:
         try:
             Repair(Stream(stream.name, rate, ("any",)), stream.repair.settings())
         except ParameterError as error:
-            yield _placed(error, (*keys, "repair"), stream.repair.__struct_fields__)
+            yield _locate(error, (*keys, "repair"))
         try:
             stream.prepare.settings().check(rate)
         except ParameterError as error:
-            yield _placed(error, (*keys, "prepare"), stream.prepare.__struct_fields__)
+            yield _locate(error, (*keys, "prepare"))
             continue
         if stream.needs_samples:
             try:
                 stream.learning.schedule(stream.prepare.settings().rate_of(rate))
             except ParameterError as error:
-                yield _placed(error, (*keys, "learning"), stream.learning.__struct_fields__)
+                yield _locate(error, (*keys, "learning"))
 
 
-def _placed(error: BaseException, keys: KeyPath, names: typing.Collection[str]) -> Mistake:
-    """Return what an error says, at the key that its message begins with, if it begins with one."""
-    first, _, rest = str(error).partition(" ")
-    parts = re.findall(r"\w+", first)
-    if not parts or parts[0] not in names:
+def _locate(error: Exception, keys: KeyPath) -> Mistake:
+    """Return the key that an error is about, within a section, and the message without its name."""
+    parameter = error.parameter if isinstance(error, ParameterError) else None
+    if parameter is None:
         return keys, str(error)
-    return (*keys, *(int(part) if part.isdigit() else part for part in parts)), rest
+    parts = (int(part) if part.isdigit() else part for part in re.findall(r"\w+", parameter))
+    return (*keys, *parts), str(error).removeprefix(f"{parameter} ")
 
 
 class _Reader:
@@ -174,14 +174,15 @@ class _Reader:
             if value[field.name] is None and isinstance(field.type, mi.StructType):
                 value[field.name] = {}  # all keys of the section are commented out
             found += self.mistakes(value[field.name], hints[field.name], (*keys, field.name))
-        yield from found or self._of_whole(value, section.cls, keys, names)
+        yield from found or self._of_whole(value, section.cls, keys)
 
-    def _of_whole(self, value: Any, section: type, keys: KeyPath, names: list[str]) -> Iterator[Mistake]:
+    def _of_whole(self, value: Any, section: type, keys: KeyPath) -> Iterator[Mistake]:
         """Yield how values that are right by themselves do not go together."""
         try:
             self.convert(value, section)
         except msgspec.ValidationError as error:
-            yield _placed(error.__cause__ or error, keys, names)
+            cause = error.__cause__
+            yield _locate(cause if isinstance(cause, ParameterError) else error, keys)
 
     def _of_list(self, value: list[Any], hint: Any, keys: KeyPath) -> Iterator[Mistake]:
         found: list[Mistake] = []

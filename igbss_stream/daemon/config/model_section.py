@@ -60,7 +60,7 @@ class MinMaxTransform(Section, frozen=True, kw_only=True, tag_field="kind", tag=
 
     def __post_init__(self) -> None:
         if (self.low is None) != (self.span is None):
-            raise ParameterError("low and span go together: give both or neither.")
+            raise ParameterError("low and span go together: give both or neither.", parameter="low")
 
 
 class SumTransform(Section, frozen=True, kw_only=True, tag_field="kind", tag="sum"):
@@ -137,7 +137,8 @@ class Model(Section, frozen=True, kw_only=True):
         if self.structure == "learned" and self.order != 1:
             raise ParameterError(
                 "order must be 1 in a stream whose structure is learned: products of sources cannot be "
-                f"learned anew while it runs. Got {self.order} instead."
+                f"learned anew while it runs. Got {self.order} instead.",
+                parameter="order",
             )
         given = {name: getattr(self, name) for name in self.__struct_fields__}
         return ModelSettings(**given | {"structure": self._structure(), "transform": self._transform()})

@@ -156,12 +156,14 @@ class Stream(Section, frozen=True, kw_only=True):
         at_most("window.hop", self.window.hop, "learning.every", self.learning.every)
         if self.clean is not None and not self.model.is_linear:
             raise ParameterError(
-                "clean needs model.transform exp, with which sources add up to the channels."
+                "clean needs model.transform exp, with which sources add up to the channels.",
+                parameter="clean",
             )
         for j, sink in enumerate(self.sinks):
             if sink.publish == "cleaned" and self.clean is None:
                 raise ParameterError(
-                    f"sinks[{j}].publish is cleaned, but nothing is to be taken out: add a section clean."
+                    f"sinks[{j}].publish is cleaned, but nothing is to be taken out: add a section clean.",
+                    parameter=f"sinks[{j}].publish",
                 )
 
     @property
@@ -289,10 +291,14 @@ class Config(Section, frozen=True, kw_only=True):
         if not named:
             raise ParameterError(
                 f"view.stream is {wanted!r}, but there is no such stream; there is "
-                f"{', '.join(stream.name for stream in self.streams)}."
+                f"{', '.join(stream.name for stream in self.streams)}.",
+                parameter="view.stream",
             )
         if len(named) > 1:
-            raise ParameterError("view.stream must name the stream that is shown, for there are several.")
+            raise ParameterError(
+                "view.stream must name the stream that is shown, for there are several.",
+                parameter="view.stream",
+            )
         stream = named[0]
         readable = [
             sink
@@ -304,7 +310,8 @@ class Config(Section, frozen=True, kw_only=True):
         if not readable:
             raise ParameterError(
                 f"view needs a sink of kind zmq in the stream {stream.name!r} that publishes sources, at a "
-                "port that is given: the page reads it. Add one at 127.0.0.1."
+                "port that is given: the page reads it. Add one at 127.0.0.1.",
+                parameter="view",
             )
         return stream, min(readable, key=lambda sink: sink.curve is not None)  # encryption costs time
 
@@ -330,7 +337,8 @@ def _check_names(streams: tuple[Stream, ...]) -> None:
         if j != i:
             raise ParameterError(
                 f"streams[{i}].name {stream.name!r} is taken by streams[{j}]; choose another (upper and "
-                "lower case count as the same)."
+                "lower case count as the same).",
+                parameter=f"streams[{i}].name",
             )
 
 
@@ -354,7 +362,8 @@ def _check_outputs(streams: tuple[Stream, ...]) -> None:
 def _take(taken: dict[Any, str], thing: Any, where: str, key: str) -> None:
     if taken.setdefault(thing, where) != where:
         raise ParameterError(
-            f"{where}.{key} {str(thing)!r} is used by {taken[thing]} as well; choose another."
+            f"{where}.{key} {str(thing)!r} is used by {taken[thing]} as well; choose another.",
+            parameter=f"{where}.{key}",
         )
 
 
@@ -362,5 +371,6 @@ def _check_endpoints(bound: list[tuple[str, Endpoint]]) -> None:
     for (earlier, one), (later, other) in itertools.combinations(bound, 2):
         if one.clashes(other):
             raise ParameterError(
-                f"{later} cannot be bound to {other}: {earlier} is bound to {one}; choose another port."
+                f"{later} cannot be bound to {other}: {earlier} is bound to {one}; choose another port.",
+                parameter=later,
             )

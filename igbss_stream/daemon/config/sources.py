@@ -85,7 +85,9 @@ class ZmqFeed(Section, frozen=True, kw_only=True, tag_field="kind", tag="zmq"):
     def __post_init__(self) -> None:
         check_address(self.address, bind=self.bind)
         if self.topic and self.socket == "pull":
-            raise ParameterError("topic goes with socket sub alone; a pull socket takes all that comes.")
+            raise ParameterError(
+                "topic goes with socket sub alone; a pull socket takes all that comes.", parameter="topic"
+            )
 
 
 class OpenEphysFeed(Section, frozen=True, kw_only=True, tag_field="kind", tag="openephys"):
@@ -163,7 +165,9 @@ class LslFeed(Section, frozen=True, kw_only=True, tag_field="kind", tag="lsl"):
 
     def __post_init__(self) -> None:
         if not (self.name or self.type or self.source_id):
-            raise ParameterError("name must be given, or type, or source_id: else no stream can be chosen.")
+            raise ParameterError(
+                "name must be given, or type, or source_id: else no stream can be chosen.", parameter="name"
+            )
 
 
 class FileInput(Section, frozen=True, kw_only=True, tag_field="kind", tag="file"):

@@ -66,7 +66,9 @@ class RepairSettings:
 
     def __post_init__(self) -> None:
         if self.gap not in POLICIES:
-            raise ParameterError(f"gap must be one of {', '.join(POLICIES)}. Got {self.gap!r} instead.")
+            raise ParameterError(
+                f"gap must be one of {', '.join(POLICIES)}. Got {self.gap!r} instead.", parameter="gap"
+            )
         _check_positive("max_fill", self.max_fill, _LONGEST_FILL)
         _check_positive("outlier_window", self.outlier_window)
         _check_positive("accept_after", self.accept_after)
@@ -153,7 +155,8 @@ class Repair:
         if n_samples < least:
             raise ParameterError(
                 f"{name} must be at least {least} sample{'s' if least > 1 else ''}, "
-                f"{least / self.stream.rate:g} s at {self.stream.rate:g} Hz. Got {seconds!r} s instead."
+                f"{least / self.stream.rate:g} s at {self.stream.rate:g} Hz. Got {seconds!r} s instead.",
+                parameter=name,
             )
         return n_samples
 
@@ -370,4 +373,6 @@ def _check_positive(name: str, value: float, most: float = math.inf) -> None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not (is_number and math.isfinite(value) and 0 < value <= most):
         limit = f" and at most {most:g}" if math.isfinite(most) else ""
-        raise ParameterError(f"{name} must be a finite number above 0{limit}. Got {value!r} instead.")
+        raise ParameterError(
+            f"{name} must be a finite number above 0{limit}. Got {value!r} instead.", parameter=name
+        )

@@ -279,6 +279,25 @@ def test_what_the_model_says_of_no_key_is_told_of_the_model(
     assert find_mistakes(LEAST) == ["2: streams[0].model nothing of this can be separated."]
 
 
+@pytest.mark.parametrize(
+    ("parameter", "expected"),
+    [
+        ("order", "2: streams[0].model.order is wrong."),
+        ("structure.file", "2: streams[0].model.structure.file is wrong."),
+        ("structure[1]", "2: streams[0].model.structure[1] is wrong."),
+        (None, "2: streams[0].model order is wrong."),
+    ],
+)
+def test_an_error_is_reported_at_the_parameter_that_it_states(
+    find_mistakes: FindMistakes, monkeypatch: pytest.MonkeyPatch, parameter: str | None, expected: str
+) -> None:
+    def settings(_: Model) -> ModelSettings:
+        raise ParameterError(f"{parameter or 'order'} is wrong.", parameter=parameter)
+
+    monkeypatch.setattr(Model, "settings", settings)
+    assert find_mistakes(LEAST) == [expected]
+
+
 def test_output_is_no_input(load_config: LoadConfig, tmp_path: Path) -> None:
     path = str(tmp_path / "a.h5")
     with pytest.raises(ConfigError, match=r"sinks\[0\]\.path .* is used by streams\[0\]\.source as well"):
