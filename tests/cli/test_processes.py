@@ -242,7 +242,7 @@ def test_kernels_work_where_nothing_can_be_cached(spawn: Spawn, recording: Path,
     shutil.copytree(
         Path(igbss_stream.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__")
     )
-    (package / "model" / "__pycache__").touch()
+    (package / "model" / "kernels" / "__pycache__").touch()
     code, out, err = finish(
         spawn(
             "batch", recording, "-o", tmp_path / "out.h5",

@@ -8,7 +8,7 @@ import pytest
 
 from tests.commands import Command, Refusal, Spawn, assert_says, contents
 
-CONFIGS = sorted((Path(__file__).parents[3] / "configs").glob("*.yaml"))
+CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.yaml"))
 SECRET = "JTKVSB%%)wK0E.X)V>+}o?pNmC{O&4W4b!Ni{Lh6"
 
 
@@ -239,5 +239,5 @@ def test_schema_is_json(igbss: Command) -> None:
 
 
 def test_reference_is_the_page(igbss: Command) -> None:
-    page = Path(__file__).parents[3] / "docs" / "configuration.md"
+    page = Path(__file__).parents[2] / "docs" / "configuration.md"
     assert igbss("schema", "--markdown").output == page.read_text()
