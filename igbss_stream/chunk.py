@@ -1,11 +1,11 @@
-"""What moves between the stages of a stream: samples, and declared absences of samples.
+"""The items of a stream: chunks of samples, and gaps that declare missing samples.
 
-Every index from the first one on lies in exactly one `Chunk` or one `Gap`, in order. Positions are sample
-indices; time is derived from them (`Stream.time_of`), never accumulated. A gap of zero samples is allowed:
-it says that what follows does not continue what came before. Samples that are missing in a row may be told
-of in several gaps, as soon as each is known; who counts gaps counts such a run as one (`Gap.continues`).
+Every index, from the first one on, is in exactly one `Chunk` or one `Gap`, in order. Positions are sample
+indices; time is derived from them (`Stream.get_time`), never accumulated. A gap of zero samples marks a
+discontinuity: the samples after it do not continue those before. Consecutive missing samples may arrive as
+several gaps, each as soon as it is known; code that counts gaps counts them as one (`Gap.continues`).
 
-`Chunk` and `Gap` check nothing: samples are checked once, where they enter.
+`Chunk` and `Gap` check nothing; samples are checked once, where they enter.
 """
 
 import math
@@ -22,7 +22,7 @@ _FLOAT32 = np.dtype(np.float32)
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """What holds for all samples of a stream.
+    """Description of a stream.
 
     Parameters
     ----------
@@ -36,12 +36,12 @@ class Stream:
     t0 : float or None
         Unix time of sample 0, in seconds, if known.
     delay : int
-        Algorithmic delay in samples: how many samples after its own one a sample can be published.
+        Algorithmic delay in samples: a sample can be published this many samples after it was received.
 
     Raises
     ------
     ParameterError
-        If a value cannot be used.
+        If a value is not valid.
     """
 
     name: str
@@ -71,14 +71,14 @@ class Stream:
         """Number of channels."""
         return len(self.channels)
 
-    def time_of(self, index: int) -> float | None:
+    def get_time(self, index: int) -> float | None:
         """Return the Unix time of a sample, in seconds; None where `t0` is not known."""
         return None if self.t0 is None else self.t0 + index / self.rate
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Samples that follow each other.
+    """Consecutive samples.
 
     Parameters
     ----------
@@ -86,22 +86,23 @@ class Chunk:
         C-ordered, in native byte order; may be read-only.
     start : int
         Index of the first sample.
-    model : int
-        Version of the model that made the samples; 0 where none did.
+    model_version : int
+        Version of the model that separated the samples; 0 if none did.
     cleaned : array of shape (samples, channels), optional
-        Channels without some of their sources, beside sources; None where no one asked for them.
+        Cleaned channels, in a chunk of sources; None if cleaning is off.
     """
 
     data: NDArray[Any]
     start: int
-    model: int = 0
+    model_version: int = 0
     cleaned: NDArray[Any] | None = None
 
     def __repr__(self) -> str:
-        # the samples themselves would fill a screen
+        # without the samples, which would fill a screen
         shape = " x ".join(map(str, self.data.shape))
         cleaned = "" if self.cleaned is None else ", cleaned"
-        return f"Chunk(start={self.start}, {shape} {self.data.dtype}, model={self.model}{cleaned})"
+        version = f"model_version={self.model_version}"
+        return f"Chunk(start={self.start}, {shape} {self.data.dtype}, {version}{cleaned})"
 
     @property
     def stop(self) -> int:
@@ -111,14 +112,14 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Samples that are missing, and why.
+    """Missing samples, and the reason.
 
     Parameters
     ----------
     start : int
-        Index of the first sample that is missing.
+        Index of the first missing sample.
     n_samples : int
-        How many are missing; 0 for a break in a stream whose indices go on.
+        Number of missing samples; 0 for a discontinuity without missing samples.
     reason : str
         One word, e.g. ``"lost"``.
     """
@@ -133,7 +134,7 @@ class Gap:
         return self.start + self.n_samples
 
     def continues(self, before: "Gap | None") -> bool:
-        """Tell whether it goes on where the gap before it ended, for the same reason: both are one then."""
+        """Return whether the gap extends the one before it, for the same reason: the two count as one."""
         return (
             before is not None
             and self.n_samples > 0

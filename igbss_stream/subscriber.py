@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from igbss_stream._util.closeable import Closing
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import FeedError
+from igbss_stream.feeds.keys import ClientKeys, derive_public_key
 from igbss_stream.feeds.sequencer import Sequencer
-from igbss_stream.feeds.socket_monitor import Refusal
-from igbss_stream.feeds.sockets import CurveClient, public_key
-from igbss_stream.feeds.wire import Data, End, Message, Meta
-from igbss_stream.feeds.zmq_receiver import ZmqSource
+from igbss_stream.feeds.socket_monitor import HandshakeFailure
+from igbss_stream.feeds.wire import DataMessage, EndMessage, Message, MetaMessage
+from igbss_stream.feeds.zmq_receiver import ZmqReceiver
 
 _SLICE = 1.0  # seconds that one wait takes at most
 _MOST_OTHERS = 32  # streams that are named besides the one that is read
@@ -40,7 +40,7 @@ class Subscriber(Closing):
         Longest wait in seconds for what comes next; None waits for ever.
     high_water_mark : int
         Messages held while the caller is busy. Beyond it the publisher drops, which shows as a gap.
-    keys : CurveClient, optional
+    keys : ClientKeys, optional
         Where the publisher wants to know who reads.
 
     Raises
@@ -63,15 +63,17 @@ class Subscriber(Closing):
         *,
         timeout: float | None = 10.0,
         high_water_mark: int = 1000,
-        keys: CurveClient | None = None,
+        keys: ClientKeys | None = None,
     ) -> None:
-        self._source = ZmqSource(address, topic, high_water_mark=high_water_mark, keys=keys, watched=True)
+        self._source = ZmqReceiver(
+            address, topic, high_water_mark=high_water_mark, keys=keys, watch_handshakes=True
+        )
         self._sequencer = Sequencer(reason="dropped")
         self._timeout = timeout
         self._keys = keys
         self._others: set[str] = set()
         self._name = topic
-        self._meta: Meta | None = None
+        self._meta: MetaMessage | None = None
         self._ready: deque[Chunk | Gap] = deque()
         self._ended = False
 
@@ -85,7 +87,7 @@ class Subscriber(Closing):
         return self.meta.description
 
     @property
-    def meta(self) -> Meta:
+    def meta(self) -> MetaMessage:
         """The publisher's description in full; waits until it has come."""
         self._read_until(lambda: self._meta is not None)
         if self._meta is None:
@@ -110,15 +112,15 @@ class Subscriber(Closing):
     @property
     def refusal(self) -> str:
         """Why the publisher does not let this end in, and what to do about it; empty if it does."""
-        if self._source.refusal is None:
+        if self._source.handshake_failure is None:
             return ""
         if self._keys is None:
             return _NO_KEYS
-        if self._source.refusal is Refusal.TERMS:
+        if self._source.handshake_failure is HandshakeFailure.ENCRYPTION:
             return _OTHER_TERMS
         if self._keys.secret_key is None:
             return _NO_KEY
-        own = public_key(self._keys.secret_key)
+        own = derive_public_key(self._keys.secret_key)
         return f"it does not let in the public key {own!r}: add it to curve.allowed of the publisher"
 
     def receive(self, timeout: float) -> list[Chunk | Gap]:
@@ -179,15 +181,15 @@ class Subscriber(Closing):
         return "".join(f", {cause}" for cause in causes)
 
     def _take(self, message: Message) -> None:
-        header = message.header if isinstance(message, Data) else message
+        header = message.header if isinstance(message, DataMessage) else message
         self._name = self._name or header.stream
         if header.stream != self._name:
             if len(self._others) < _MOST_OTHERS:
                 self._others.add(header.stream)
             return
-        if isinstance(message, Meta):
+        if isinstance(message, MetaMessage):
             self._meta = message
-        elif isinstance(message, End):
+        elif isinstance(message, EndMessage):
             self._ended = self._meta is None or message.run == self._meta.run
             self._ready += self._sequencer.end(message.start)
         else:

@@ -44,8 +44,8 @@ from igbss_stream.model.poset import Poset, incidence
 from igbss_stream.model.solve import solve
 from igbss_stream.separation.engine import Separator
 from igbss_stream.separation.settings import ModelSettings
-from igbss_stream.streaming.model_updates import Model
-from igbss_stream.streaming.separators import WindowPath
+from igbss_stream.streaming.model_updates import StreamModel
+from igbss_stream.streaming.separators import WindowSeparator
 
 COMMAND = [str(Path(sys.executable).parent / "igbss-stream")]
 published = partial(separate, structure="systematic")
@@ -110,8 +110,8 @@ def windows() -> Iterator[Figure]:
     for hop in (length // 2, length // 10):
         taken = []
         for warm in (True, False):
-            path = WindowPath(length, hop, warm=warm)
-            path.change(Model(1, separator, 0))
+            path = WindowSeparator(length, hop, warm=warm)
+            path.activate(StreamModel(1, separator, 0))
             path.push(Chunk(x, 0))
             taken.append(path.counts.iterations / path.counts.fits)
         name = f"windows of {length}, hop {hop}: iterations, warm / cold"

@@ -24,7 +24,7 @@ from PIL import Image
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from igbss_stream.chunk import Chunk, Gap
-from igbss_stream.feeds.zmq_publisher import ZmqSink
+from igbss_stream.feeds.zmq_publisher import ZmqPublisher
 from igbss_stream.playback.simulate import Simulation
 from tests.browser import MISSING, browser, is_there
 
@@ -60,7 +60,7 @@ PICTURES = (Picture("view.png", 19, 250.0), Picture("view-64.png", 64, 1000.0))
 class Head(threading.Thread):
     """Publishes a simulated head as it would come, with 0.8 s missing when it is asked to."""
 
-    def __init__(self, sink: ZmqSink, picture: Picture) -> None:
+    def __init__(self, sink: ZmqPublisher, picture: Picture) -> None:
         super().__init__(daemon=True)
         self._sink, self._rate = sink, picture.rate
         self._simulation = Simulation(picture.n_channels, picture.rate, seed=3, montage="10-20")
@@ -85,7 +85,7 @@ class Head(threading.Thread):
 
 
 @contextmanager
-def daemon(sink: ZmqSink, folder: Path) -> Iterator[str]:
+def daemon(sink: ZmqPublisher, folder: Path) -> Iterator[str]:
     """Run a daemon behind a sink; return the address of its page."""
     ports = dict(zip(("sink", "health", "view"), map(_free_port, range(3)), strict=True))
     path = folder / "picture.yaml"
@@ -107,7 +107,7 @@ def take(picture: Picture, out: Path) -> None:
     """Take a picture."""
     with (
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name,
-        ZmqSink("tcp://127.0.0.1:*") as sink,
+        ZmqPublisher("tcp://127.0.0.1:*") as sink,
         daemon(sink, Path(name)) as url,
         browser(Path(name), _WIDTH, _HEIGHT) as driver,
     ):

@@ -215,7 +215,7 @@ def _tell_nothing(*_: object) -> None:
 
 
 def _check_preparation(preparation: Preparation) -> None:
-    if not preparation.by_row:
+    if not preparation.is_rowwise:
         raise ParameterError(
             "filters and another rate do not go with --segment: they take the recording from its start. "
             "Leave --segment out, or filter and resample the recording into a file of its own first."

@@ -242,11 +242,11 @@ def _recorder(path: Path | None, if_exists: "Existing") -> "AbstractContextManag
 def _publish(feed: "Feed", address: str, *, wait: bool, as_json: bool, quiet: bool) -> None:
     """Publish a feed, tell where and how it went, and exit."""
     from igbss_stream._util.signals import Stop
-    from igbss_stream.feeds.zmq_publisher import ZmqSink
+    from igbss_stream.feeds.zmq_publisher import ZmqPublisher
     from igbss_stream.playback.publishing import publish
 
     stream = feed.stream
-    with Stop() as stop, ZmqSink(address) as sink:
+    with Stop() as stop, ZmqPublisher(address) as sink:
         place = sink.address
         if not quiet:
             where = f"'{stream.name}' at {place}: {stream.n_channels} channels, {stream.rate:g} Hz"

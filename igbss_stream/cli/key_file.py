@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from igbss_stream.errors import ParameterError
-from igbss_stream.feeds.sockets import CurveClient, is_key
+from igbss_stream.feeds.keys import ClientKeys, is_key
 
 _NAMED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=(?P<quote>['\"]?)(?P<key>.*)(?P=quote)")
 _LARGEST = 1 << 16  # bytes of a file that may be one of keys
@@ -16,7 +16,7 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 def client_keys(
     key_file: Path | None, server_keys: Mapping[str, str | None]
-) -> tuple[CurveClient | None, ...]:
+) -> tuple[ClientKeys | None, ...]:
     """Return the keys for each publisher; None for one that does not encrypt.
 
     Parameters
@@ -42,9 +42,9 @@ def client_keys(
     )
 
 
-def _keys(option: str, server_key: str, secret_key: str | None) -> CurveClient:
+def _keys(option: str, server_key: str, secret_key: str | None) -> ClientKeys:
     try:
-        return CurveClient(server_key, secret_key)
+        return ClientKeys(server_key, secret_key)
     except ParameterError:  # it shows what was given, which may be a secret in the wrong place
         raise ParameterError(
             f"{option} must be a public key of 40 characters (Z85), in single quotes, as $ and & mean "

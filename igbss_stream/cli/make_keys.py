@@ -25,11 +25,11 @@ def make_keys(path: Path, variable: str) -> None:
     or what --key-file of `listen` and `view` takes. Clients need the public key of the server, and the
     server those of the clients that it lets in.
     """
-    from igbss_stream.feeds.sockets import new_secret_key, public_key
+    from igbss_stream.feeds.keys import derive_public_key, generate_secret_key
 
     if not (variable.isidentifier() and variable.isascii()):
         raise ParameterError(f"--variable must be a name such as IGBSS_KEY. Got {variable!r} instead.")
-    secret_key = new_secret_key()
+    secret_key = generate_secret_key()
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
@@ -39,4 +39,4 @@ def make_keys(path: Path, variable: str) -> None:
     with os.fdopen(handle, "w") as file:
         file.write(f"{variable}={secret_key}\n")
     click.echo(f"secret key  {path} (as {variable}, for its owner alone)")
-    click.echo(f"public key  {public_key(secret_key)}")
+    click.echo(f"public key  {derive_public_key(secret_key)}")

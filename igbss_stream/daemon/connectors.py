@@ -14,12 +14,12 @@ from igbss_stream.daemon.config.sources import FileInput, LslFeed
 from igbss_stream.daemon.sources import Feed, SocketFeed, curve
 from igbss_stream.daemon.viewer_keys import Guest
 from igbss_stream.errors import RecordingError
-from igbss_stream.feeds.sockets import CurveServer
+from igbss_stream.feeds.keys import ServerKeys
 
 if TYPE_CHECKING:
     from igbss_stream.daemon.stream_runner import Lane
     from igbss_stream.daemon.stream_runner import Sink as OpenSink
-    from igbss_stream.feeds.lsl_publisher import LslSink
+    from igbss_stream.feeds.lsl_publisher import LslPublisher
     from igbss_stream.feeds.wire import Mixing
     from igbss_stream.files.writers.stream_recording import RecordingSink
 
@@ -73,23 +73,23 @@ def open_sink(stream: Stream, sink: Sink, guest: Guest | None = None) -> "OpenSi
                 f"'{sink.path}' exists; choose if_exists: append or overwrite, or another path."
             )
         return _Recording(RecordingSink(sink.path, flush_every=sink.flush, existing=sink.if_exists))
-    from igbss_stream.feeds.lsl_publisher import LslSink
+    from igbss_stream.feeds.lsl_publisher import LslPublisher
 
-    return _Outlet(LslSink(sink.type), sink.name)
+    return _Outlet(LslPublisher(sink.type), sink.name)
 
 
 class _Socket:
     """A ZeroMQ publisher."""
 
     def __init__(self, sink: ZmqOutput) -> None:
-        from igbss_stream.feeds.zmq_publisher import ZmqSink
+        from igbss_stream.feeds.zmq_publisher import ZmqPublisher
 
         keys = None if sink.curve is None else curve(sink.curve)
-        if keys is not None and not isinstance(keys, CurveServer):
+        if keys is not None and not isinstance(keys, ServerKeys):
             raise TypeError("a sink is the server of its keys")
-        self.sink = ZmqSink(sink.address, high_water_mark=sink.queue, keys=keys)
+        self.sink = ZmqPublisher(sink.address, high_water_mark=sink.queue, keys=keys)
         self.start, self.publish, self.close = self.sink.start, self.sink.publish, self.sink.close
-        self.mix = self.sink.mix
+        self.mix = self.sink.publish_mixing
         self._told: set[str] = set()
 
     def serve(self) -> None:
@@ -151,7 +151,7 @@ class _Recording(_WithoutMixing):
 class _Outlet(_WithoutMixing):
     """An LSL outlet, under a name of its own."""
 
-    def __init__(self, sink: "LslSink", name: str) -> None:
+    def __init__(self, sink: "LslPublisher", name: str) -> None:
         self._sink, self._name = sink, name
         self.publish, self.serve, self.close = sink.publish, sink.serve, sink.close
 
@@ -175,8 +175,8 @@ def wait_for(lanes: "Sequence[Lane]", timeout: float) -> "list[Lane]":
     if not polled:
         time.sleep(_OTHERS)
         return others
-    from igbss_stream.feeds.zmq_receiver import ready
+    from igbss_stream.feeds.zmq_receiver import wait_for_any
 
     wait = _OTHERS if others else timeout
-    came = ready([lane.feed.source for lane in polled if isinstance(lane.feed, SocketFeed)], wait)
+    came = wait_for_any([lane.feed.source for lane in polled if isinstance(lane.feed, SocketFeed)], wait)
     return [polled[i] for i in came] + others or list(lanes)

@@ -30,7 +30,7 @@ from igbss_stream.daemon.resident import give_back_library
 from igbss_stream.daemon.stream_runner import Lane
 from igbss_stream.daemon.viewer_keys import Guest
 from igbss_stream.errors import IgbssError
-from igbss_stream.streaming.model_updates import Model
+from igbss_stream.streaming.model_updates import StreamModel
 
 if TYPE_CHECKING:
     from igbss_stream.daemon.health import HealthServer
@@ -189,7 +189,7 @@ class Daemon:
         wait = isinstance(stream.source, FileInput)
         return Lane(stream, feed, sinks, worker, model=model, wait=wait, stop=self._stopping)
 
-    def _saved(self, stream: Stream) -> Model | None:
+    def _saved(self, stream: Stream) -> StreamModel | None:
         if self._config.state is None:
             return None
         file = state.state_file(self._config.state.path, stream.name)

@@ -6,7 +6,7 @@ from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.daemon.config.sources import LslFeed
 from igbss_stream.daemon.sources import Silence, described
 from igbss_stream.errors import StreamNotFoundError
-from igbss_stream.feeds.lsl_inlet import LslSource
+from igbss_stream.feeds.lsl_inlet import LslInlet
 
 _LOOK = 10.0  # seconds of one look for a stream that is waited for without end
 
@@ -45,7 +45,7 @@ class LslStreamFeed:
 
     def counts(self) -> Mapping[str, int]:
         """Return counters by name."""
-        account = self._source.account
+        account = self._source.indexer
         counted = {f"rejected_{reason}": count for reason, count in self._source.rejected.items()}
         return counted | {
             "messages": self._source.received,
@@ -60,10 +60,10 @@ class LslStreamFeed:
         self._source.close()
 
 
-def _found(config: LslFeed) -> LslSource:
+def _found(config: LslFeed) -> LslInlet:
     while True:
         try:
-            return LslSource(
+            return LslInlet(
                 config.name,
                 config.type,
                 config.source_id,

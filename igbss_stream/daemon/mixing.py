@@ -3,15 +3,15 @@
 from igbss_stream.chunk import Stream
 from igbss_stream.feeds.wire import Mixing
 from igbss_stream.separation.linear import LinearStage
-from igbss_stream.streaming.model_updates import Model
+from igbss_stream.streaming.model_updates import StreamModel
 
 
-def mixing_of(model: Model, stream: Stream) -> Mixing | None:
+def mixing_of(model: StreamModel, stream: Stream) -> Mixing | None:
     """Return what a model makes the channels of.
 
     Parameters
     ----------
-    model : Model
+    model : StreamModel
     stream : Stream
         What comes in.
 

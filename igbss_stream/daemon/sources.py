@@ -14,10 +14,10 @@ from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.daemon.config.keys import CurveClient, CurveServer
 from igbss_stream.daemon.config.sources import LslFeed, OpenEphysFeed, ZmqFeed
 from igbss_stream.errors import ParameterError
-from igbss_stream.feeds import sockets
+from igbss_stream.feeds.keys import ClientKeys, ServerKeys
 from igbss_stream.feeds.sequencer import Sequencer
-from igbss_stream.feeds.wire import Data, End, Limits, Message, Meta
-from igbss_stream.feeds.zmq_receiver import ZmqSource
+from igbss_stream.feeds.wire import DataMessage, EndMessage, Message, MetaMessage, WireLimits
+from igbss_stream.feeds.zmq_receiver import ZmqReceiver
 
 log = logging.getLogger(__name__)
 
@@ -137,18 +137,18 @@ class SocketFeed:
         self.source.close()
 
     def _take(self, message: Message) -> list[Chunk | Gap]:
-        if isinstance(message, Meta):
+        if isinstance(message, MetaMessage):
             self._describe(message)
             return []
-        if isinstance(message, End):
+        if isinstance(message, EndMessage):
             return [] if self._sequencer is None else self._sequencer.end(message.start)
-        if self.stream is None and isinstance(message, Data):
+        if self.stream is None and isinstance(message, DataMessage):
             self._describe(message)
         if self._sequencer is None:
             return []  # a gap before the first sample, or a feed that was refused
         return self._sequencer.push(message)
 
-    def _describe(self, message: Meta | Data) -> None:
+    def _describe(self, message: MetaMessage | DataMessage) -> None:
         """Learn what is sent, once; refuse what is not as expected."""
         if self.stream is not None:
             return
@@ -164,11 +164,11 @@ class SocketFeed:
         self._sequencer = Sequencer(reorder_window)
 
 
-def _source(config: ZmqFeed | OpenEphysFeed) -> ZmqSource:
-    limits = Limits(message_bytes=config.limits.message_bytes, channels=config.limits.channels)
+def _source(config: ZmqFeed | OpenEphysFeed) -> ZmqReceiver:
+    limits = WireLimits(message_bytes=config.limits.message_bytes, channels=config.limits.channels)
     if isinstance(config, OpenEphysFeed):
-        return ZmqSource(config.address, format="openephys", high_water_mark=config.queue, limits=limits)
-    return ZmqSource(
+        return ZmqReceiver(config.address, format="openephys", high_water_mark=config.queue, limits=limits)
+    return ZmqReceiver(
         config.address,
         config.topic,
         socket=config.socket,
@@ -179,16 +179,16 @@ def _source(config: ZmqFeed | OpenEphysFeed) -> ZmqSource:
     )
 
 
-def curve(keys: CurveClient | CurveServer) -> sockets.CurveClient | sockets.CurveServer:
+def curve(keys: CurveClient | CurveServer) -> ClientKeys | ServerKeys:
     """Return the keys of a section as sockets take them."""
     if isinstance(keys, CurveServer):
-        return sockets.CurveServer(keys.secret_key.value, keys.allowed)
-    return sockets.CurveClient(keys.server_key, keys.secret_key.value)
+        return ServerKeys(keys.secret_key.value, keys.allowed)
+    return ClientKeys(keys.server_key, keys.secret_key.value)
 
 
-def _sent(message: Meta | Data) -> Stream:
+def _sent(message: MetaMessage | DataMessage) -> Stream:
     """Return what a message says of its stream; channels have numbers where it has no names."""
-    if isinstance(message, Meta):
+    if isinstance(message, MetaMessage):
         return message.description
     header = message.header
     names = tuple(f"channel {i}" for i in range(message.data.shape[1]))

@@ -16,7 +16,7 @@ from igbss_stream.separation.engine import Separator
 from igbss_stream.separation.linear import LinearStage
 from igbss_stream.separation.settings import ModelSettings, plain
 from igbss_stream.separation.transform import transform_of
-from igbss_stream.streaming.model_updates import Model
+from igbss_stream.streaming.model_updates import StreamModel
 
 _FORMAT = 1
 _OPTIONAL = ("mean", "cut")
@@ -27,13 +27,13 @@ def state_file(folder: Path, name: str) -> Path:
     return folder / f"{name}.npz"
 
 
-def save(path: Path, model: Model, preparation: Preparation) -> None:
+def save(path: Path, model: StreamModel, preparation: Preparation) -> None:
     """Write a model, beside and then under its name.
 
     Parameters
     ----------
     path : Path
-    model : Model
+    model : StreamModel
     preparation : Preparation
         Of the samples that it was learned from.
 
@@ -72,7 +72,7 @@ def save(path: Path, model: Model, preparation: Preparation) -> None:
 
 def load(
     path: Path, settings: ModelSettings, preparation: Preparation, cleaning: Cleaning | None = None
-) -> Model | None:
+) -> StreamModel | None:
     """Read a model, if there is one.
 
     Parameters
@@ -87,7 +87,7 @@ def load(
 
     Returns
     -------
-    Model or None
+    StreamModel or None
         In force from the first sample; None if there is no file.
 
     Raises
@@ -108,7 +108,7 @@ def load(
         separator = _separator(arrays, about, settings)
         if cleaning is not None:
             separator.cleaning, separator.cleaner = cleaning, _cleaner(about, separator, cleaning)
-        return Model(about["version"], separator, 0)
+        return StreamModel(about["version"], separator, 0)
     except (
         OSError,
         ValueError,

@@ -16,11 +16,11 @@ from igbss_stream.daemon.mixing import mixing_of
 from igbss_stream.daemon.sources import Feed
 from igbss_stream.errors import IgbssError, ParameterError
 from igbss_stream.feeds.wire import Mixing
-from igbss_stream.preparation.online import LivePreparation
-from igbss_stream.preparation.repair.stage import Repair
+from igbss_stream.preparation.online import OnlinePreparation
+from igbss_stream.preparation.repair.stage import RepairStage
 from igbss_stream.separation.cleaning import Cleaner
-from igbss_stream.streaming.model_updates import Model
-from igbss_stream.streaming.pipeline import Learning, Pipeline
+from igbss_stream.streaming.model_updates import StreamModel
+from igbss_stream.streaming.pipeline import LearningPlan, Pipeline
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ class Lane:
     sinks : sequence of Sink
     executor : Executor
         In which models are learned.
-    model : Model, optional
+    model : StreamModel, optional
         Of an earlier run.
     wait : bool
         Whether the feed may be held up until a model is learned.
@@ -93,15 +93,15 @@ class Lane:
         sinks: Sequence[Sink],
         executor: Executor,
         *,
-        model: Model | None = None,
+        model: StreamModel | None = None,
         wait: bool = False,
         stop: Event | None = None,
     ) -> None:
         self.name = stream.name
         self.feed = feed
         self.pipeline: Pipeline | None = None
-        self.repair: Repair | None = None
-        self.preparation: LivePreparation | None = None
+        self.repair: RepairStage | None = None
+        self.preparation: OnlinePreparation | None = None
         self.samples_in = self.samples_out = self.samples_gap = 0
         self.delays = [0] * (len(DELAYS) + 1)
         self.delay_sum = 0.0
@@ -116,7 +116,7 @@ class Lane:
         self._failures = 0
 
     @property
-    def model(self) -> Model | None:
+    def model(self) -> StreamModel | None:
         """The model in force."""
         return self._model if self.pipeline is None else self.pipeline.model
 
@@ -214,11 +214,11 @@ class Lane:
         self._describe()
         return True
 
-    def _stages(self, fed: Stream) -> tuple[Repair, LivePreparation, Pipeline]:
+    def _stages(self, fed: Stream) -> tuple[RepairStage, OnlinePreparation, Pipeline]:
         own = self._settings
-        repair = Repair(fed, own.repair.settings())
-        preparation = LivePreparation(fed, own.prepare.settings())
-        stream = preparation.out
+        repair = RepairStage(fed, own.repair.settings())
+        preparation = OnlinePreparation(fed, own.prepare.settings())
+        stream = preparation.output_stream
         model = self._model
         if model is not None and model.separator.n_channels != stream.n_channels:
             log.warning(
@@ -231,7 +231,9 @@ class Lane:
             own.model.settings(),
             window=(round(own.window.length * stream.rate), round(own.window.hop * stream.rate)),
             model=model,
-            learning=Learning(own.learning.schedule(stream.rate), self._executor, self._wait, self._stop),
+            learning=LearningPlan(
+                own.learning.schedule(stream.rate), self._executor, self._wait, self._stop
+            ),
             cleaning=None if own.clean is None else own.clean.cleaning(),
         )
         return repair, preparation, pipeline
@@ -260,8 +262,8 @@ class Lane:
                 self.samples_out += len(item.data)
                 if not self._out or item.data.shape[1] != self._out["sources"].n_channels:
                     self._describe()
-                if item.model != self._mixed:
-                    self._mix(item.model)
+                if item.model_version != self._mixed:
+                    self._mix(item.model_version)
             else:
                 self.samples_gap += item.n_samples
             for sink, what in zip(self._sinks, self._publishes, strict=True):
@@ -280,8 +282,11 @@ class Lane:
         """Tell the sinks what comes, if that changed."""
         if self.pipeline is None or self.preparation is None or self.repair is None:
             return
-        for what, out in ("sources", self.pipeline.out), ("cleaned", self.pipeline.cleaned):
-            stream = replace(out, delay=out.delay + self.preparation.delay_of(self.repair.delay))
+        for what, out in (
+            ("sources", self.pipeline.output_stream),
+            ("cleaned", self.pipeline.cleaned_stream),
+        ):
+            stream = replace(out, delay=out.delay + self.preparation.compute_delay(self.repair.delay))
             if stream == self._out.get(what):
                 continue
             self._out[what] = stream
@@ -295,7 +300,7 @@ class Lane:
         self._mixed = version
         if self.model is None or self.preparation is None:
             return
-        mixing = mixing_of(self.model, self.preparation.out)
+        mixing = mixing_of(self.model, self.preparation.output_stream)
         for sink, what in zip(self._sinks, self._publishes, strict=True):
             if what == "sources":
                 self._attempt(sink.mix, mixing)
@@ -304,7 +309,7 @@ class Lane:
         """Log what happened to channels and models."""
         if self.repair is None or self.pipeline is None:
             return
-        for event in self.repair.events():
+        for event in self.repair.pop_events():
             log.warning(
                 "stream %s: %s is %s from sample %d", self.name, event.channel, event.kind, event.index
             )
@@ -320,7 +325,7 @@ def cleaned(item: Chunk | Gap) -> Chunk | Gap:
         return item
     if item.cleaned is None:
         raise RuntimeError("nothing was cleaned")
-    return Chunk(item.cleaned, item.start, item.model)
+    return Chunk(item.cleaned, item.start, item.model_version)
 
 
 def told(cleaner: Cleaner | None) -> str:

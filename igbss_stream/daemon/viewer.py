@@ -10,7 +10,7 @@ import tempfile
 from igbss_stream.daemon.config.schema import Config, View
 from igbss_stream.daemon.viewer_keys import Guest
 from igbss_stream.errors import ParameterError
-from igbss_stream.feeds.addresses import endpoint
+from igbss_stream.feeds.addresses import parse_address
 from igbss_stream.pages.view.port import free_port
 
 log = logging.getLogger(__name__)
@@ -58,14 +58,14 @@ class Viewer:
         stream, sink = config.viewed()
         command = [
             "view",
-            str(endpoint(sink.address).reachable),
+            str(parse_address(sink.address).reachable),
             "--topic",
             stream.name,
             "--port",
             str(port),
         ]
         if health is not None and config.health.endpoint is not None:
-            host = endpoint(str(config.health.endpoint)).reachable.host
+            host = parse_address(str(config.health.endpoint)).reachable.host
             command += ["--metrics", f"http://{host}:{health}/metrics"]
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 # closed by `close`
         self._process: subprocess.Popen[bytes] | None = self._start(command, guest)

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from igbss_stream.daemon.config.schema import Config
 from igbss_stream.daemon.config.sinks import ZmqOutput
-from igbss_stream.feeds.sockets import new_secret_key, public_key
+from igbss_stream.feeds.keys import derive_public_key, generate_secret_key
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,13 @@ class Guest:
         _, sink = config.viewed()
         if sink.curve is None:
             return None
-        return cls(sink, public_key(sink.curve.secret_key.value), new_secret_key())
+        return cls(sink, derive_public_key(sink.curve.secret_key.value), generate_secret_key())
 
     def let_in(self, sink: ZmqOutput) -> ZmqOutput:
         """Return a sink as it is, or with the guest among those who are allowed if it is the one."""
         curve = sink.curve
         if sink is not self.sink or curve is None or curve.allowed is None:
             return sink
-        return replace(sink, curve=replace(curve, allowed=(*curve.allowed, public_key(self.secret_key))))
+        return replace(
+            sink, curve=replace(curve, allowed=(*curve.allowed, derive_public_key(self.secret_key)))
+        )

@@ -1,4 +1,4 @@
-"""Addresses of sockets: ``tcp://HOST:PORT``, ``ipc://PATH``, ``HOST:PORT`` or a port of this machine."""
+"""Parse and check socket addresses: ``tcp://HOST:PORT``, ``ipc://PATH``, ``HOST:PORT`` or a local port."""
 
 import re
 from dataclasses import dataclass
@@ -8,9 +8,9 @@ from msgspec import Meta
 
 from igbss_stream.errors import ParameterError
 
-# for JSON Schema as well, so without named groups
+# also used in the JSON Schema, hence no named groups
 _PATTERN = r"^(ipc://[^\s$]+|(tcp://)?((\*|\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):)?([0-9]{1,5}|\*))(?!\n)$"
-_THIS_MACHINE = "127.0.0.1"
+_LOOPBACK = "127.0.0.1"
 _WILDCARDS = {"*", "0.0.0.0", "[::]"}
 _ANY_PORT = {"*", "0"}
 _LARGEST_PORT = 65535
@@ -22,8 +22,8 @@ Address = Annotated[
 
 
 @dataclass(frozen=True)
-class Endpoint:
-    """An address taken apart.
+class SocketAddress:
+    """Host and port of an address.
 
     Parameters
     ----------
@@ -46,57 +46,65 @@ class Endpoint:
 
     @property
     def is_any_port(self) -> bool:
-        """Whether the port is left open, to be found when it is bound."""
+        """Whether the port is a wildcard, chosen when the socket is bound."""
         return self.port in _ANY_PORT
 
     @property
-    def reachable(self) -> "Endpoint":
-        """Where what is bound to it can be reached from this machine."""
-        return Endpoint(_THIS_MACHINE, self.port) if self.port and self.host in _WILDCARDS else self
+    def reachable(self) -> "SocketAddress":
+        """The address at which this machine can reach a socket bound to it."""
+        return SocketAddress(_LOOPBACK, self.port) if self.port and self.host in _WILDCARDS else self
 
-    def clashes(self, other: "Endpoint") -> bool:
-        """Return whether two sockets cannot be bound to both."""
+    def conflicts_with(self, other: "SocketAddress") -> bool:
+        """Return whether sockets cannot be bound to both addresses."""
         if self.port != other.port or self.port in _ANY_PORT:
             return False
         hosts = {self.host, other.host}
         return len(hosts) == 1 or bool(self.port and hosts & _WILDCARDS)
 
 
-def _known(host: str) -> str:
-    return _THIS_MACHINE if host == "localhost" else host
-
-
-def endpoint(address: str) -> Endpoint:
-    """Take an address apart; this machine is the host where it names none."""
+def parse_address(address: str) -> SocketAddress:
+    """Split an address into host and port; without a host, it is this machine."""
     if address.startswith("ipc://"):
-        return Endpoint(address.removeprefix("ipc://"), "")
+        return SocketAddress(address.removeprefix("ipc://"), "")
     host, _, port = address.removeprefix("tcp://").rpartition(":")
-    return Endpoint(_known(host or _THIS_MACHINE), port)
+    return SocketAddress(_LOOPBACK if host in ("", "localhost") else host, port)
 
 
 def check_address(address: str, *, bind: bool) -> None:
-    """Check what no pattern can.
+    """Check an address, beyond the pattern that its type declares.
 
     Raises
     ------
     ParameterError
-        If the address is none, its port is too large, or it leaves the host or port open and is one to
-        connect to.
+        If the address is not valid, its port is too large, or it is one to connect to and has a wildcard
+        for host or port.
     """
     if not re.match(_PATTERN, address):
         raise ParameterError(
             f"address must be tcp://HOST:PORT, ipc://PATH or just a port. Got {address!r} instead.",
             parameter="address",
         )
-    place = endpoint(address)
-    if place.port.isdigit() and int(place.port) > _LARGEST_PORT:
+    parsed = parse_address(address)
+    if parsed.port.isdigit() and int(parsed.port) > _LARGEST_PORT:
         raise ParameterError(
-            f"address must have a port of at most {_LARGEST_PORT}. Got {place.port} instead.",
+            f"address must have a port of at most {_LARGEST_PORT}. Got {parsed.port} instead.",
             parameter="address",
         )
-    if not bind and (place.host in _WILDCARDS or place.port in _ANY_PORT):
+    if not bind and (parsed.host in _WILDCARDS or parsed.port in _ANY_PORT):
         raise ParameterError(
-            f"address must name a host and a port to connect to. Got {address!r} instead; only what binds "
-            "may leave them open.",
+            f"address must name a host and a port to connect to. Got {address!r} instead; wildcards are "
+            "only for sockets that bind.",
             parameter="address",
         )
+
+
+def complete_address(address: str) -> str:
+    """Return an address with its optional parts: ``tcp://``, and this machine as the host.
+
+    Raises
+    ------
+    ParameterError
+        If the address is not valid.
+    """
+    check_address(address, bind=True)
+    return str(parse_address(address))

@@ -12,12 +12,12 @@ except (ImportError, RuntimeError, OSError) as error:  # pylsl raises RuntimeErr
         f"LSL needs pylsl and liblsl; install them with pip install 'igbss-stream[lsl]' ({error})"
     ) from error
 
-__all__ = ["ERRORS", "pylsl", "unix_offset"]
+__all__ = ["ERRORS", "measure_unix_offset", "pylsl"]
 
 ERRORS = (RuntimeError, ValueError, OSError)  # what pylsl raises
 
 
-def unix_offset() -> float:
+def measure_unix_offset() -> float:
     """Return what to add to a time of LSL's clock to have Unix time, in seconds."""
     before = pylsl.local_clock()
     now = time.time()

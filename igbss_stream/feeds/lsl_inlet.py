@@ -1,7 +1,7 @@
 """Samples from a stream of the lab streaming layer (LSL); needs the extra ``lsl``.
 
 LSL numbers no samples. Their order is their place, and their times tell what is missing; see
-`TimestampAccount`. An outlet that vanishes is looked for until it returns.
+`TimestampIndexer`. An outlet that vanishes is looked for until it returns.
 """
 
 import math
@@ -16,15 +16,15 @@ from igbss_stream._util.closeable import Closing
 from igbss_stream._util.dtypes import working_dtype
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import FeedError, IgbssError, ParameterError, StreamNotFoundError
-from igbss_stream.feeds.liblsl import ERRORS, pylsl, unix_offset
-from igbss_stream.feeds.lsl_units import short_unit
-from igbss_stream.feeds.timestamps import TimestampAccount
+from igbss_stream.feeds.liblsl import ERRORS, measure_unix_offset, pylsl
+from igbss_stream.feeds.lsl_units import shorten_unit
+from igbss_stream.feeds.timestamps import TimestampIndexer
 
 _ANSWER = 1.0  # seconds in which all streams answer: LSL asks twice in this time
 _DRAIN = 8192  # samples taken at once
 
 
-class LslSource(Closing):
+class LslInlet(Closing):
     """Receives a stream of LSL, as chunks and gaps that account for every sample.
 
     A context manager, which closes the inlet.
@@ -50,7 +50,7 @@ class LslSource(Closing):
         Number of blocks that came in.
     rejected : Counter
         Number of times that a stream with another description was found instead, reason ``"description"``.
-    account : TimestampAccount
+    account : TimestampIndexer
         Counts samples.
     connected : bool
         Whether there is an outlet to read from.
@@ -79,7 +79,7 @@ class LslSource(Closing):
         self._wanted = {key: value for key, value in wanted.items() if value is not None}
         if not self._wanted:
             raise ParameterError("an LSL stream needs a name, a type or a source_id.")
-        self._predicate = " and ".join(f"{key}={_quoted(value)}" for key, value in self._wanted.items())
+        self._predicate = " and ".join(f"{key}={_quote(value)}" for key, value in self._wanted.items())
         self._timeout = timeout
         self._buffer = max(1, math.ceil(buffer))
         self.received = 0
@@ -95,7 +95,7 @@ class LslSource(Closing):
         self._check_single()
         self.stream = self._open(info, timeout)
         self._correction = self._clock_offset(timeout)
-        self.account = TimestampAccount(self.stream.rate, tolerance=tolerance, settle=settle)
+        self.indexer = TimestampIndexer(self.stream.rate, tolerance=tolerance, settle=settle)
 
     @property
     def connected(self) -> bool:
@@ -133,13 +133,13 @@ class LslSource(Closing):
         self._last = time.monotonic()
         self.received += 1
         if self.stream.t0 is None and self._correction is not None:
-            t0 = float(times[0]) + self._correction + unix_offset()
+            t0 = float(times[0]) + self._correction + measure_unix_offset()
             self.stream = replace(self.stream, t0=t0)
-        return self.account.push(np.ascontiguousarray(data, self.stream.dtype), times)
+        return self.indexer.push(np.ascontiguousarray(data, self.stream.dtype), times)
 
     def flush(self) -> list[Chunk | Gap]:
         """Return what is held back, at the end."""
-        return self.account.flush()
+        return self.indexer.flush()
 
     @property
     def _told(self) -> str:
@@ -166,7 +166,7 @@ class LslSource(Closing):
         _check_regular(info)
         inlet = pylsl.StreamInlet(info, max_buflen=self._buffer, recover=False)
         try:
-            stream = _description(inlet.info(timeout))
+            stream = _describe(inlet.info(timeout))
             inlet.open_stream(timeout)
         except ERRORS as error:
             raise FeedError(
@@ -199,10 +199,10 @@ class LslSource(Closing):
 
     def _lose(self) -> list[Chunk | Gap]:
         self._inlet = None
-        return self.account.interrupt("disconnected")
+        return self.indexer.interrupt("disconnected")
 
 
-def _quoted(value: str) -> str:
+def _quote(value: str) -> str:
     """Return a value as XPath has it, which knows no escapes."""
     for quote in "'\"":
         if quote not in value:
@@ -222,7 +222,7 @@ def _check_regular(info: Any) -> None:
         )
 
 
-def _description(info: Any) -> Stream:
+def _describe(info: Any) -> Stream:
     n_channels = info.channel_count()
     labels = info.get_channel_labels() or [None] * n_channels
     units = set(info.get_channel_units() or [None])
@@ -231,6 +231,6 @@ def _description(info: Any) -> Stream:
         info.name(),
         info.nominal_srate(),
         tuple(label or f"channel-{i}" for i, label in enumerate(labels)),
-        short_unit(unit),
+        shorten_unit(unit),
         working_dtype(pylsl.inlet.fmt2npdtype[info.channel_format()], f"LSL stream {info.name()!r}"),
     )

@@ -14,12 +14,12 @@ from igbss_stream._util.closeable import Closing
 from igbss_stream._util.version import __version__
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import FeedError
-from igbss_stream.feeds.liblsl import ERRORS, pylsl, unix_offset
+from igbss_stream.feeds.liblsl import ERRORS, measure_unix_offset, pylsl
 
 _BUFFER = 30  # seconds that are held for each receiver
 
 
-class LslSink(Closing):
+class LslPublisher(Closing):
     """Publishes one stream; a context manager, which closes the outlet.
 
     Parameters
@@ -66,7 +66,7 @@ class LslSink(Closing):
         """
         self.close()
         self._stream = stream
-        self._zero = None if stream.t0 is None else stream.t0 - unix_offset()
+        self._zero = None if stream.t0 is None else stream.t0 - measure_unix_offset()
         try:
             self._outlet = pylsl.StreamOutlet(self._info(stream, extra or {}), 0, _BUFFER)
         except ERRORS as error:

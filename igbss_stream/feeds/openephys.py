@@ -20,14 +20,14 @@ from igbss_stream.errors import WireError
 from igbss_stream.feeds.wire import (
     VERSION,
     Count,
-    Data,
     DataHeader,
-    Limits,
+    DataMessage,
     Message,
-    Meta,
+    MetaMessage,
     Name,
     Rate,
-    Reason,
+    RejectReason,
+    WireLimits,
 )
 
 _PENDING = 8  # blocks that may be incomplete at a time
@@ -43,28 +43,28 @@ class _Content(msgspec.Struct, frozen=True):
     sample_rate: Rate
 
 
-class _Header(msgspec.Struct, frozen=True):
+class _Envelope(msgspec.Struct, frozen=True):
     type: str
     content: msgspec.Raw
 
 
-class _DataHeader(msgspec.Struct, frozen=True):
+class _DataEnvelope(msgspec.Struct, frozen=True):
     content: _Content
 
 
-_parse_type = msgspec.json.Decoder(_Header).decode
-_parse_data = msgspec.json.Decoder(_DataHeader).decode
+_parse_type = msgspec.json.Decoder(_Envelope).decode
+_parse_data = msgspec.json.Decoder(_DataEnvelope).decode
 
 _Block = dict[int, NDArray[np.float32]]
 """The channels of a block that have come, by number."""
 
 
-class OpenEphysReader:
+class OpenEphysDecoder:
     """Gathers the channels of each block.
 
     Parameters
     ----------
-    limits : Limits
+    limits : WireLimits
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class OpenEphysReader:
         ``learning``: blocks passed over until the channels were known; ``events``: other messages.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: WireLimits) -> None:
         self.counts: Counter[str] = Counter()
         self._limits = limits
         self._stream: tuple[str, float] | None = None
@@ -81,7 +81,7 @@ class OpenEphysReader:
         self._pending: dict[int, _Block] = {}
         self._learned: tuple[int, ...] | None = None  # channels of the block before
 
-    def read(self, frames: Sequence[bytes]) -> list[Message]:
+    def decode(self, frames: Sequence[bytes]) -> list[Message]:
         """Take a message in.
 
         Parameters
@@ -90,7 +90,7 @@ class OpenEphysReader:
 
         Returns
         -------
-        list of Meta and Data
+        list of MetaMessage and DataMessage
             A block that is complete; before the first one, what describes the stream.
 
         Raises
@@ -116,26 +116,26 @@ class OpenEphysReader:
     def _content(self, frames: Sequence[bytes]) -> _Content | None:
         """Return what a message of samples says; None for other messages and empty ones."""
         if len(frames) < 2:
-            raise WireError(Reason.FRAMES, f"a message has 3 frames. Got {len(frames)} instead.")
+            raise WireError(RejectReason.FRAMES, f"a message has 3 frames. Got {len(frames)} instead.")
         if not frames[0].startswith(b"DATA"):
             self.counts["events"] += 1
             return None
         if len(frames) != 3:
-            raise WireError(Reason.FRAMES, f"a message of samples has 3 frames. Got {len(frames)} instead.")
-        content = _parsed(frames[1], self._limits)
+            raise WireError(RejectReason.FRAMES, f"a data message has 3 frames. Got {len(frames)} instead.")
+        content = _parse_content(frames[1], self._limits)
         size = len(frames[2])
         if size > self._limits.message_bytes:
-            raise WireError(Reason.SIZE, f"the buffer has {size} bytes; the limit is below that.")
+            raise WireError(RejectReason.SIZE, f"the buffer has {size} bytes; the limit is below that.")
         if size != content.num_samples * _STORED.itemsize:
             raise WireError(
-                Reason.LENGTH, f"{content.num_samples} float32 announced. Got {size} bytes instead."
+                RejectReason.LENGTH, f"{content.num_samples} float32 announced. Got {size} bytes instead."
             )
         if content.channel_num >= self._limits.channels:
-            raise WireError(Reason.CHANNELS, f"channel {content.channel_num} is beyond the limits.")
+            raise WireError(RejectReason.CHANNELS, f"channel {content.channel_num} is beyond the limits.")
         if self._stream is None:
             self._stream = content.stream, content.sample_rate
         elif self._stream != (content.stream, content.sample_rate):
-            raise WireError(Reason.TOPIC, f"stream {content.stream!r} is not the one that came first.")
+            raise WireError(RejectReason.TOPIC, f"stream {content.stream!r} is not the first one received.")
         return content if content.num_samples else None
 
     def _learn(self, content: _Content, samples: NDArray[np.float32]) -> list[Message]:
@@ -163,14 +163,14 @@ class OpenEphysReader:
     def _put(self, block: _Block, content: _Content, samples: NDArray[np.float32]) -> None:
         number = content.channel_num
         if self._channels is not None and number not in self._channels:
-            raise WireError(Reason.CHANNELS, f"channel {number} is not one that was there at the start.")
+            raise WireError(RejectReason.CHANNELS, f"channel {number} was not present at the start.")
         if number in block:
-            raise WireError(Reason.CHANNELS, f"channel {number} came twice.")
+            raise WireError(RejectReason.CHANNELS, f"channel {number} came twice.")
         if any(len(other) != len(samples) for other in block.values()):
-            raise WireError(Reason.LENGTH, f"channel {number} has another length than the others.")
+            raise WireError(RejectReason.LENGTH, f"channel {number} has another length than the others.")
         block[number] = samples
 
-    def _complete(self, content: _Content, block: _Block) -> Data:
+    def _complete(self, content: _Content, block: _Block) -> DataMessage:
         for earlier in list(self._pending):
             if earlier == content.sample_num:
                 break
@@ -186,15 +186,15 @@ class OpenEphysReader:
             shape=(len(data), data.shape[1]),
             start=content.sample_num,
         )
-        return Data(header, np.ascontiguousarray(data, np.float32))
+        return DataMessage(header, np.ascontiguousarray(data, np.float32))
 
     def _drop(self, sample_num: int) -> None:
         del self._pending[sample_num]
         self.counts["incomplete"] += 1
 
     @staticmethod
-    def _meta(content: _Content, channels: tuple[int, ...]) -> Meta:
-        return Meta(
+    def _meta(content: _Content, channels: tuple[int, ...]) -> MetaMessage:
+        return MetaMessage(
             version=VERSION,
             stream=content.stream,
             rate=content.sample_rate,
@@ -205,14 +205,14 @@ class OpenEphysReader:
         )
 
 
-def _parsed(head: bytes, limits: Limits) -> _Content:
+def _parse_content(head: bytes, limits: WireLimits) -> _Content:
     if len(head) > limits.header_bytes:
-        raise WireError(Reason.SIZE, f"the header has {len(head)} bytes; the limit is below that.")
+        raise WireError(RejectReason.SIZE, f"the header has {len(head)} bytes; the limit is below that.")
     try:
         if _parse_type(head).type != "data":
-            raise WireError(Reason.HEADER, "the envelope says DATA, the header something else.")
+            raise WireError(RejectReason.HEADER, "the envelope says DATA, the header something else.")
         content = _parse_data(head).content
         content.stream.encode()
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise WireError(Reason.HEADER, str(error)) from None
+        raise WireError(RejectReason.HEADER, str(error)) from None
     return content

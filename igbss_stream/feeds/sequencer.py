@@ -25,13 +25,13 @@ from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap
 from igbss_stream.errors import ParameterError
-from igbss_stream.feeds.wire import Data, GapMessage
+from igbss_stream.feeds.wire import DataMessage, GapMessage
 
 _REMEMBERED = 64  # gaps and runs that are over, to tell what is late from what came twice
 
 
 @dataclass(slots=True)
-class Counts:
+class SequencerCounts:
     """What became of the messages and of their samples.
 
     ``samples_in = samples_out + samples_dropped + samples that wait``, and the indices that left,
@@ -65,13 +65,13 @@ class Counts:
 
 
 @dataclass(slots=True)
-class _Piece:
+class _PlacedMessage:
     """A message in its place, in the sender's indices; a declared gap has no data."""
 
     start: int
     stop: int
     data: NDArray[Any] | None
-    model: int
+    model_version: int
     reason: str
 
 
@@ -98,7 +98,7 @@ class Sequencer:
 
     Attributes
     ----------
-    counts : Counts
+    counts : SequencerCounts
 
     Raises
     ------
@@ -116,19 +116,23 @@ class Sequencer:
         wrap: int | None = None,
         reason: str = "lost",
     ) -> None:
-        self.counts = Counts()
-        self._patience = _at_least(0, "patience", patience)
-        self._max_waiting = _at_least(1, "max_waiting", max_waiting)
-        self._max_gap = _at_least(1, "max_gap", max_gap)
-        self._horizon = max(8 * patience, 8192) if horizon is None else _at_least(1, "horizon", horizon)
-        self._wrap = None if wrap is None else _at_least(2, "wrap", wrap)
+        self.counts = SequencerCounts()
+        self._patience = _check_at_least(0, "patience", patience)
+        self._max_waiting = _check_at_least(1, "max_waiting", max_waiting)
+        self._max_gap = _check_at_least(1, "max_gap", max_gap)
+        self._horizon = (
+            max(8 * patience, 8192) if horizon is None else _check_at_least(1, "horizon", horizon)
+        )
+        self._wrap = None if wrap is None else _check_at_least(2, "wrap", wrap)
         self._reason = reason
         self._layout: tuple[int, np.dtype[Any]] | None = None
         self._begun = False
         self._next = 0  # position of the next sample to leave
         self._offset = 0  # from positions to the indices that leave
-        self._waiting: list[_Piece] = []
-        self._suspect: tuple[_Piece, Data | GapMessage] | None = None  # the first of a new run, or a stray
+        self._waiting: list[_PlacedMessage] = []
+        self._suspect: tuple[_PlacedMessage, DataMessage | GapMessage] | None = (
+            None  # the first of a new run, or a stray
+        )
         self._run: int | None = None
         self._past_runs: deque[int | None] = deque(maxlen=_REMEMBERED)
         self._new_run()
@@ -148,14 +152,14 @@ class Sequencer:
     def samples_waiting(self) -> int:
         """Number of samples that came and neither left nor were dropped."""
         pieces = self._waiting + ([self._suspect[0]] if self._suspect else [])
-        return sum(_n_samples(piece) for piece in pieces)
+        return sum(_count_samples(piece) for piece in pieces)
 
-    def push(self, message: Data | GapMessage) -> list[Chunk | Gap]:
+    def push(self, message: DataMessage | GapMessage) -> list[Chunk | Gap]:
         """Take a message in.
 
         Parameters
         ----------
-        message : Data or GapMessage
+        message : DataMessage or GapMessage
 
         Returns
         -------
@@ -163,9 +167,9 @@ class Sequencer:
             What leaves by it; each begins where the one before stopped.
         """
         self.counts.messages += 1
-        if isinstance(message, Data) and not self._fits(message.data):
+        if isinstance(message, DataMessage) and not self._fits(message.data):
             return []
-        header = message.header if isinstance(message, Data) else message
+        header = message.header if isinstance(message, DataMessage) else message
         if not self._begun:
             self._begin(message, header.run)
         elif header.run != self._run:
@@ -201,28 +205,28 @@ class Sequencer:
         self.counts.samples_in += len(data)
         return True
 
-    def _begin(self, message: Data | GapMessage, run: int | None) -> None:
+    def _begin(self, message: DataMessage | GapMessage, run: int | None) -> None:
         self._begun = True
         self._run = run
         self._next = self._placed(message).start
 
-    def _outgrows(self, message: Data | GapMessage) -> bool:
+    def _outgrows(self, message: DataMessage | GapMessage) -> bool:
         """Whether a block is longer than those counted so far, so that positions are others now."""
         return (
-            isinstance(message, Data)
+            isinstance(message, DataMessage)
             and message.header.start is None
             and self._block is not None
             and len(message.data) > self._block
         )
 
-    def _placed(self, message: Data | GapMessage) -> _Piece:
+    def _placed(self, message: DataMessage | GapMessage) -> _PlacedMessage:
         if isinstance(message, GapMessage):
-            return _Piece(message.start, message.start + message.n_samples, None, 0, message.reason)
+            return _PlacedMessage(message.start, message.start + message.n_samples, None, 0, message.reason)
         header, length = message.header, len(message.data)
         start = header.start
         if start is None:
             start = self._end_of_all() if header.seq is None else self._counted(header.seq, length)
-        return _Piece(start, start + length, message.data, header.model, "")
+        return _PlacedMessage(start, start + length, message.data, header.model, "")
 
     def _counted(self, seq: int, length: int) -> int:
         """Return the position that a counter stands for; a block shorter than the first leaves a gap."""
@@ -237,17 +241,17 @@ class Sequencer:
     def _end_of_all(self) -> int:
         return max(self._waiting[-1].stop, self._next) if self._waiting else self._next
 
-    def _is_far(self, piece: _Piece, seq: int | None) -> bool:
+    def _is_far(self, piece: _PlacedMessage, seq: int | None) -> bool:
         """Whether a message lies where none of this run should."""
         ahead = piece.stop - self._next
-        if ahead > self._max_gap + _n_samples(piece):
+        if ahead > self._max_gap + _count_samples(piece):
             return True
         if self._run is not None or self._wrap is not None:
             return False
         first = seq == 0 or piece.start == 0
         return -ahead > (self._patience if first else self._horizon)
 
-    def _doubt(self, piece: _Piece, message: Data | GapMessage) -> list[Chunk | Gap]:
+    def _doubt(self, piece: _PlacedMessage, message: DataMessage | GapMessage) -> list[Chunk | Gap]:
         """Hold what may be the first of a new run, until a second one follows on it."""
         if self._suspect is None:
             self._suspect = piece, message
@@ -264,7 +268,7 @@ class Sequencer:
         self._suspect = piece, message
         return []
 
-    def _jump(self, messages: list[Data | GapMessage]) -> list[Chunk | Gap]:
+    def _jump(self, messages: list[DataMessage | GapMessage]) -> list[Chunk | Gap]:
         """Go where two messages that follow each other say that the stream is now."""
         self._suspect = None
         if self._run is None:
@@ -276,16 +280,16 @@ class Sequencer:
             self._drop(self._suspect[0])
             self._suspect = None
 
-    def _other_run(self, message: Data | GapMessage, run: int | None) -> list[Chunk | Gap]:
+    def _other_run(self, message: DataMessage | GapMessage, run: int | None) -> list[Chunk | Gap]:
         if run in self._past_runs:
             self.counts.late += 1
-            self.counts.samples_dropped += len(message.data) if isinstance(message, Data) else 0
+            self.counts.samples_dropped += len(message.data) if isinstance(message, DataMessage) else 0
             return []
         self._past_runs.append(self._run)
         self._run = run
         return self._restart([message])
 
-    def _restart(self, messages: list[Data | GapMessage]) -> list[Chunk | Gap]:
+    def _restart(self, messages: list[DataMessage | GapMessage]) -> list[Chunk | Gap]:
         """End the run and go on with the first messages of another."""
         out = self.flush()
         stop = self.stop
@@ -299,7 +303,7 @@ class Sequencer:
             out += self._accept(piece)
         return out
 
-    def _accept(self, piece: _Piece) -> list[Chunk | Gap]:
+    def _accept(self, piece: _PlacedMessage) -> list[Chunk | Gap]:
         if piece.start == self._next and not self._waiting:
             self._furthest = piece.start
             return [self._deliver(piece)]
@@ -308,7 +312,7 @@ class Sequencer:
             return []
         self.counts.reordered += piece.start < self._furthest
         self._furthest = max(self._furthest, piece.start)
-        insort(self._waiting, piece, key=_start)
+        insort(self._waiting, piece, key=_get_start)
         return self._release(self._patience)
 
     def _release(self, patience: int) -> list[Chunk | Gap]:
@@ -331,10 +335,10 @@ class Sequencer:
             or len(self._waiting) > self._max_waiting
         )
 
-    def _is_over(self, piece: _Piece) -> bool:
+    def _is_over(self, piece: _PlacedMessage) -> bool:
         return piece.start < self._next and piece.stop <= self._next
 
-    def _deliver(self, piece: _Piece) -> Chunk | Gap:
+    def _deliver(self, piece: _PlacedMessage) -> Chunk | Gap:
         """Let a message go, less its samples that went before."""
         known, start = self._next - piece.start, self.stop
         self._next = piece.stop
@@ -344,7 +348,7 @@ class Sequencer:
         data = piece.data[known:] if known else piece.data
         self.counts.samples_out += len(data)
         self.counts.samples_dropped += known
-        return Chunk(data, start, piece.model)
+        return Chunk(data, start, piece.model_version)
 
     def _lose(self, position: int) -> Gap:
         gap = Gap(self.stop, position - self._next, self._reason)
@@ -353,8 +357,8 @@ class Sequencer:
         self._next = position
         return gap
 
-    def _drop(self, piece: _Piece) -> None:
-        self.counts.samples_dropped += _n_samples(piece)
+    def _drop(self, piece: _PlacedMessage) -> None:
+        self.counts.samples_dropped += _count_samples(piece)
         if piece.start >= self._next and not any(piece.start == other.start for other in self._waiting):
             self.counts.strays += 1
         elif any(start < piece.stop and piece.start < stop for start, stop in self._lost):
@@ -363,15 +367,15 @@ class Sequencer:
             self.counts.duplicates += 1
 
 
-def _start(piece: _Piece) -> int:
+def _get_start(piece: _PlacedMessage) -> int:
     return piece.start
 
 
-def _n_samples(piece: _Piece) -> int:
+def _count_samples(piece: _PlacedMessage) -> int:
     return 0 if piece.data is None else len(piece.data)
 
 
-def _at_least(least: int, name: str, value: int) -> int:
+def _check_at_least(least: int, name: str, value: int) -> int:
     if value < least:
         raise ParameterError(f"{name} must be a whole number >= {least}. Got {value!r} instead.")
     return value

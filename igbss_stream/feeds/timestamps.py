@@ -22,7 +22,7 @@ _GAIN = 0.1  # of the mean lateness of a second that is followed
 _LEAST = 0.75  # samples of tolerance: a whole sample can always be missed
 
 
-class TimestampAccount:
+class TimestampIndexer:
     """Places samples by their order, and finds by their times what is missing.
 
     Parameters

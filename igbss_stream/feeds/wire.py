@@ -2,7 +2,7 @@
 
 A message has three frames: ``topic | JSON header | raw little-endian C-order buffer``; docs/wire.md has all
 fields. `Encoder` writes the messages of one stream, `decode` reads any, and trusts none: each size is
-checked against what came and against `Limits` before memory is taken for it.
+checked against what came and against `WireLimits` before memory is taken for it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ Name = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
 Rate = Annotated[float, msgspec.Meta(gt=0)]
 
 
-class Reason(StrEnum):
+class RejectReason(StrEnum):
     """Why a message is refused."""
 
     FRAMES = "frames"  # not three frames
@@ -46,7 +46,7 @@ class Reason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class WireLimits:
     """What a receiver takes at most.
 
     Parameters
@@ -62,7 +62,7 @@ class Limits:
     channels: int = 4096
 
 
-_DEFAULT_LIMITS = Limits()
+_DEFAULT_LIMITS = WireLimits()
 
 
 class _Header(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
@@ -72,7 +72,7 @@ class _Header(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
     seq: Count | None = None
 
 
-class _Described(_Header, frozen=True, kw_only=True):
+class _StreamHeader(_Header, frozen=True, kw_only=True):
     rate: Rate
     dtype: str
     t0: float | None = None
@@ -81,7 +81,7 @@ class _Described(_Header, frozen=True, kw_only=True):
     model: Count = 0
 
 
-class DataHeader(_Described, frozen=True, kw_only=True, tag="data"):
+class DataHeader(_StreamHeader, frozen=True, kw_only=True, tag="data"):
     """Header of a message of samples; docs/wire.md has the fields."""
 
     shape: tuple[Positive, Positive]
@@ -89,7 +89,7 @@ class DataHeader(_Described, frozen=True, kw_only=True, tag="data"):
     scale: Annotated[float, msgspec.Meta(gt=0)] | None = None
 
 
-class Data(msgspec.Struct, frozen=True):
+class DataMessage(msgspec.Struct, frozen=True):
     """A message of samples: its header, and the samples in their working type."""
 
     header: DataHeader
@@ -120,12 +120,12 @@ class Mixing(msgspec.Struct, frozen=True, kw_only=True):
     mean: tuple[float, ...] | None = None
 
     @property
-    def fits_in_a_header(self) -> bool:
+    def fits_in_header(self) -> bool:
         """Whether it is small enough to be sent."""
         return len(self.matrix) * len(self.matrix[0]) <= _MOST_WEIGHTS if self.matrix else False
 
 
-class Meta(_Described, frozen=True, kw_only=True, tag="meta"):
+class MetaMessage(_StreamHeader, frozen=True, kw_only=True, tag="meta"):
     """A message that describes its stream."""
 
     channels: tuple[str, ...]
@@ -141,7 +141,7 @@ class Meta(_Described, frozen=True, kw_only=True, tag="meta"):
             self.rate,
             self.channels,
             self.unit,
-            _STORED[self.dtype].working,
+            _SAMPLE_TYPES[self.dtype].working,
             self.t0,
             self.delay,
         )
@@ -155,71 +155,73 @@ class GapMessage(_Header, frozen=True, kw_only=True, tag="gap"):
     reason: Name
 
 
-class End(_Header, frozen=True, kw_only=True, tag="end"):
+class EndMessage(_Header, frozen=True, kw_only=True, tag="end"):
     """A message that ends a stream; `start` is the index after the last sample."""
 
     start: Count | None = None
 
 
-Message = Data | Meta | GapMessage | End
+Message = DataMessage | MetaMessage | GapMessage | EndMessage
 
 
 class _Version(msgspec.Struct):
     version: int
 
 
-_parse_header = msgspec.json.Decoder(DataHeader | Meta | GapMessage | End).decode
+_parse_header = msgspec.json.Decoder(DataHeader | MetaMessage | GapMessage | EndMessage).decode
 _parse_version = msgspec.json.Decoder(_Version).decode
 
 
-class _Storage(msgspec.Struct, frozen=True):
+class _SampleType(msgspec.Struct, frozen=True):
     """How samples lie in a buffer, and the type they are processed in."""
 
     stored: np.dtype[Any]
     working: np.dtype[Any]
 
 
-_STORED = {
-    name: _Storage(np.dtype(name).newbyteorder("<"), working_dtype(name))
+_SAMPLE_TYPES = {
+    name: _SampleType(np.dtype(name).newbyteorder("<"), working_dtype(name))
     for name in ("float32", "float64", "float16", "int16", "int32")
 }
 
 
-def decode(frames: Sequence[bytes], limits: Limits = _DEFAULT_LIMITS) -> Message:
+def decode(frames: Sequence[bytes], limits: WireLimits = _DEFAULT_LIMITS) -> Message:
     """Read a message.
 
     Parameters
     ----------
     frames : sequence of bytes
-    limits : Limits
+    limits : WireLimits
 
     Returns
     -------
-    Data, Meta, GapMessage or End
+    DataMessage, MetaMessage, GapMessage or EndMessage
         Samples of type float32 and float64 are a read-only view of their frame; other types become
         the float type that holds them all, times the scale if the header has one.
 
     Raises
     ------
     WireError
-        If the message is not one; its `reason` is one of `Reason`.
+        If the message is not one; its `reason` is one of `RejectReason`.
     """
     if len(frames) != 3:
-        raise WireError(Reason.FRAMES, f"a message has 3 frames. Got {len(frames)} instead.")
+        raise WireError(RejectReason.FRAMES, f"a message has 3 frames. Got {len(frames)} instead.")
     topic, head, buffer = frames
     _check_size("header", head, limits.header_bytes)
     _check_size("buffer", buffer, limits.message_bytes)
-    header = _header(head)
+    header = _read_header(head)
     if header.stream.encode() != topic:
-        raise WireError(Reason.TOPIC, f"the topic is {topic[:64]!r}, but the stream {header.stream!r}.")
+        raise WireError(
+            RejectReason.TOPIC, f"the topic {topic[:64]!r} is not the stream {header.stream!r}."
+        )
     if isinstance(header, DataHeader):
-        return Data(header, _samples(header, buffer, limits))
+        return DataMessage(header, _read_samples(header, buffer, limits))
     if len(buffer):
         raise WireError(
-            Reason.LENGTH, f"{len(buffer)} bytes follow a header of a kind that has no samples."
+            RejectReason.LENGTH, f"{len(buffer)} bytes follow a header of a kind that has no samples."
         )
-    if isinstance(header, Meta):
-        _storage(header.dtype)
+    if isinstance(header, MetaMessage):
+        _get_sample_type(header.dtype)
         _check_channels(len(header.channels), limits)
         if header.mixing is not None:
             _check_mixing(header.mixing, len(header.channels), limits)
@@ -228,16 +230,16 @@ def decode(frames: Sequence[bytes], limits: Limits = _DEFAULT_LIMITS) -> Message
 
 def _check_size(what: str, frame: bytes, limit: int) -> None:
     if len(frame) > limit:
-        raise WireError(Reason.SIZE, f"the {what} has {len(frame)} bytes; at most {limit} are taken.")
+        raise WireError(RejectReason.SIZE, f"the {what} has {len(frame)} bytes; at most {limit} are taken.")
 
 
-def _header(head: bytes) -> DataHeader | Meta | GapMessage | End:
+def _read_header(head: bytes) -> DataHeader | MetaMessage | GapMessage | EndMessage:
     try:
-        header: DataHeader | Meta | GapMessage | End = _parse_header(head)
+        header: DataHeader | MetaMessage | GapMessage | EndMessage = _parse_header(head)
         header.stream.encode()
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         _check_version(head)
-        raise WireError(Reason.HEADER, str(error)) from None
+        raise WireError(RejectReason.HEADER, str(error)) from None
     if header.version != VERSION:
         _refuse_version(header.version)
     return header
@@ -254,51 +256,55 @@ def _check_version(head: bytes) -> None:
 
 
 def _refuse_version(version: int) -> None:
-    raise WireError(Reason.VERSION, f"version {version} of the format; this is software for {VERSION}.")
+    raise WireError(
+        RejectReason.VERSION, f"version {version} of the format; this software reads {VERSION}."
+    )
 
 
-def _storage(name: str) -> _Storage:
-    storage = _STORED.get(name)
+def _get_sample_type(name: str) -> _SampleType:
+    storage = _SAMPLE_TYPES.get(name)
     if storage is None:
         remedy = "; send it in little-endian byte order, by its plain name" if name[:1] in "<>=|" else ""
         raise WireError(
-            Reason.DTYPE, f"dtype must be one of {', '.join(_STORED)}. Got {name[:64]!r}{remedy}."
+            RejectReason.DTYPE,
+            f"dtype must be one of {', '.join(_SAMPLE_TYPES)}. Got {name[:64]!r}{remedy}.",
         )
     return storage
 
 
-def _check_channels(n_channels: int, limits: Limits) -> None:
+def _check_channels(n_channels: int, limits: WireLimits) -> None:
     if not 1 <= n_channels <= limits.channels:
         raise WireError(
-            Reason.CHANNELS, f"there must be 1 to {limits.channels} channels. Got {n_channels} instead."
+            RejectReason.CHANNELS,
+            f"there must be 1 to {limits.channels} channels. Got {n_channels} instead.",
         )
 
 
-def _check_mixing(mixing: Mixing, n_sources: int, limits: Limits) -> None:
+def _check_mixing(mixing: Mixing, n_sources: int, limits: WireLimits) -> None:
     n_channels = len(mixing.channels)
     _check_channels(n_channels, limits)
     rows = {len(row) for row in mixing.matrix}
     if len(mixing.matrix) != n_channels or rows != {n_sources}:
         raise WireError(
-            Reason.HEADER,
+            RejectReason.HEADER,
             f"mixing.matrix must have {n_channels} rows (channels) of {n_sources} numbers (sources). "
             f"Got {len(mixing.matrix)} rows of {sorted(rows)} instead.",
         )
     if mixing.mean is not None and len(mixing.mean) != n_channels:
         raise WireError(
-            Reason.HEADER,
+            RejectReason.HEADER,
             f"mixing.mean must have {n_channels} numbers. Got {len(mixing.mean)} instead.",
         )
 
 
-def _samples(header: DataHeader, buffer: bytes, limits: Limits) -> NDArray[Any]:
-    storage = _storage(header.dtype)
+def _read_samples(header: DataHeader, buffer: bytes, limits: WireLimits) -> NDArray[Any]:
+    storage = _get_sample_type(header.dtype)
     n_samples, n_channels = header.shape
     _check_channels(n_channels, limits)
     n_bytes = n_samples * n_channels * storage.stored.itemsize  # Python's integers do not overflow
     if n_bytes != len(buffer):
         raise WireError(
-            Reason.LENGTH,
+            RejectReason.LENGTH,
             f"{n_samples} x {n_channels} {header.dtype} are {n_bytes} bytes. Got {len(buffer)} instead.",
         )
     samples: NDArray[Any] = np.ndarray(header.shape, storage.stored, buffer)
@@ -329,7 +335,7 @@ class Encoder:
         self.stream = stream
         self.seq = 0
         self.stop = 0
-        self.model = 0
+        self.model_version = 0
         self._extra = dict(extra or {})
         self._topic = stream.name.encode()
         self._dtype = stream.dtype.newbyteorder("<")
@@ -350,32 +356,32 @@ class Encoder:
         if isinstance(item, Gap):
             where = {"seq": seq, "start": item.start, "n_samples": item.n_samples, "reason": item.reason}
             return [self._topic, self._json("gap", where), b""]
-        self.model = item.model
+        self.model_version = item.model_version
         varying = b',"seq":%d,"start":%d,"model":%d,"shape":[%d,%d]}' % (
             seq,
             item.start,
-            item.model,
+            item.model_version,
             *item.data.shape,
         )
         return [self._topic, self._constant + varying, np.ascontiguousarray(item.data, self._dtype)]
 
-    def mix(self, mixing: Mixing | None) -> None:
+    def set_mixing(self, mixing: Mixing | None) -> None:
         """Put a mixing into every description from now on; one that is too large is left out."""
-        fits = mixing is not None and mixing.fits_in_a_header
+        fits = mixing is not None and mixing.fits_in_header
         self._mixing = msgspec.Raw(msgspec.json.encode(mixing)) if fits else None
 
-    def meta(self) -> Frames:
+    def encode_meta(self) -> Frames:
         """Return the message that describes the stream; it takes no number of its own."""
         more = {
             "seq": self.seq,
-            "model": self.model,
+            "model": self.model_version,
             "channels": self.stream.channels,
             "software": f"igbss_stream {__version__}",
             "extra": self._extra,
         } | ({} if self._mixing is None else {"mixing": self._mixing})
         return [self._topic, self._json("meta", self._description | more), b""]
 
-    def end(self) -> Frames:
+    def encode_end(self) -> Frames:
         """Return the message that ends the stream."""
         return [self._topic, self._json("end", {"seq": self.seq, "start": self.stop}), b""]
 

@@ -16,7 +16,9 @@ import zmq
 
 from igbss_stream._util.closeable import Closing
 from igbss_stream.chunk import Chunk, Gap, Stream
-from igbss_stream.feeds.sockets import CurveServer, Endpoint, publisher_options, readable, send_at_once
+from igbss_stream.feeds.endpoint import ZmqEndpoint
+from igbss_stream.feeds.keys import ServerKeys
+from igbss_stream.feeds.sockets import get_publisher_options, is_readable, send_nowait
 from igbss_stream.feeds.wire import Encoder, Frames, Mixing
 
 _META_INTERVAL = 1.0  # seconds
@@ -27,7 +29,7 @@ def _never() -> bool:
     return False
 
 
-class ZmqSink(Closing):
+class ZmqPublisher(Closing):
     """Publishes one stream; a context manager, which says that the stream ends and closes the socket.
 
     Parameters
@@ -37,7 +39,7 @@ class ZmqSink(Closing):
         ``tcp://*:5556`` is open to the network. Port ``*`` takes a free one, see `address`.
     high_water_mark : int
         Messages held for each subscriber.
-    keys : CurveServer, optional
+    keys : ServerKeys, optional
         Encrypts, and lets in only the subscribers whose keys are allowed.
 
     Attributes
@@ -60,15 +62,15 @@ class ZmqSink(Closing):
     """
 
     def __init__(
-        self, address: str, *, high_water_mark: int = 1000, keys: CurveServer | None = None
+        self, address: str, *, high_water_mark: int = 1000, keys: ServerKeys | None = None
     ) -> None:
         self.sent = 0
         self.overflows = 0
         self.subscriptions = 0
         self._encoder: Encoder | None = None
         self._next_meta = 0.0
-        options = publisher_options(high_water_mark)
-        self._endpoint = Endpoint(zmq.XPUB, address, bind=True, keys=keys, options=options)
+        options = get_publisher_options(high_water_mark)
+        self._endpoint = ZmqEndpoint(zmq.XPUB, address, bind=True, keys=keys, options=options)
         self._socket = self._endpoint.socket
         self.address = self._endpoint.address
 
@@ -90,7 +92,7 @@ class ZmqSink(Closing):
         self._next_meta = 0.0
         self.serve()
 
-    def mix(self, mixing: Mixing | None) -> None:
+    def publish_mixing(self, mixing: Mixing | None) -> None:
         """Tell at once what the channels are made of from now on, and with every description.
 
         Parameters
@@ -105,7 +107,7 @@ class ZmqSink(Closing):
         """
         if self._encoder is None:
             raise RuntimeError("start a stream before telling what it is made of")
-        self._encoder.mix(mixing)
+        self._encoder.set_mixing(mixing)
         self._next_meta = 0.0
         self.serve()
 
@@ -135,13 +137,13 @@ class ZmqSink(Closing):
 
         `publish` calls it; where nothing is published it must be called in its place, a few times a second.
         """
-        if self._endpoint.gate is not None:
-            self._endpoint.gate.serve()
+        if self._endpoint.authenticator is not None:
+            self._endpoint.authenticator.serve()
         newcomers = self._read_subscriptions()
         now = time.monotonic()
         if self._encoder is not None and (newcomers or now >= self._next_meta):
             self._next_meta = now + _META_INTERVAL
-            self._send(self._encoder.meta())
+            self._send(self._encoder.encode_meta())
 
     def close(self, linger: float = _LINGER, retry: Callable[[], bool] = _never) -> None:
         """End the stream and close. Closing it twice is allowed.
@@ -154,14 +156,14 @@ class ZmqSink(Closing):
             See `publish`.
         """
         if self._encoder is not None:
-            self._send(self._encoder.end(), retry)
+            self._send(self._encoder.encode_end(), retry)
             self._encoder = None
         self._endpoint.close(linger)
 
     def _read_subscriptions(self) -> bool:
         """Read what subscribers sent; return whether one of them is new."""
         newcomers = 0
-        while readable(self._socket):
+        while is_readable(self._socket):
             kind = self._socket.recv()[:1]
             newcomers += kind == b"\1"
             self.subscriptions += (kind == b"\1") - (kind == b"\0")
@@ -171,13 +173,13 @@ class ZmqSink(Closing):
         """Send to all whose queue is open."""
         while True:
             try:
-                send_at_once(self._socket, frames)
+                send_nowait(self._socket, frames)
                 return
             except zmq.Again:
                 if not retry():
                     break
         # a full queue stops a socket that must not drop, so it may, for this message
         self._socket.set(zmq.XPUB_NODROP, 0)
-        send_at_once(self._socket, frames)
+        send_nowait(self._socket, frames)
         self._socket.set(zmq.XPUB_NODROP, 1)
         self.overflows += 1

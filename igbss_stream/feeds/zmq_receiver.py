@@ -9,19 +9,21 @@ import zmq
 
 from igbss_stream._util.closeable import Closing
 from igbss_stream.errors import ParameterError, WireError
-from igbss_stream.feeds.openephys import OpenEphysReader
-from igbss_stream.feeds.socket_monitor import Refusal
-from igbss_stream.feeds.sockets import Endpoint, Keys, readable, readable_of
-from igbss_stream.feeds.wire import Limits, Message, decode
+from igbss_stream.feeds.endpoint import ZmqEndpoint
+from igbss_stream.feeds.keys import CurveKeys
+from igbss_stream.feeds.openephys import OpenEphysDecoder
+from igbss_stream.feeds.socket_monitor import HandshakeFailure
+from igbss_stream.feeds.sockets import is_readable, wait_readable
+from igbss_stream.feeds.wire import Message, WireLimits, decode
 
 _DRAIN = 256  # messages taken at once, so that the caller gets its turn
 _FRAMES = 4  # kept of a message: one more than any good one has
 _GATE_PATIENCE = 20  # ms that a handshake may wait while no message comes
 
-_DEFAULT_LIMITS = Limits()
+_DEFAULT_LIMITS = WireLimits()
 
 
-class ZmqSource(Closing):
+class ZmqReceiver(Closing):
     """Receives messages in the format of docs/wire.md, or of Open Ephys.
 
     A context manager, which closes the socket. Whatever comes in, `receive` does not raise.
@@ -39,9 +41,9 @@ class ZmqSource(Closing):
     format : {"igbss", "openephys"}
     high_water_mark : int
         Messages held while the caller is busy; beyond it a publisher drops.
-    limits : Limits
-    keys : CurveServer or CurveClient, optional
-    watched : bool
+    limits : WireLimits
+    keys : ServerKeys or ClientKeys, optional
+    watch_handshakes : bool
         Whether to take note of how it is received where it connects, for `refusal`. `receive` must then be
         called again and again.
 
@@ -71,21 +73,26 @@ class ZmqSource(Closing):
         bind: bool = False,
         format: Literal["igbss", "openephys"] = "igbss",
         high_water_mark: int = 1000,
-        limits: Limits = _DEFAULT_LIMITS,
-        keys: Keys | None = None,
-        watched: bool = False,
+        limits: WireLimits = _DEFAULT_LIMITS,
+        keys: CurveKeys | None = None,
+        watch_handshakes: bool = False,
     ) -> None:
         if socket not in _SOCKETS:
             raise ParameterError(f"socket must be one of {', '.join(_SOCKETS)}. Got {socket!r} instead.")
         self.received = 0
         self.rejected: Counter[str] = Counter()
-        self._parse = _parser(format, limits)
+        self._parse = _make_parser(format, limits)
         options = {
             zmq.RCVHWM: high_water_mark,
             zmq.MAXMSGSIZE: max(limits.message_bytes, limits.header_bytes),
         }
-        self._endpoint = Endpoint(
-            _SOCKETS[socket], address, bind=bind, keys=keys, options=options, watched=watched
+        self._endpoint = ZmqEndpoint(
+            _SOCKETS[socket],
+            address,
+            bind=bind,
+            keys=keys,
+            options=options,
+            watch_handshakes=watch_handshakes,
         )
         self._socket = self._endpoint.socket
         self._wait: int | None = None  # RCVTIMEO as it is set
@@ -104,10 +111,10 @@ class ZmqSource(Closing):
         return self._endpoint.denied
 
     @property
-    def refusal(self) -> Refusal | None:
-        """Why the peer does not let this end in, as far as it is `watched`; None if it does."""
-        handshakes = self._endpoint.handshakes
-        return None if handshakes is None else handshakes.refusal
+    def handshake_failure(self) -> HandshakeFailure | None:
+        """Why the peer does not let this end in, as far as it is `watch_handshakes`; None if it does."""
+        handshakes = self._endpoint.monitor
+        return None if handshakes is None else handshakes.failure
 
     def receive(self, timeout: float) -> list[Message]:
         """Wait until something comes in, then take all that is there, up to a limit.
@@ -119,16 +126,16 @@ class ZmqSource(Closing):
 
         Returns
         -------
-        list of Data, Meta, GapMessage and End
+        list of DataMessage, MetaMessage, GapMessage and EndMessage
             In the order of their arrival; empty if nothing came, or nothing that is a message.
         """
         messages: list[Message] = []
         frames = self._wait_for_frames(timeout)
-        if frames is None and self._endpoint.handshakes is not None:
-            self._endpoint.handshakes.look()
+        if frames is None and self._endpoint.monitor is not None:
+            self._endpoint.monitor.poll()
         for count in range(_DRAIN):
             if count:
-                frames = self._frames() if readable(self._socket) else None
+                frames = self._frames() if is_readable(self._socket) else None
             if frames is None:
                 break
             self.received += 1
@@ -139,14 +146,14 @@ class ZmqSource(Closing):
         return messages
 
     def _wait_for_frames(self, timeout: float) -> list[bytes] | None:
-        gate = self._endpoint.gate
-        if gate is None:
+        authenticator = self._endpoint.authenticator
+        if authenticator is None:
             self._set_wait(round(1000 * timeout))
             return self._frames()
         self._set_wait(_GATE_PATIENCE)
         deadline = time.monotonic() + timeout
-        while True:  # no handshake completes unless the gate is served
-            gate.serve()
+        while True:  # no handshake completes unless the authenticator is served
+            authenticator.serve()
             frames = self._frames(0 if time.monotonic() < deadline else zmq.DONTWAIT)
             if frames is not None or time.monotonic() >= deadline:
                 return frames
@@ -168,17 +175,17 @@ class ZmqSource(Closing):
         return frames
 
 
-def ready(sources: Sequence[ZmqSource], timeout: float) -> list[int]:
+def wait_for_any(sources: Sequence[ZmqReceiver], timeout: float) -> list[int]:
     """Wait up to so many seconds until a source has something; return the positions of those that have."""
-    return readable_of([source._socket for source in sources], timeout)
+    return wait_readable([source._socket for source in sources], timeout)
 
 
 _SOCKETS = {"sub": zmq.SUB, "pull": zmq.PULL}
 
 
-def _parser(format: str, limits: Limits) -> Callable[[list[bytes]], list[Message]]:
+def _make_parser(format: str, limits: WireLimits) -> Callable[[list[bytes]], list[Message]]:
     if format == "openephys":
-        return OpenEphysReader(limits).read
+        return OpenEphysDecoder(limits).decode
     if format != "igbss":
         raise ParameterError(f"format must be igbss or openephys. Got {format!r} instead.")
     return lambda frames: [decode(frames, limits)]

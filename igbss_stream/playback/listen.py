@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from igbss_stream._util.signals import Stop
 from igbss_stream.chunk import Stream
 from igbss_stream.errors import IgbssWarning, RecordingError
-from igbss_stream.feeds.wire import Meta
+from igbss_stream.feeds.wire import MetaMessage
 from igbss_stream.playback.monitoring import Monitor, Report
 from igbss_stream.playback.pacing import Item
 from igbss_stream.playback.render import Show
@@ -47,13 +47,13 @@ class Tape:
         self._since = 0.0
         self._started = False
 
-    def take(self, items: list[Item], meta: Meta | None, now: float) -> None:
+    def take(self, items: list[Item], meta: MetaMessage | None, now: float) -> None:
         """Take in what came.
 
         Parameters
         ----------
         items : list of Chunk and Gap
-        meta : Meta or None
+        meta : MetaMessage or None
             The publisher's description; None as long as there is none.
         now : float
             In seconds.

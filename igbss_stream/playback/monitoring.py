@@ -185,9 +185,9 @@ class Monitor:
     def _take_samples(self, chunk: Chunk, time_of_day: float) -> None:
         self.samples += len(chunk.data)
         self._missing = ""
-        self._model = chunk.model
+        self._model = chunk.model_version
         # after a restart indices go on while the publisher counts anew: they tell no time any more
-        time = self._stream.time_of(chunk.stop - 1) if self._stream and not self._restarts else None
+        time = self._stream.get_time(chunk.stop - 1) if self._stream and not self._restarts else None
         self._delay = None if time is None else time_of_day - time
         x = chunk.data.astype(np.float64)
         sums = np.stack([x.sum(axis=0), np.square(x).sum(axis=0)])

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from igbss_stream._util.progress import Progress
 from igbss_stream._util.signals import Stop
 from igbss_stream.chunk import Chunk, Stream
-from igbss_stream.feeds.zmq_publisher import ZmqSink
+from igbss_stream.feeds.zmq_publisher import ZmqPublisher
 from igbss_stream.playback.pacing import Feed, Item
 
 _SERVE = 0.1  # seconds that subscribers may wait for an answer while nothing is published
@@ -82,11 +82,11 @@ class ServingClock:
 
     Parameters
     ----------
-    sink : ZmqSink
+    sink : ZmqPublisher
     stop : Stop
     """
 
-    def __init__(self, sink: ZmqSink, stop: Stop) -> None:
+    def __init__(self, sink: ZmqPublisher, stop: Stop) -> None:
         self._sink = sink
         self._stop = stop
 
@@ -108,7 +108,7 @@ class ServingClock:
 
 def publish(
     feed: Feed,
-    sink: ZmqSink,
+    sink: ZmqPublisher,
     stop: Stop,
     *,
     wait: bool = False,
@@ -119,7 +119,7 @@ def publish(
     Parameters
     ----------
     feed : Feed
-    sink : ZmqSink
+    sink : ZmqPublisher
         Not started yet.
     stop : Stop
     wait : bool

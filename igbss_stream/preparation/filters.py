@@ -7,12 +7,14 @@ from numpy.typing import NDArray
 from igbss_stream.errors import ParameterError
 from igbss_stream.preparation.settings import Preparation
 
-FORGOTTEN = 1e-12  # of the largest sample: what is left of the state of a filter after `ringing`
+SETTLED = (
+    1e-12  # of the largest sample: what is left of the state of a filter after `compute_settling_time`
+)
 
 Sections = NDArray[np.float64]
 
 
-def sections(preparation: Preparation, rate: float) -> Sections:
+def design_filters(preparation: Preparation, rate: float) -> Sections:
     """Return all filters as one cascade of second-order sections.
 
     Parameters
@@ -37,7 +39,7 @@ def sections(preparation: Preparation, rate: float) -> Sections:
     return np.concatenate(parts)
 
 
-def padding(sos: Sections) -> int:
+def compute_padding(sos: Sections) -> int:
     """Return by how many samples `scipy.signal.sosfiltfilt` extends both ends.
 
     Parameters
@@ -48,7 +50,7 @@ def padding(sos: Sections) -> int:
     return 3 * taps
 
 
-def ringing(sos: Sections, most: int) -> int:
+def compute_settling_time(sos: Sections, most: int) -> int:
     """Return after how many samples a filter has forgotten in which state it began.
 
     Parameters
@@ -59,7 +61,7 @@ def ringing(sos: Sections, most: int) -> int:
     Returns
     -------
     int
-        The output then differs by at most `FORGOTTEN` times the largest sample, whatever came before.
+        The output then differs by at most `SETTLED` times the largest sample, whatever came before.
 
     Raises
     ------
@@ -73,26 +75,26 @@ def ringing(sos: Sections, most: int) -> int:
     """
     poles = np.abs(np.concatenate([np.roots(row[3:]) for row in sos]))
     slowest = float(poles.max())
-    shortest = np.log(FORGOTTEN) / np.log(slowest) if slowest > 0 else 1.0
+    shortest = np.log(SETTLED) / np.log(slowest) if slowest > 0 else 1.0
     if shortest > most:
-        raise _too_slow(shortest, most)
+        raise _make_slow_filter_error(shortest, most)
     impulse = np.zeros(2 * int(shortest) + 64)  # poles that lie together ring longer than one alone
     while True:
         impulse[0] = 1.0
         response = np.abs(scipy.signal.sosfilt(sos, impulse))
         rest = 2 * np.cumsum(response[::-1])[::-1]
-        n_samples = int(np.argmax(rest <= FORGOTTEN))
+        n_samples = int(np.argmax(rest <= SETTLED))
         if 0 < n_samples < len(rest) // 2 + 64:  # so that what lies beyond the end does not count
             break
         if len(impulse) > 4 * most:
             break
         impulse = np.zeros(2 * len(impulse))
     if not 0 < n_samples <= most:
-        raise _too_slow(max(n_samples, shortest), most)
+        raise _make_slow_filter_error(max(n_samples, shortest), most)
     return n_samples
 
 
-def _too_slow(n_samples: float, most: int) -> ParameterError:
+def _make_slow_filter_error(n_samples: float, most: int) -> ParameterError:
     return ParameterError(
         f"the filters take {n_samples:.3g} samples to settle, and {most} fit into memory: raise the edge "
         f"of highpass by a factor of {np.ceil(2 * n_samples / most) / 2:g}, widen the notches, or take "

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from igbss_stream.errors import InputError, ParameterError
 from igbss_stream.files.recording import Break, Facts, Fill, Recording
-from igbss_stream.preparation.filters import ringing, sections
+from igbss_stream.preparation.filters import compute_settling_time, design_filters
 from igbss_stream.preparation.referencing import Reference
-from igbss_stream.preparation.resampling import Polyphase, Resampler, polyphase
-from igbss_stream.preparation.rows import Array
+from igbss_stream.preparation.resampling import PolyphaseFilter, Resampler, get_polyphase_filter
+from igbss_stream.preparation.row_buffer import Array
 from igbss_stream.preparation.settings import Preparation
-from igbss_stream.preparation.zero_phase import ZeroPhase
+from igbss_stream.preparation.zero_phase import ZeroPhaseFilter
 from igbss_stream.separation.statistics import Survey
 
 LOOK_AHEAD_BYTES = 1 << 27  # that filters may take to settle
@@ -23,7 +23,7 @@ _BLOCK_BYTES = 1 << 20  # read at a time
 
 
 @dataclass(frozen=True)
-class _Stretch:
+class _Run:
     """Rows of a recording that follow each other without a break."""
 
     row: int
@@ -69,23 +69,23 @@ class PreparedRecording(Recording):
         self._source, self._remedy = source, remedy
         self._reference = Reference(preparation.reference, source.channels, left_out)
         self._surveyed = np.setdiff1d(np.arange(source.n_channels), left_out)
-        kept = self._reference.kept
+        kept = self._reference.kept_channels
         rate = source.rate
         if rate is None and (preparation.has_filters or preparation.resample is not None):
             raise ParameterError(
                 "filters and a new rate need the rate of the recording, which it does not say; pass --rate."
             )
         self._sos, self._look_ahead = np.empty((0, 6)), 0
-        self._fir: Polyphase | None = None
+        self._fir: PolyphaseFilter | None = None
         if rate is not None:
             preparation.check(rate)
-            self._sos = sections(preparation, rate)
-            up, down = preparation.ratio(rate)
-            self._fir = None if up == down else polyphase(up, down)
-            rate = preparation.rate_of(rate)
+            self._sos = design_filters(preparation, rate)
+            up, down = preparation.compute_ratio(rate)
+            self._fir = None if up == down else get_polyphase_filter(up, down)
+            rate = preparation.compute_rate(rate)
         if len(self._sos):
-            self._look_ahead = ringing(self._sos, LOOK_AHEAD_BYTES // (8 * len(kept)))
-        self._stretches = _stretches(source)
+            self._look_ahead = compute_settling_time(self._sos, LOOK_AHEAD_BYTES // (8 * len(kept)))
+        self._stretches = _find_runs(source)
         breaks, n_samples = self._breaks()
         if n_samples < 1:
             raise InputError(f"at {rate:g} Hz no sample is left of {source.n_samples}; resample less.")
@@ -134,7 +134,7 @@ class PreparedRecording(Recording):
         return fill
 
     def _grid(self, index: int) -> int:
-        return index if self._fir is None else self._fir.first_from(index)
+        return index if self._fir is None else self._fir.find_first_index(index)
 
     def _breaks(self) -> tuple[tuple[Break, ...], int]:
         """Return the breaks of the prepared recording, and how many samples it has."""
@@ -165,10 +165,12 @@ class PreparedRecording(Recording):
                 at = stop
         yield from chain.finish()
 
-    def _chain(self, stretch: _Stretch) -> "_Chain":
-        zero_phase = ZeroPhase(self._sos, self._look_ahead, self.n_channels) if len(self._sos) else None
+    def _chain(self, stretch: _Run) -> "_RunChain":
+        zero_phase = (
+            ZeroPhaseFilter(self._sos, self._look_ahead, self.n_channels) if len(self._sos) else None
+        )
         resampler = None if self._fir is None else Resampler(self._fir, stretch.index, self.n_channels)
-        return _Chain(zero_phase, resampler)
+        return _RunChain(zero_phase, resampler)
 
     def _raw(self) -> Iterator[tuple[int, NDArray[Any]]]:
         """Yield the blocks of the source, which are found to be good before the last one leaves."""
@@ -184,10 +186,10 @@ class PreparedRecording(Recording):
                 yield start, block
 
 
-class _Chain:
+class _RunChain:
     """What one stretch goes through."""
 
-    def __init__(self, zero_phase: ZeroPhase | None, resampler: Resampler | None) -> None:
+    def __init__(self, zero_phase: ZeroPhaseFilter | None, resampler: Resampler | None) -> None:
         self._zero_phase, self._resampler = zero_phase, resampler
 
     def push(self, x: Array) -> Iterator[Array]:
@@ -201,11 +203,11 @@ class _Chain:
             yield self._resampler.finish()
 
 
-def _stretches(source: Recording) -> list[_Stretch]:
+def _find_runs(source: Recording) -> list[_Run]:
     """Return what lies between the breaks of a recording; a stretch may be empty."""
     rows = [0, *(gap.row for gap in source.breaks), source.n_samples]
     missing = np.cumsum([0, *(gap.n_samples for gap in source.breaks)])
     return [
-        _Stretch(row, stop, row + int(before))
+        _Run(row, stop, row + int(before))
         for (row, stop), before in zip(itertools.pairwise(rows), missing, strict=True)
     ]

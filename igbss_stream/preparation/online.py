@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import InputError
-from igbss_stream.preparation.filters import sections
+from igbss_stream.preparation.filters import design_filters
 from igbss_stream.preparation.referencing import Reference
-from igbss_stream.preparation.resampling import Resampler, polyphase
-from igbss_stream.preparation.rows import Array
+from igbss_stream.preparation.resampling import Resampler, get_polyphase_filter
+from igbss_stream.preparation.row_buffer import Array
 from igbss_stream.preparation.settings import Preparation
 
 
-class LivePreparation:
+class OnlinePreparation:
     """Prepares one stream.
 
     Parameters
@@ -52,23 +52,23 @@ class LivePreparation:
         self._name, self._n_channels, self._dtype = stream.name, stream.n_channels, stream.dtype
         self._passes = preparation.does_nothing
         self._reference = Reference(preparation.reference, stream.channels) if not self._passes else None
-        self._sos = sections(preparation, stream.rate)
+        self._sos = design_filters(preparation, stream.rate)
         self._steady = scipy.signal.sosfilt_zi(self._sos)[:, :, None] if len(self._sos) else None
-        up, down = preparation.ratio(stream.rate)
-        self._fir = None if up == down else polyphase(up, down)
-        kept = range(stream.n_channels) if self._reference is None else self._reference.kept
-        self.out = replace(
+        up, down = preparation.compute_ratio(stream.rate)
+        self._fir = None if up == down else get_polyphase_filter(up, down)
+        kept = range(stream.n_channels) if self._reference is None else self._reference.kept_channels
+        self.output_stream = replace(
             stream,
-            rate=preparation.rate_of(stream.rate),
+            rate=preparation.compute_rate(stream.rate),
             channels=tuple(stream.channels[i] for i in kept),
-            delay=self.delay_of(stream.delay),
+            delay=self.compute_delay(stream.delay),
         )
         self._position: int | None = None
         self._due = 0  # new index of what leaves next
         self._state: Array | None = None  # of the filters
         self._resampler: Resampler | None = None
 
-    def delay_of(self, n_samples: int) -> int:
+    def compute_delay(self, n_samples: int) -> int:
         """Return a delay in new samples, with that of a new rate; filters have none that is a number.
 
         Parameters
@@ -106,7 +106,7 @@ class LivePreparation:
             gap = Gap(self._due, stop - self._due, item.reason)
             self._due = stop
             return [*done, gap]
-        return [done for run in _runs(item) for done in self._prepared(*run)]
+        return [done for run in _split_runs(item) for done in self._prepared(*run)]
 
     def flush(self) -> list[Chunk | Gap]:
         """Return what is still inside; what comes next does not continue it."""
@@ -129,7 +129,7 @@ class LivePreparation:
             )
 
     def _grid(self, index: int) -> int:
-        return index if self._fir is None else self._fir.first_from(index)
+        return index if self._fir is None else self._fir.find_first_index(index)
 
     def _prepared(self, start: int, x: NDArray[np.generic], is_good: bool) -> list[Chunk | Gap]:
         if self._reference is None or not len(x):
@@ -137,11 +137,11 @@ class LivePreparation:
         if not is_good:
             done = self.flush()
             n_new = self._grid(start + len(x)) - self._due
-            return [*done, *self._chunks(np.full((n_new, self.out.n_channels), np.nan))]
+            return [*done, *self._chunks(np.full((n_new, self.output_stream.n_channels), np.nan))]
         y = self._filtered(self._reference.apply(x))
         if self._fir is not None:
             if self._resampler is None:
-                self._resampler = Resampler(self._fir, start, self.out.n_channels)
+                self._resampler = Resampler(self._fir, start, self.output_stream.n_channels)
             y = self._resampler.push(y)
         return self._chunks(y)
 
@@ -162,7 +162,7 @@ class LivePreparation:
         return [chunk]
 
 
-def _runs(chunk: Chunk) -> Iterator[tuple[int, NDArray[np.generic], bool]]:
+def _split_runs(chunk: Chunk) -> Iterator[tuple[int, NDArray[np.generic], bool]]:
     """Yield (start, rows, whether they are finite) of runs of rows that are, or are not."""
     good = np.isfinite(chunk.data).all(axis=1)
     edges = [0, *(np.flatnonzero(np.diff(good)) + 1), len(good)]

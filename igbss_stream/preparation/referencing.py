@@ -41,7 +41,7 @@ class Reference:
         kept = [i for i in range(len(channels)) if i not in left_out]
         self._of: list[int] = kept if reference == AVERAGE else []
         if reference is not None and reference != AVERAGE:
-            self._of = [_position(name, channels, kept) for name in reference]
+            self._of = [_find_channel(name, channels, kept) for name in reference]
         if len(self._of) == 1:
             kept.remove(self._of[0])
         if len(kept) < 2:
@@ -49,7 +49,7 @@ class Reference:
                 f"reference leaves {len(kept)} of {len(channels)} channels; separation needs 2 at least.",
                 parameter="reference",
             )
-        self.kept = tuple(kept)
+        self.kept_channels = tuple(kept)
         self._keeps_all = len(kept) == len(channels)
 
     def apply(self, x: NDArray[Any]) -> NDArray[np.float64]:
@@ -59,14 +59,14 @@ class Reference:
         ----------
         x : array of shape (samples, channels)
         """
-        y = x.astype(np.float64) if self._keeps_all else x[:, self.kept].astype(np.float64)
+        y = x.astype(np.float64) if self._keeps_all else x[:, self.kept_channels].astype(np.float64)
         if self._of and len(x):
             # A running sum adds the channels one after the other, whatever the number of rows.
             y -= np.cumsum(x[:, self._of], axis=1, dtype=np.float64)[:, -1:] / len(self._of)
         return y
 
 
-def _position(name: str, channels: Sequence[str], kept: Sequence[int]) -> int:
+def _find_channel(name: str, channels: Sequence[str], kept: Sequence[int]) -> int:
     places = [i for i, channel in enumerate(channels) if channel == name]
     if len(places) != 1:
         known = ", ".join(map(printable, channels[:8])) + (", ..." if len(channels) > 8 else "")

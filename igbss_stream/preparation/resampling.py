@@ -11,14 +11,14 @@ import numpy as np
 import scipy  # its parts are loaded where they are first used: signal takes half a second and 50 MB
 from numpy.typing import NDArray
 
-from igbss_stream.preparation.rows import Array, Rows
+from igbss_stream.preparation.row_buffer import Array, RowBuffer
 
 ATTENUATION = 80.0  # dB, of what lies beyond half the lower rate
 TRANSITION = 0.2  # share of half the lower rate over which the gain falls
 
 
-class Polyphase:
-    """The low-pass filter of a change of rate, cut into its phases; `polyphase` keeps those made.
+class PolyphaseFilter:
+    """The anti-aliasing filter of a rational resampling, split into its phases.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class Polyphase:
         """How many new samples after its own one a sample can be reckoned."""
         return self.half // self.down
 
-    def first_from(self, index: int) -> int:
+    def find_first_index(self, index: int) -> int:
         """Return the index of the first new sample at or after an old one.
 
         Parameters
@@ -67,7 +67,7 @@ class Polyphase:
         return -(-index * self.up // self.down)
 
 
-polyphase = functools.lru_cache(maxsize=16)(Polyphase)
+get_polyphase_filter = functools.lru_cache(maxsize=16)(PolyphaseFilter)
 
 
 class Resampler:
@@ -75,15 +75,15 @@ class Resampler:
 
     Parameters
     ----------
-    fir : Polyphase
+    fir : PolyphaseFilter
     start : int
         Index of the first sample.
     n_channels : int
     """
 
-    def __init__(self, fir: Polyphase, start: int, n_channels: int) -> None:
-        self._fir, self._rows = fir, Rows(n_channels)
-        self._next = fir.first_from(start)  # index of the new sample that is due
+    def __init__(self, fir: PolyphaseFilter, start: int, n_channels: int) -> None:
+        self._fir, self._rows = fir, RowBuffer(n_channels)
+        self._next = fir.find_first_index(start)  # index of the new sample that is due
         self._stop = start
         self._product = np.empty((fir.width, n_channels))
 
@@ -103,15 +103,15 @@ class Resampler:
 
     def finish(self) -> Array:
         """Return the rest of the new samples; the stretch has ended."""
-        stop = self._fir.first_from(self._stop)
+        stop = self._fir.find_first_index(self._stop)
         if len(self._rows):
             beyond = self._fir.half // self._fir.up + 1
-            self._rows.append(np.repeat(self._rows.held[-1:], beyond, axis=0))
+            self._rows.append(np.repeat(self._rows.rows[-1:], beyond, axis=0))
             self._stop += beyond
         return self._until(stop)
 
     def _until(self, stop: int) -> Array:
-        fir, held = self._fir, self._rows.held
+        fir, held = self._fir, self._rows.rows
         at = self._stop - len(held)  # index of the first row that is held
         new: NDArray[np.float64] = np.empty((max(0, stop - self._next), held.shape[1]))
         for row in new:

@@ -91,7 +91,7 @@ class Preparation:
         return not self.has_filters and self.resample is None and self.reference is None
 
     @property
-    def by_row(self) -> bool:
+    def is_rowwise(self) -> bool:
         """Whether each sample is prepared on its own: by another reference alone, or not at all."""
         return not self.has_filters and self.resample is None
 
@@ -118,7 +118,7 @@ class Preparation:
                     f"{name}{of} must be below {rate / 2:g} Hz, half the rate. Got {edge:g} Hz instead.",
                     parameter=name,
                 )
-        self.ratio(rate)
+        self.compute_ratio(rate)
 
     def _check_low(self, rate: float) -> None:
         widths = {"highpass": self.highpass, "lowpass": self.lowpass}
@@ -131,7 +131,7 @@ class Preparation:
                     parameter=name,
                 )
 
-    def ratio(self, rate: float) -> tuple[int, int]:
+    def compute_ratio(self, rate: float) -> tuple[int, int]:
         """Return the new rate over the old one as two whole numbers without a common factor.
 
         Parameters
@@ -164,7 +164,7 @@ class Preparation:
             )
         return near.numerator, near.denominator
 
-    def rate_of(self, rate: float) -> float:
+    def compute_rate(self, rate: float) -> float:
         """Return the rate of the prepared samples.
 
         Parameters
@@ -172,7 +172,7 @@ class Preparation:
         rate : float
             That of the samples before.
         """
-        up, down = self.ratio(rate)
+        up, down = self.compute_ratio(rate)
         return rate * up / down
 
     def to_json(self) -> str:

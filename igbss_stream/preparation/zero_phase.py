@@ -11,14 +11,14 @@ from collections.abc import Iterator
 import numpy as np
 import scipy  # its parts are loaded where they are first used: signal takes half a second and 50 MB
 
-from igbss_stream.preparation.filters import Sections, padding
-from igbss_stream.preparation.rows import Array, Rows
+from igbss_stream.preparation.filters import Sections, compute_padding
+from igbss_stream.preparation.row_buffer import Array, RowBuffer
 
 _LEAST_BLOCK = 4096  # samples: the look-ahead is reckoned once more for each block
 _GROUP = 1 << 21  # numbers that are filtered backward at a time: 16 MB
 
 
-class ZeroPhase:
+class ZeroPhaseFilter:
     """Filters one stretch forward and backward.
 
     Parameters
@@ -36,11 +36,13 @@ class ZeroPhase:
 
     def __init__(self, sos: Sections, look_ahead: int, n_channels: int) -> None:
         self._sos, self._steady = sos, scipy.signal.sosfilt_zi(sos)[:, :, None]
-        self._padding = padding(sos)
+        self._padding = compute_padding(sos)
         self._look_ahead = max(look_ahead, self._padding)
         self._block = max(_LEAST_BLOCK, self._look_ahead)
-        self._ends = Rows(n_channels)  # samples as they came: the first ones, then always the last ones
-        self._forward = Rows(n_channels)  # what was filtered forward and not yet backward
+        self._ends = RowBuffer(
+            n_channels
+        )  # samples as they came: the first ones, then always the last ones
+        self._forward = RowBuffer(n_channels)  # what was filtered forward and not yet backward
         self._state: Array | None = None
         self._n_left = 0  # rows of the stretch that have not left
 
@@ -62,14 +64,14 @@ class ZeroPhase:
         reach = min(self._padding, len(self._ends) - 1)
         if self._state is None:
             yield from self._filtered(self._begin(reach))
-        ends = self._ends.held
+        ends = self._ends.rows
         yield from self._filtered(2 * ends[-1] - ends[-2 : -reach - 2 : -1])
         while self._n_left:
             yield self._backward(min(self._block, self._n_left))
 
     def _begin(self, reach: int) -> Array:
         """Start at the extension of the first end; return what is to be filtered forward."""
-        ends = self._ends.held
+        ends = self._ends.rows
         x = np.concatenate([2 * ends[0] - ends[reach:0:-1], ends])
         self._state = self._steady * x[0]
         if reach:  # only the stretch itself goes backward: the extension leads up to it
@@ -85,7 +87,7 @@ class ZeroPhase:
 
     def _backward(self, n: int) -> Array:
         """Return the next rows, filtered backward."""
-        ahead = self._forward.held[: self._block + self._look_ahead]
+        ahead = self._forward.rows[: self._block + self._look_ahead]
         done = np.empty((n, ahead.shape[1]))
         step = max(1, _GROUP // len(ahead))
         for first in range(0, ahead.shape[1], step):

@@ -32,7 +32,7 @@ _LOOK = 0.05  # seconds between looks whether a wait is still wanted
 
 
 @dataclass(frozen=True)
-class Schedule:
+class LearningSchedule:
     """When models are learned, in samples; see the module's drawing.
 
     Parameters
@@ -75,9 +75,9 @@ class Schedule:
             )
 
     @classmethod
-    def in_seconds(
+    def from_seconds(
         cls, rate: float, first: float, window: float, every: float | None, ahead: float, fade: float
-    ) -> "Schedule":
+    ) -> "LearningSchedule":
         """Return the schedule at a rate in Hz of times in seconds, rounded to samples once."""
         return cls(
             round(first * rate),
@@ -89,7 +89,7 @@ class Schedule:
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
+class StreamModel:
     """A separator with its place in a stream.
 
     Parameters
@@ -133,7 +133,7 @@ class LearningCounts:
 
 
 @dataclass(frozen=True)
-class _Task:
+class _LearningTask:
     """A model to come: what it is learned from, when it takes force, and the thread's answer."""
 
     span: tuple[int, int]
@@ -149,10 +149,10 @@ class Learner:
     settings : ModelSettings
     names : sequence of str
         Of the channels.
-    schedule : Schedule
+    schedule : LearningSchedule
     executor : Executor
         Where models are learned, one after the other: of one thread.
-    model : Model, optional
+    model : StreamModel, optional
         That is in force already, e.g. of an earlier run; the first one learned follows it.
     wait : bool
         Whether a model that is not ready is waited for.
@@ -172,10 +172,10 @@ class Learner:
         self,
         settings: ModelSettings,
         names: Sequence[str],
-        schedule: Schedule,
+        schedule: LearningSchedule,
         executor: Executor,
         *,
-        model: Model | None = None,
+        model: StreamModel | None = None,
         wait: bool = True,
         stop: Event | None = None,
         cleaning: Cleaning | None = None,
@@ -189,7 +189,7 @@ class Learner:
         self._version = 0 if model is None else model.version
         self._latest = None if model is None else model.separator  # the thread's own
         self._kept: deque[Chunk | Gap] = deque()
-        self._tasks: deque[_Task] = deque()
+        self._tasks: deque[_LearningTask] = deque()
         self._is_late = False
         self._next_end: int | None = None
         self._begun = False
@@ -201,12 +201,12 @@ class Learner:
 
     @property
     def boundary(self) -> int | None:
-        """The next index at which `at_boundary` has to be called, if there is one."""
+        """The next index at which `handle_boundary` has to be called, if there is one."""
         due = [self._tasks[0].due] if self._tasks and not self._is_late else []
         end = [] if self._next_end is None else [self._next_end]
         return min(due + end, default=None)
 
-    def keep(self, item: Chunk | Gap) -> None:
+    def record(self, item: Chunk | Gap) -> None:
         """Remember samples, none of them beyond the boundary, or that there is a gap after them."""
         if self._next_end is None:
             return
@@ -217,7 +217,7 @@ class Learner:
         while self._kept and self._kept[0].stop <= oldest:
             self._kept.popleft()
 
-    def at_boundary(self, index: int) -> Model | None:
+    def handle_boundary(self, index: int) -> StreamModel | None:
         """Begin to learn, or bring a model into force; return it if there is a new one.
 
         Parameters
@@ -236,7 +236,7 @@ class Learner:
             return None
         return self._take(index)
 
-    def late(self, index: int) -> Model | None:
+    def take_late_model(self, index: int) -> StreamModel | None:
         """Return the model that was late, if it is ready by now; it takes force at this index."""
         if not (self._is_late and self._tasks[0].answer.done()):
             return None
@@ -256,11 +256,11 @@ class Learner:
             return
         span = (end - schedule.window, end)
         answer = self._executor.submit(self._learn, list(self._kept), span)
-        self._tasks.append(_Task(span, end + schedule.ahead, answer))
+        self._tasks.append(_LearningTask(span, end + schedule.ahead, answer))
         if self._next_end is None:
             self._kept.clear()
 
-    def _take(self, index: int) -> Model | None:
+    def _take(self, index: int) -> StreamModel | None:
         task = self._tasks.popleft()
         answer = task.answer.result()
         if isinstance(answer, IgbssError):
@@ -269,12 +269,12 @@ class Learner:
             return None
         self.counts.learned += 1
         self._version += 1
-        return Model(self._version, answer, index, task.span)
+        return StreamModel(self._version, answer, index, task.span)
 
     def _learn(self, kept: list[Chunk | Gap], span: tuple[int, int]) -> Separator | IgbssError:
         """Do the work, in the thread; the separator before it is what order, sign and scale follow."""
         try:
-            self._latest = self._separator(*_samples(kept, span))
+            self._latest = self._separator(*_collect_samples(kept, span))
         except IgbssError as error:
             return error
         except np.linalg.LinAlgError as error:
@@ -293,7 +293,7 @@ class Learner:
         return separator
 
 
-def _samples(kept: list[Chunk | Gap], span: tuple[int, int]) -> tuple[NDArray[Any], list[int]]:
+def _collect_samples(kept: list[Chunk | Gap], span: tuple[int, int]) -> tuple[NDArray[Any], list[int]]:
     """Return what lies in the span and is finite, as one array, and its rows that follow a gap."""
     parts: list[NDArray[Any]] = []
     run, runs = 0, []  # of each row the number of its run

@@ -62,7 +62,7 @@ class OverlapAdd:
         if count <= 0 or self._sum is None:
             return []
         mean = self._sum[:count] / self._weight[:count, None]
-        done = Chunk(mean.astype(window.data.dtype), self._start, window.model)
+        done = Chunk(mean.astype(window.data.dtype), self._start, window.model_version)
         self._sum, self._weight = self._sum[count:], self._weight[count:]
         self._start += count
         return [done]

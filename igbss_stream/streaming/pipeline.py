@@ -19,19 +19,19 @@ from igbss_stream.errors import InputError, ParameterError
 from igbss_stream.separation.cleaning import Cleaning
 from igbss_stream.separation.engine import Separator
 from igbss_stream.separation.settings import ModelSettings
-from igbss_stream.streaming.model_updates import Learner, Model, Schedule
-from igbss_stream.streaming.separators import SamplePath, WindowPath
+from igbss_stream.streaming.model_updates import Learner, LearningSchedule, StreamModel
+from igbss_stream.streaming.separators import SampleSeparator, WindowSeparator
 
 Item = Chunk | Gap
 
 
 @dataclass(frozen=True)
-class Learning:
+class LearningPlan:
     """How the models of a pipeline are learned.
 
     Parameters
     ----------
-    schedule : Schedule
+    schedule : LearningSchedule
     executor : Executor
         Of one thread; may be shared by pipelines.
     wait : bool
@@ -39,7 +39,7 @@ class Learning:
         See `Learner`.
     """
 
-    schedule: Schedule
+    schedule: LearningSchedule
     executor: Executor
     wait: bool = True
     stop: Event | None = None
@@ -55,9 +55,9 @@ class Pipeline:
     settings : ModelSettings
     window : (int, int), optional
         Length and hop, in samples, of windows where samples have to be fitted together.
-    model : Model, optional
+    model : StreamModel, optional
         That is in force from the start, prepared.
-    learning : Learning, optional
+    learning : LearningPlan, optional
         Needed where there is no model yet and samples have to be seen first to make one.
     cleaning : Cleaning, optional
         Which sources are taken out of the channels: chunks then hold cleaned channels beside sources.
@@ -79,17 +79,17 @@ class Pipeline:
         settings: ModelSettings,
         *,
         window: tuple[int, int] | None = None,
-        model: Model | None = None,
-        learning: Learning | None = None,
+        model: StreamModel | None = None,
+        learning: LearningPlan | None = None,
         cleaning: Cleaning | None = None,
     ) -> None:
         self.settings, self._stream = settings, stream
         if cleaning is not None:
             cleaning.check_channels(stream.channels)
-        separator = _separator(settings, stream.n_channels, model, cleaning)
-        self.path = _path(separator, window, learning)
+        separator = _make_separator(settings, stream.n_channels, model, cleaning)
+        self.stream_separator = _make_stream_separator(separator, window, learning)
         if model is None and not separator.needs_survey:
-            model = Model(1, separator, 0)
+            model = StreamModel(1, separator, 0)
             learning = None  # there is nothing to learn
         if model is None and learning is None:
             raise ParameterError(
@@ -107,13 +107,13 @@ class Pipeline:
                 stop=learning.stop,
                 cleaning=cleaning,
             )
-        self.model: Model | None = None
+        self.model: StreamModel | None = None
         self._position: int | None = None
         if model is not None:
             self._change(model)
 
     @property
-    def out(self) -> Stream:
+    def output_stream(self) -> Stream:
         """What comes out; the number of sources is certain once there is a model."""
         if self.model is not None:
             n_sources = self.model.separator.stage.n_sources
@@ -123,13 +123,13 @@ class Pipeline:
             self._stream,
             channels=tuple(f"source-{n}" for n in range(n_sources)),
             unit=None if self.settings.has_unit_variance else self._stream.unit,
-            delay=self.path.delay,
+            delay=self.stream_separator.delay,
         )
 
     @property
-    def cleaned(self) -> Stream:
+    def cleaned_stream(self) -> Stream:
         """What comes out as cleaned channels."""
-        return replace(self._stream, delay=self.path.delay)
+        return replace(self._stream, delay=self.stream_separator.delay)
 
     def push(self, item: Item) -> list[Item]:
         """Take in the next chunk or gap, and return what is done.
@@ -142,16 +142,16 @@ class Pipeline:
         self._check(item)
         if isinstance(item, Gap):
             if self.learner is not None:
-                self.learner.keep(item)
+                self.learner.record(item)
             return self._passed(item)
         if self.learner is not None:
             self.learner.begin(item.start)
-            self._change(self.learner.late(item.start))
+            self._change(self.learner.take_late_model(item.start))
         return [done for piece in self._pieces(item) for done in self._separated(piece)]
 
     def flush(self) -> list[Item]:
         """Return what is still inside; the stream has ended."""
-        return [*self.path.flush()]
+        return [*self.stream_separator.flush()]
 
     def _check(self, item: Item) -> None:
         if self._position not in (None, item.start):
@@ -172,11 +172,11 @@ class Pipeline:
         while at < chunk.stop:
             boundary = self.learner.boundary
             if boundary is not None and boundary <= at:
-                self._change(self.learner.at_boundary(at))
+                self._change(self.learner.handle_boundary(at))
                 continue
             stop = chunk.stop if boundary is None else min(boundary, chunk.stop)
             piece = Chunk(chunk.data[at - chunk.start : stop - chunk.start], at)
-            self.learner.keep(piece)
+            self.learner.record(piece)
             yield piece
             at = stop
 
@@ -185,19 +185,23 @@ class Pipeline:
             return [Gap(piece.start, len(piece.data), "learning")]
         separator = self.model.separator
         if separator.transform.linear or (taken := separator.has_log(piece.data)).all():
-            return [*self.path.push(piece)]
-        return [done for run in runs(piece, taken) for done in self._passed(run)]
+            return [*self.stream_separator.push(piece)]
+        return [done for run in split_runs(piece, taken) for done in self._passed(run)]
 
     def _passed(self, run: Item) -> list[Item]:
-        return [*self.path.flush(), run] if isinstance(run, Gap) else [*self.path.push(run)]
+        return (
+            [*self.stream_separator.flush(), run]
+            if isinstance(run, Gap)
+            else [*self.stream_separator.push(run)]
+        )
 
-    def _change(self, model: Model | None) -> None:
+    def _change(self, model: StreamModel | None) -> None:
         if model is not None:
             self.model = model
-            self.path.change(model)
+            self.stream_separator.activate(model)
 
 
-def runs(chunk: Chunk, taken: NDArray[np.bool_]) -> Iterator[Item]:
+def split_runs(chunk: Chunk, taken: NDArray[np.bool_]) -> Iterator[Item]:
     """Cut a chunk into what is taken and gaps of what is not.
 
     Parameters
@@ -214,13 +218,13 @@ def runs(chunk: Chunk, taken: NDArray[np.bool_]) -> Iterator[Item]:
     edges = [0, *(np.flatnonzero(np.diff(taken)) + 1), len(taken)]
     for first, stop in itertools.pairwise(map(int, edges)):
         if taken[first]:
-            yield Chunk(chunk.data[first:stop], chunk.start + first, chunk.model)
+            yield Chunk(chunk.data[first:stop], chunk.start + first, chunk.model_version)
         else:
             yield Gap(chunk.start + first, stop - first, "range")
 
 
-def _separator(
-    settings: ModelSettings, n_channels: int, model: Model | None, cleaning: Cleaning | None
+def _make_separator(
+    settings: ModelSettings, n_channels: int, model: StreamModel | None, cleaning: Cleaning | None
 ) -> Separator:
     """Return what separates first; it is not prepared yet, unless there is a model."""
     if settings.has_products:
@@ -235,13 +239,13 @@ def _separator(
     return model.separator
 
 
-def _path(
-    separator: Separator, window: tuple[int, int] | None, learning: Learning | None
-) -> SamplePath | WindowPath:
+def _make_stream_separator(
+    separator: Separator, window: tuple[int, int] | None, learning: LearningPlan | None
+) -> SampleSeparator | WindowSeparator:
     if separator.by_sample:
-        return SamplePath(0 if learning is None else learning.schedule.fade)
+        return SampleSeparator(0 if learning is None else learning.schedule.fade)
     if window is None:
         raise ParameterError(
             f"solver '{separator.solver}' fits samples in windows: give the length and hop of one."
         )
-    return WindowPath(*window)
+    return WindowSeparator(*window)

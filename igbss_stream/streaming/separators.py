@@ -1,7 +1,7 @@
-"""The two ways from samples to sources, both with models that change on the way.
+"""Separate a stream sample by sample or by overlapping windows, with models that change.
 
-`SamplePath` where each sample stands alone: no delay. `WindowPath` where samples are fitted together:
-windows that overlap, each fit started from the one before.
+`SampleSeparator` separates each sample independently, without delay. `WindowSeparator` fits the samples of
+overlapping windows together and starts each fit from the previous one.
 """
 
 from dataclasses import dataclass, replace
@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from igbss_stream.chunk import Chunk
 from igbss_stream.errors import InputError, ParameterError
 from igbss_stream.separation.result import Separation
-from igbss_stream.streaming.model_updates import Model
+from igbss_stream.streaming.model_updates import StreamModel
 from igbss_stream.streaming.overlap_add import OverlapAdd
-from igbss_stream.streaming.windowing import Windows
+from igbss_stream.streaming.windowing import WindowSplitter
 
 
-class SamplePath:
+class SampleSeparator:
     """Sources sample by sample; a model gives way to the next over a number of samples.
 
     Parameters
@@ -31,10 +31,10 @@ class SamplePath:
 
     def __init__(self, fade: int = 0) -> None:
         self._fade = fade
-        self._model: Model | None = None
-        self._before: Model | None = None
+        self._model: StreamModel | None = None
+        self._before: StreamModel | None = None
 
-    def change(self, model: Model) -> None:
+    def activate(self, model: StreamModel) -> None:
         """Let a model take force from its index on."""
         self._before, self._model = self._model, model
 
@@ -57,22 +57,22 @@ class SamplePath:
         """Return what is still inside: nothing."""
         return []
 
-    def _plain(self, chunk: Chunk, model: Model) -> Chunk:
+    def _plain(self, chunk: Chunk, model: StreamModel) -> Chunk:
         separator = model.separator
         sources = separator.sources(chunk.data, chunk.start)
         return Chunk(sources, chunk.start, model.version, separator.cleaned(chunk.data, sources))
 
-    def _blended(self, chunk: Chunk, before: Model, after: Model) -> Chunk:
+    def _blended(self, chunk: Chunk, before: StreamModel, after: StreamModel) -> Chunk:
         old, new = (self._plain(chunk, model) for model in (before, after))
         passed = np.arange(chunk.start, chunk.stop) - after.since
         share = ((passed + 1.0) / (self._fade + 1.0))[:, None]
         cleaned = new.cleaned
         if old.cleaned is not None and cleaned is not None:
-            cleaned = _between(old.cleaned, cleaned, share)
-        return Chunk(_between(old.data, new.data, share), chunk.start, after.version, cleaned)
+            cleaned = _interpolate(old.cleaned, cleaned, share)
+        return Chunk(_interpolate(old.data, new.data, share), chunk.start, after.version, cleaned)
 
 
-def _between(old: NDArray[Any], new: NDArray[Any], share: NDArray[Any]) -> NDArray[Any]:
+def _interpolate(old: NDArray[Any], new: NDArray[Any], share: NDArray[Any]) -> NDArray[Any]:
     """Return the way from old to new, by a share for each sample."""
     mean: NDArray[Any] = (old + share * (new.astype(np.float64) - old)).astype(old.dtype)
     return mean
@@ -98,7 +98,7 @@ class FitCounts:
     refused: int = 0
 
 
-class WindowPath:
+class WindowSeparator:
     """Sources of windows that are fitted, overlapped and added.
 
     Parameters
@@ -116,13 +116,13 @@ class WindowPath:
     def __init__(self, length: int, hop: int, *, warm: bool = True) -> None:
         self.counts = FitCounts()
         self.delay = length - 1
-        self._windows = Windows(length, hop)
+        self._windows = WindowSplitter(length, hop)
         self._joined, self._joined_cleaned = OverlapAdd(), OverlapAdd()
         self._warm = warm
-        self._model: Model | None = None
+        self._model: StreamModel | None = None
         self._last: tuple[int, Separation] | None = None
 
-    def change(self, model: Model) -> None:
+    def activate(self, model: StreamModel) -> None:
         """Let a model be in force for the windows that are complete from now on."""
         if model.separator.poset.periods > 1:
             raise ParameterError(
@@ -143,7 +143,7 @@ class WindowPath:
         out = []
         for window in self._windows.flush():
             out += self._joined_to(self._fitted(window), window.stop)
-        out += _beside(self._joined.flush(), self._joined_cleaned.flush())
+        out += _attach_cleaned(self._joined.flush(), self._joined_cleaned.flush())
         self._last = None
         return out
 
@@ -152,8 +152,8 @@ class WindowPath:
         sources = self._joined.push(window, complete)
         if window.cleaned is None:
             return sources
-        cleaned = Chunk(window.cleaned, window.start, window.model)
-        return _beside(sources, self._joined_cleaned.push(cleaned, complete))
+        cleaned = Chunk(window.cleaned, window.start, window.model_version)
+        return _attach_cleaned(sources, self._joined_cleaned.push(cleaned, complete))
 
     def _fitted(self, window: Chunk) -> Chunk:
         if self._model is None:
@@ -187,7 +187,7 @@ class WindowPath:
         return log_sources, separation.theta_a
 
 
-def _beside(sources: list[Chunk], cleaned: list[Chunk]) -> list[Chunk]:
+def _attach_cleaned(sources: list[Chunk], cleaned: list[Chunk]) -> list[Chunk]:
     """Return sources with the cleaned channels of the same samples, if there are any."""
     if not cleaned:
         return sources

@@ -9,7 +9,7 @@ from igbss_stream.chunk import Chunk
 from igbss_stream.errors import ParameterError
 
 
-class Windows:
+class WindowSplitter:
     """Samples in, windows out: ``length`` samples, ``hop`` samples from one to the next.
 
     Parameters

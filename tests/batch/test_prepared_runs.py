@@ -16,8 +16,8 @@ from igbss_stream.cli import main
 from igbss_stream.daemon.config.load import load
 from igbss_stream.daemon.daemon import Daemon
 from igbss_stream.errors import StateError
-from igbss_stream.preparation.online import LivePreparation
-from igbss_stream.preparation.resampling import polyphase
+from igbss_stream.preparation.online import OnlinePreparation
+from igbss_stream.preparation.resampling import get_polyphase_filter
 from igbss_stream.preparation.settings import Preparation
 from tests.commands import Command, Refusal, assert_says
 from tests.doc_pages import commands, run_python, text_of
@@ -52,7 +52,7 @@ def prepared_by_scipy() -> np.ndarray:
         ]
     )
     before, after = (signal.sosfiltfilt(sos, part, axis=0) for part in (x[:2000], x[2000:]))
-    taps = polyphase(2, 5).taps / 2
+    taps = get_polyphase_filter(2, 5).taps / 2
     before = signal.resample_poly(before, 2, 5, axis=0, window=taps, padtype="edge")
     # Index 2013 is no place of the new grid; 2015 is the next, two old samples on.
     pad = np.concatenate([np.repeat(after[:1], 498, axis=0), after])
@@ -149,7 +149,7 @@ def test_the_daemon_separates_what_is_prepared(tmp_path: Path) -> None:
     )
     daemon = Daemon(load(path), path)
     daemon.run()
-    stage = LivePreparation(
+    stage = OnlinePreparation(
         Stream("s", 250.0, NAMES, dtype=np.dtype("f8")),
         Preparation(reference="average", highpass=1.0, notch=(50.0,), resample=100.0),
     )

@@ -3,7 +3,7 @@
 import stat
 from pathlib import Path
 
-from igbss_stream.feeds.sockets import public_key
+from igbss_stream.feeds.keys import derive_public_key
 from tests.commands import Command, Refusal, assert_says
 
 
@@ -12,7 +12,7 @@ def test_keys_belong_together_and_are_kept(igbss: Command, refused: Refusal, tmp
     made = igbss("make-keys", path)
     name, _, secret = path.read_text().strip().partition("=")
     assert (made.exit_code, name) == (0, "IGBSS_KEY")
-    assert made.output.split()[-1] == public_key(secret)
+    assert made.output.split()[-1] == derive_public_key(secret)
     assert secret not in made.output
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert_says(refused("make-keys", path), "server.env' exists", "keys are never overwritten")

@@ -52,7 +52,7 @@ def test_in_is_out_and_gaps_under_loss_duplication_and_reordering(seed: int) -> 
         sender.linger = 0
         sender.connect(feed.address)
         lane = lane_of(feed, source, sink)
-        for frames in (encoder.meta(), *(frames for *_, frames in arrived), encoder.end()):
+        for frames in (encoder.encode_meta(), *(frames for *_, frames in arrived), encoder.encode_end()):
             sender.send_multipart(frames)
         deadline = time.monotonic() + DEADLINE
         while feed.counts()["messages"] < len(arrived) + 2:

@@ -12,7 +12,7 @@ import pytest
 from igbss_stream import Subscriber
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.cli.demo import mixing_matrix
-from igbss_stream.feeds.zmq_publisher import ZmqSink
+from igbss_stream.feeds.zmq_publisher import ZmqPublisher
 from tests.commands import Command, Spawn
 from tests.daemons import DEADLINE, DaemonProcess, free_port, until
 from tests.recordings import write_recording
@@ -38,7 +38,7 @@ def ends() -> Iterator[ExitStack]:
 
 def through_sockets(spawn: Spawn, folder: Path, ends: ExitStack, x: Any, more: str) -> tuple[Any, Stream]:
     """Send samples to a daemon; return the cleaned channels that it publishes, and how it describes them."""
-    sender = ends.enter_context(ZmqSink("tcp://127.0.0.1:*"))
+    sender = ends.enter_context(ZmqPublisher("tcp://127.0.0.1:*"))
     out, health = free_port(), free_port()
     config = folder / "sockets.yaml"
     config.write_text(f"""\

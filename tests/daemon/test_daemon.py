@@ -16,7 +16,7 @@ import pytest
 from igbss_stream import Subscriber
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.cli.demo import mixing_matrix
-from igbss_stream.feeds.zmq_publisher import ZmqSink
+from igbss_stream.feeds.zmq_publisher import ZmqPublisher
 from tests import published
 from tests.commands import Spawn
 from tests.daemons import DEADLINE, DaemonProcess, free_port, until
@@ -41,10 +41,10 @@ class Running(DaemonProcess):
         queue: int = 1000,
     ) -> None:
         self.out, health = free_port(), free_port()
-        self.sender: ZmqSink | None = None
+        self.sender: ZmqPublisher | None = None
         self._ends = ends
         if not source:
-            self.sender = ends.enter_context(ZmqSink("tcp://127.0.0.1:*"))
+            self.sender = ends.enter_context(ZmqPublisher("tcp://127.0.0.1:*"))
             source = f"{{kind: zmq, address: '{self.sender.address}', silence: 0.5}}"
         config = folder / "run.yaml"
         config.write_text(
@@ -87,7 +87,7 @@ def collect(items: Iterator[Chunk | Gap], stop: int) -> list[Chunk | Gap]:
     raise AssertionError("the stream ended")
 
 
-def connected(running: Running, stream: Stream) -> tuple[ZmqSink, Subscriber]:
+def connected(running: Running, stream: Stream) -> tuple[ZmqPublisher, Subscriber]:
     """Start the sender's stream, and wait until both connections are there."""
     sender = running.sender
     assert sender is not None
@@ -185,7 +185,7 @@ def test_learned_models_go_on_after_a_restart(start: Start, tmp_path: Path) -> N
     (item,) = collect(iter(subscriber), 100)
     assert isinstance(item, Chunk)
     np.testing.assert_array_equal(item.data, before.data)
-    assert item.model == 1
+    assert item.model_version == 1
     second.process.send_signal(signal.SIGTERM)
     assert second.process.wait(10) == 0
     np.testing.assert_array_equal(read_recorded(recording), np.concatenate([*chunks, item.data]))
@@ -272,7 +272,7 @@ def test_mistakes_end_it_with_code_2(spawn: Spawn, tmp_path: Path) -> None:
     assert process.returncode == 2
     assert "streams" in err
     assert "Traceback" not in err
-    taken = ZmqSink("tcp://127.0.0.1:*")
+    taken = ZmqPublisher("tcp://127.0.0.1:*")
     config.write_text(
         "streams:\n"
         "  - name: s\n"

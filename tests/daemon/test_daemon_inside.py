@@ -20,7 +20,7 @@ from igbss_stream.daemon.config.load import load
 from igbss_stream.daemon.daemon import Daemon
 from igbss_stream.daemon.health import HealthServer, status
 from igbss_stream.errors import ConfigError, FeedError, IgbssError, RecordingError, StateError
-from igbss_stream.feeds.zmq_publisher import ZmqSink
+from igbss_stream.feeds.zmq_publisher import ZmqPublisher
 from igbss_stream.preparation.settings import Preparation
 from tests import published
 from tests.recordings import write_recording
@@ -166,14 +166,14 @@ def until(condition: Callable[[], bool], serve: Callable[[], None] = lambda: Non
         time.sleep(0.01)
 
 
-def has_subscribers(sink: ZmqSink) -> bool:
+def has_subscribers(sink: ZmqPublisher) -> bool:
     return sink.subscriptions > 0
 
 
 def test_sockets_are_described_repaired_and_watched(
     written: Written, running: Callable[[Daemon], None], tmp_path: Path
 ) -> None:
-    with ZmqSink("tcp://127.0.0.1:*") as good, ZmqSink("tcp://127.0.0.1:*") as wrong:
+    with ZmqPublisher("tcp://127.0.0.1:*") as good, ZmqPublisher("tcp://127.0.0.1:*") as wrong:
         path = written(
             ("good", f"{{kind: zmq, address: '{good.address}', silence: 0.3, channels: [x, y, z]}}",
              f"{{kind: hdf5, path: {tmp_path / 'out.h5'}}}", "{structure: systematic}"),
@@ -230,7 +230,7 @@ def test_what_cannot_be_opened_is_told(written: Written, recording: Path, tmp_pa
 def test_a_feed_that_does_not_go_with_the_settings_leaves_the_others_alone(
     written: Written, running: Callable[[Daemon], None]
 ) -> None:
-    with ZmqSink("tcp://127.0.0.1:*") as good, ZmqSink("tcp://127.0.0.1:*") as slow:
+    with ZmqPublisher("tcp://127.0.0.1:*") as good, ZmqPublisher("tcp://127.0.0.1:*") as slow:
         address = "{{kind: zmq, address: '{}'}}"
         sink = "{kind: zmq, address: 'tcp://127.0.0.1:*'}"
         repair = "{structure: systematic}\n    repair: {gap: hold, max_fill: 0.2}"

@@ -85,9 +85,11 @@ def read(path: Path) -> tuple[NDArray[np.float32], list[int]]:
 
 def unmixing(chunks: list[Chunk], x: Array) -> Array:
     """Return the matrix that made sources of one model, from the sources and the recording."""
-    model = chunks[-1].model
-    index = np.concatenate([np.arange(c.start, c.stop) for c in chunks if c.model == model]) % LENGTH
-    made = np.concatenate([c.data for c in chunks if c.model == model]).astype(np.float64)
+    model = chunks[-1].model_version
+    index = (
+        np.concatenate([np.arange(c.start, c.stop) for c in chunks if c.model_version == model]) % LENGTH
+    )
+    made = np.concatenate([c.data for c in chunks if c.model_version == model]).astype(np.float64)
     centred = np.column_stack([x[index], np.ones(len(index))])
     return np.asarray(np.linalg.lstsq(centred, made, rcond=None)[0][:3].T)
 
@@ -129,7 +131,7 @@ def kill_again_and_again(spawn: Spawn, folder: Path, times: int) -> None:
                 assert len(held) >= sum(len(chunk.data) for chunk in certain)
                 n_both = min(len(held), len(run))
                 np.testing.assert_array_equal(held[:n_both], run[:n_both])
-            assert chunks[0].model >= version  # of the state
+            assert chunks[0].model_version >= version  # of the state
             if before is not None:
                 gains = unmixing(first_of_model(chunks), x) @ np.linalg.inv(before)
                 assert np.abs(gains).argmax(axis=1).tolist() == [0, 1, 2]
@@ -145,7 +147,7 @@ def kill_again_and_again(spawn: Spawn, folder: Path, times: int) -> None:
 
 def first_of_model(chunks: list[Chunk]) -> list[Chunk]:
     """Return the chunks of the first model: that of the state."""
-    return [chunk for chunk in chunks if chunk.model == chunks[0].model]
+    return [chunk for chunk in chunks if chunk.model_version == chunks[0].model_version]
 
 
 def place(rows: NDArray[np.float32], sample: NDArray[np.float32]) -> int:

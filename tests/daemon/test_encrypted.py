@@ -17,17 +17,17 @@ from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.cli.key_file import read_secret_key
 from igbss_stream.errors import FeedError, ParameterError
 from igbss_stream.feeds import socket_monitor
-from igbss_stream.feeds.sockets import CurveClient, CurveServer, is_key, public_key
+from igbss_stream.feeds.keys import ClientKeys, ServerKeys, derive_public_key, is_key
 from igbss_stream.feeds.wire import Encoder
-from igbss_stream.feeds.zmq_publisher import ZmqSink
+from igbss_stream.feeds.zmq_publisher import ZmqPublisher
 from igbss_stream.subscriber import Subscriber
 from tests.commands import Command, Refusal, Spawn
 from tests.daemons import DaemonProcess, free_port, until
 
 SERVER, FRIEND, STRANGER = (zmq.curve_keypair()[1].decode() for _ in range(3))
 STREAM = Stream("s", 250.0, ("source-0", "source-1"), None, np.dtype("f4"), 1000.0)
-FOR_FRIENDS, FOR_ALL = CurveServer(SERVER, (public_key(FRIEND),)), CurveServer(SERVER, None)
-SERVER_KEY = public_key(SERVER)
+FOR_FRIENDS, FOR_ALL = ServerKeys(SERVER, (derive_public_key(FRIEND),)), ServerKeys(SERVER, None)
+SERVER_KEY = derive_public_key(SERVER)
 NO_KEYS = "it encrypts, and no keys were given"
 OTHER_TERMS = "its public key is another than the one that was given, or it does not encrypt"
 
@@ -42,7 +42,7 @@ def key_file(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def serving(sink: ZmqSink) -> Iterator[ZmqSink]:
+def serving(sink: ZmqPublisher) -> Iterator[ZmqPublisher]:
     """Describe a stream and let in readers, in a thread, while something else goes on."""
     over = threading.Event()
     sink.start(STREAM)
@@ -60,34 +60,37 @@ def serving(sink: ZmqSink) -> Iterator[ZmqSink]:
         server.join()
 
 
-def served(sink: ZmqSink, reader: Subscriber) -> list[Chunk | Gap]:
+def served(sink: ZmqPublisher, reader: Subscriber) -> list[Chunk | Gap]:
     """Do what is due at both ends."""
     sink.serve()
     return reader.receive(0.01)
 
 
-CASES: dict[str, tuple[CurveServer | None, CurveClient | None, str]] = {
-    "a friend": (FOR_FRIENDS, CurveClient(SERVER_KEY, FRIEND), ""),
-    "anybody": (FOR_ALL, CurveClient(SERVER_KEY), ""),
+CASES: dict[str, tuple[ServerKeys | None, ClientKeys | None, str]] = {
+    "a friend": (FOR_FRIENDS, ClientKeys(SERVER_KEY, FRIEND), ""),
+    "anybody": (FOR_ALL, ClientKeys(SERVER_KEY), ""),
     "in the clear": (None, None, ""),
     "no keys": (FOR_FRIENDS, None, NO_KEYS),
     "no keys where everybody is let in": (FOR_ALL, None, NO_KEYS),
     "a stranger": (
         FOR_FRIENDS,
-        CurveClient(SERVER_KEY, STRANGER),
-        f"it does not let in the public key '{public_key(STRANGER)}': add it to curve.allowed",
+        ClientKeys(SERVER_KEY, STRANGER),
+        f"it does not let in the public key '{derive_public_key(STRANGER)}': add it to curve.allowed",
     ),
-    "no key of its own": (FOR_FRIENDS, CurveClient(SERVER_KEY), "it lets in only those it knows"),
-    "another server": (FOR_FRIENDS, CurveClient(public_key(STRANGER), FRIEND), OTHER_TERMS),
-    "keys in vain": (None, CurveClient(SERVER_KEY, FRIEND), OTHER_TERMS),
+    "no key of its own": (FOR_FRIENDS, ClientKeys(SERVER_KEY), "it lets in only those it knows"),
+    "another server": (FOR_FRIENDS, ClientKeys(derive_public_key(STRANGER), FRIEND), OTHER_TERMS),
+    "keys in vain": (None, ClientKeys(SERVER_KEY, FRIEND), OTHER_TERMS),
 }
 
 
 @pytest.mark.parametrize(("server", "client", "refusal"), CASES.values(), ids=CASES)
 def test_who_is_not_let_in_is_told_why(
-    server: CurveServer | None, client: CurveClient | None, refusal: str
+    server: ServerKeys | None, client: ClientKeys | None, refusal: str
 ) -> None:
-    with ZmqSink("*", keys=server) as sink, Subscriber(sink.address, keys=client, timeout=0.1) as reader:
+    with (
+        ZmqPublisher("*", keys=server) as sink,
+        Subscriber(sink.address, keys=client, timeout=0.1) as reader,
+    ):
         sink.start(STREAM)
         until(lambda: reader.described or reader.refusal, lambda: served(sink, reader))
         assert reader.described == (not refusal)
@@ -100,13 +103,13 @@ def test_who_is_not_let_in_is_told_why(
 
 def test_who_was_turned_away_is_let_in_once_the_publisher_knows_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Libzmq would not try again by itself."""
-    monkeypatch.setattr(socket_monitor, "_AGAIN", 0.1)
-    with Subscriber(f"127.0.0.1:{free_port()}", keys=CurveClient(SERVER_KEY, FRIEND)) as reader:
-        with ZmqSink(reader._source.address, keys=CurveServer(SERVER, ())) as sink:
+    monkeypatch.setattr(socket_monitor, "_RETRY_INTERVAL", 0.1)
+    with Subscriber(f"127.0.0.1:{free_port()}", keys=ClientKeys(SERVER_KEY, FRIEND)) as reader:
+        with ZmqPublisher(reader._source.address, keys=ServerKeys(SERVER, ())) as sink:
             until(lambda: reader.refusal.startswith("it does not let in"), lambda: served(sink, reader))
-        with ZmqSink(reader._source.address) as sink:
+        with ZmqPublisher(reader._source.address) as sink:
             until(lambda: reader.refusal == OTHER_TERMS, lambda: served(sink, reader))
-        with ZmqSink(reader._source.address, keys=FOR_FRIENDS) as sink:
+        with ZmqPublisher(reader._source.address, keys=FOR_FRIENDS) as sink:
             sink.start(STREAM)
             until(lambda: reader.described, lambda: served(sink, reader))
         assert reader.refusal == ""
@@ -153,7 +156,7 @@ def test_keys_that_do_not_go_together_are_refused(refused: Refusal, key_file: Pa
 def test_listen_reads_what_is_encrypted_and_says_why_it_may_not(
     igbss: Command, refused: Refusal, key_file: Path
 ) -> None:
-    with ZmqSink("*", keys=FOR_FRIENDS) as sink, serving(sink):
+    with ZmqPublisher("*", keys=FOR_FRIENDS) as sink, serving(sink):
         keys = ("--server-key", SERVER_KEY, "--key-file", key_file)
         told = igbss("listen", sink.address, *keys, "--seconds", 0.5, "--json")
         assert (told.exit_code, json.loads(told.output.splitlines()[-1])["stream"]) == (0, "s")
@@ -168,14 +171,14 @@ def test_a_page_has_keys_for_sources_and_channels_and_says_which_are_missing() -
     from igbss_stream.pages.view.feed import Feed
     from igbss_stream.pages.view.status import sentence
 
-    keys, channels_server = CurveClient(SERVER_KEY, FRIEND), zmq.curve_keypair()[1].decode()
+    keys, channels_server = ClientKeys(SERVER_KEY, FRIEND), zmq.curve_keypair()[1].decode()
     with (
-        ZmqSink("*", keys=FOR_FRIENDS) as sink,
-        ZmqSink("*", keys=CurveServer(channels_server, (public_key(FRIEND),))) as raw,
+        ZmqPublisher("*", keys=FOR_FRIENDS) as sink,
+        ZmqPublisher("*", keys=ServerKeys(channels_server, (derive_public_key(FRIEND),))) as raw,
         serving(sink),
         serving(raw),
     ):
-        right = CurveClient(public_key(channels_server), FRIEND)
+        right = ClientKeys(derive_public_key(channels_server), FRIEND)
 
         def said(feed: Feed) -> Callable[[], str]:
             feed.start()
@@ -208,14 +211,14 @@ class Forwarder:
     def send(self) -> None:
         """Send more of each stream, and note which topics are wanted."""
         for encoder in self._encoders.values():
-            self._socket.send_multipart(encoder.meta())
+            self._socket.send_multipart(encoder.encode_meta())
             self._socket.send_multipart(encoder.encode(Chunk(np.ones((5, 1), np.float32), self._sent)))
         self._sent += 5
         while self._socket.poll(0):
             self.topics.append(self._socket.recv()[1:].decode())
 
     def end(self, name: str) -> None:
-        self._socket.send_multipart(self._encoders.pop(name).end())
+        self._socket.send_multipart(self._encoders.pop(name).encode_end())
 
     def close(self) -> None:
         self._socket.close()
@@ -270,7 +273,7 @@ def test_a_page_keeps_to_its_stream_where_there_are_others() -> None:
 def test_the_page_of_a_daemon_is_let_in_where_only_some_are(tmp_path: Path, spawn: Spawn) -> None:
     pytest.importorskip("bokeh")
     out, health = free_port(), free_port()
-    curve = {"role": "server", "secret_key": "${KEY}", "allowed": [public_key(STRANGER)]}
+    curve = {"role": "server", "secret_key": "${KEY}", "allowed": [derive_public_key(STRANGER)]}
     stream = {
         "name": "s",
         "source": {"kind": "zmq", "address": f"{free_port()}"},
@@ -293,7 +296,7 @@ def test_the_page_of_a_daemon_is_let_in_where_only_some_are(tmp_path: Path, spaw
     until(opened)
     until(lambda: daemon.count("subscriptions") == 1)
     assert daemon.count("denied") == 0
-    with Subscriber(str(out), keys=CurveClient(SERVER_KEY, FRIEND)) as friend:  # who is none here
+    with Subscriber(str(out), keys=ClientKeys(SERVER_KEY, FRIEND)) as friend:  # who is none here
         until(lambda: friend.refusal, lambda: friend.receive(0.05))
         assert daemon.count("denied") >= 1
     (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()

@@ -32,7 +32,7 @@ class Refusing(Inlet):
 
 @pytest.fixture(autouse=True)
 def attempts(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    monkeypatch.setattr(lsl_source, "LslSource", Inlet)
+    monkeypatch.setattr(lsl_source, "LslInlet", Inlet)
     monkeypatch.setattr(Inlet, "attempts", [])
     return Inlet.attempts
 
@@ -50,7 +50,7 @@ def test_a_limit_of_the_wait_is_kept(attempts: list[float]) -> None:
 
 
 def test_another_error_ends_the_wait(attempts: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lsl_source, "LslSource", Refusing)
+    monkeypatch.setattr(lsl_source, "LslInlet", Refusing)
     with pytest.raises(FeedError, match="two streams match"):
         lsl_source.LslStreamFeed("s", LslFeed(name="amplifier"))
     assert len(attempts) == 1

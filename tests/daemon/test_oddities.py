@@ -19,7 +19,7 @@ from igbss_stream.daemon.config.sources import ZmqFeed
 from igbss_stream.daemon.sources import SocketFeed
 from igbss_stream.feeds import sockets
 from igbss_stream.feeds.wire import Encoder
-from igbss_stream.feeds.zmq_publisher import ZmqSink
+from igbss_stream.feeds.zmq_publisher import ZmqPublisher
 from tests import published
 from tests.lanes import Kept, lane_of
 
@@ -97,7 +97,7 @@ def messages(encoder: Encoder, start: int, stop: int, length: int) -> list[Frame
 
 def test_messages_of_one_sample_give_what_one_message_gives(fed: Start) -> None:
     one, encoder = fed(), Encoder(STREAM, 1)
-    one.send(encoder.meta(), *messages(encoder, 0, 3000, 1))
+    one.send(encoder.encode_meta(), *messages(encoder, 0, 3000, 1))
     np.testing.assert_array_equal(one.samples, published.separate(X).sources)
     assert (one.lane.samples_in, one.lane.samples_out, one.gaps) == (3000, 3000, [])
 
@@ -106,12 +106,12 @@ def test_a_rate_that_is_a_little_off_is_the_one_that_is_expected(fed: Start) -> 
     """Places and times follow from the rate that the feed states."""
     one = fed(rate=1000.0)
     encoder = Encoder(Stream("s", 1000.012, STREAM.channels, "uV"), 1)
-    one.send(encoder.meta(), *messages(encoder, 0, 3000, 100))
+    one.send(encoder.encode_meta(), *messages(encoder, 0, 3000, 100))
     assert len(one.samples) == 3000
     assert one.feed.stream is not None
     assert one.feed.stream.rate == 1000.012
     other, far = fed(rate=1000.0), Encoder(Stream("s", 1002.0, STREAM.channels, "uV"), 1)
-    other.send(far.meta(), *messages(far, 0, 300, 100))
+    other.send(far.encode_meta(), *messages(far, 0, 300, 100))
     assert other.lane.samples_in == 0
     assert other.feed.counts()["rejected_description"] == 4
 
@@ -123,7 +123,10 @@ def test_times_that_jump_move_no_sample(fed: Start, jump: float) -> None:
     later = Encoder(Stream("s", 1000.0, STREAM.channels, "uV", t0=1.7e9 + jump), 1)
     later.seq = 10
     one.send(
-        encoder.meta(), *messages(encoder, 0, 1000, 100), later.meta(), *messages(later, 1000, 3000, 100)
+        encoder.encode_meta(),
+        *messages(encoder, 0, 1000, 100),
+        later.encode_meta(),
+        *messages(later, 1000, 3000, 100),
     )
     np.testing.assert_array_equal(one.samples, published.separate(X).sources)
     assert one.gaps == []
@@ -133,7 +136,7 @@ def test_samples_that_come_in_bursts_lose_nothing(fed: Start) -> None:
     """Nothing, and then a second at once: silence is told, and what was held up is published."""
     one, encoder = fed(silence=0.05), Encoder(STREAM, 1)
     for start in (0, 1000, 2000):
-        one.send(encoder.meta(), *messages(encoder, start, start + 1000, 20))
+        one.send(encoder.encode_meta(), *messages(encoder, start, start + 1000, 20))
         until(lambda: one.lane.is_silent, lambda: one.lane.step(0.02))
     np.testing.assert_array_equal(one.samples, published.separate(X).sources)
     assert one.feed.counts()["silences"] == 3
@@ -145,7 +148,7 @@ def test_more_channels_than_configured_are_refused_once_and_for_all(
 ) -> None:
     one, encoder = fed(channels=("x", "y")), Encoder(STREAM, 1)
     with caplog.at_level(logging.ERROR):
-        one.send(encoder.meta(), *messages(encoder, 0, 300, 100))
+        one.send(encoder.encode_meta(), *messages(encoder, 0, 300, 100))
     assert caplog.messages == ["stream s: source.channels names 2 channels, but the feed has 3."]
     assert (one.lane.samples_in, one.feed.counts()["rejected_description"]) == (0, 4)
 
@@ -155,7 +158,7 @@ def test_a_channel_that_appears_on_the_way_is_refused_and_the_stream_goes_on(fed
     wide = Encoder(Stream("s", 1000.0, ("a", "b", "c", "d"), "uV"), 1)
     before, odd, after = messages(encoder, 0, 1000, 100), [], messages(encoder, 1100, 3000, 100)
     odd.append(wide.encode(Chunk(np.zeros((100, 4), np.float32), 1000)))
-    one.send(encoder.meta(), *before, *odd, *after)
+    one.send(encoder.encode_meta(), *before, *odd, *after)
     assert one.feed.counts()["rejected_channels"] == 1
     assert [(gap.start, gap.n_samples, gap.reason) for gap in one.gaps] == [(1000, 100, "lost")]
     assert one.lane.samples_in == one.lane.samples_out == 2900
@@ -166,7 +169,7 @@ def test_a_peer_that_dies_without_closing_is_noticed(monkeypatch: pytest.MonkeyP
     """A stopped process keeps its connection open and answers nothing, as a machine without power does."""
     monkeypatch.setattr(sockets, "HEARTBEAT", 50)
     monkeypatch.setattr(sockets, "PATIENCE", 300)
-    with ZmqSink("*") as sink:
+    with ZmqPublisher("*") as sink:
         sink.start(STREAM)
         peer = subprocess.Popen([sys.executable, "-c", SUBSCRIBER, sink.address])
         try:

@@ -13,8 +13,8 @@ import zmq
 
 from igbss_stream.chunk import Stream
 from igbss_stream.daemon.health import _Lanes
-from igbss_stream.feeds.sockets import CurveServer
-from igbss_stream.feeds.zmq_publisher import ZmqSink
+from igbss_stream.feeds.keys import ServerKeys
+from igbss_stream.feeds.zmq_publisher import ZmqPublisher
 from igbss_stream.streaming.model_updates import LearningCounts
 from tests.doc_pages import ROOT, blocks, run_python, text_of
 
@@ -49,7 +49,7 @@ def encrypted(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setenv("SERVER_KEY", server_public)
     monkeypatch.setenv("IGBSS_KEY", secret)
     over = threading.Event()
-    with ZmqSink("tcp://127.0.0.1:*", keys=CurveServer(server_secret, (public,))) as sink:
+    with ZmqPublisher("tcp://127.0.0.1:*", keys=ServerKeys(server_secret, (public,))) as sink:
         sink.start(Stream("sources", 250.0, ("source-0", "source-1"), None, np.dtype("f4")))
 
         def serve() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from igbss_stream._util.signals import Stop
 from igbss_stream.chunk import Chunk, Stream
-from igbss_stream.feeds.zmq_publisher import ZmqSink
+from igbss_stream.feeds.zmq_publisher import ZmqPublisher
 from igbss_stream.playback.pacing import Feed
 from igbss_stream.playback.publishing import publish
 from tests.doc_pages import ROOT, run_python
@@ -20,7 +20,7 @@ README = ROOT / "README.md"
 @pytest.mark.jit
 def test_python_blocks_run_one_after_the_other(published: str, capsys: pytest.CaptureFixture[str]) -> None:
     run_python("README.md", {"tcp://127.0.0.1:5560": published})
-    assert capsys.readouterr().out.startswith("Chunk(start=0, 5 x 2 float32, model=0)\n")
+    assert capsys.readouterr().out.startswith("Chunk(start=0, 5 x 2 float32, model_version=0)\n")
 
 
 @pytest.mark.jit
@@ -37,7 +37,7 @@ def test_the_readme_is_short() -> None:
 @pytest.fixture
 def published() -> Iterator[str]:
     """Publish a chunk to whoever comes, and end."""
-    with ZmqSink("tcp://127.0.0.1:*") as sink, Stop() as stop:
+    with ZmqPublisher("tcp://127.0.0.1:*") as sink, Stop() as stop:
         stream = Stream("sources", 250.0, ("source-0", "source-1"), None, np.dtype("f4"))
         feed = Feed(stream, lambda clock: iter([Chunk(np.zeros((5, 2), "f4"), 0)]), 5, 1.0)
         sender = threading.Thread(target=publish, args=(feed, sink, stop), kwargs={"wait": True})

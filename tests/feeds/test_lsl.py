@@ -13,8 +13,8 @@ import pytest
 
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import FeedError, ParameterError
-from igbss_stream.feeds.lsl_inlet import LslSource
-from igbss_stream.feeds.lsl_publisher import LslSink
+from igbss_stream.feeds.lsl_inlet import LslInlet
+from igbss_stream.feeds.lsl_publisher import LslPublisher
 from tests import lsl_settings
 
 assert lsl_settings
@@ -33,10 +33,10 @@ def until(done: Callable[[], object], doing: Callable[[], object] = lambda: time
 def chunk(start: int, n_samples: int, dtype: str = "f4") -> Chunk:
     """Return samples that hold their own index."""
     data = np.arange(start, start + n_samples)[:, None] + np.array([0.0, 0.25, 0.5])
-    return Chunk(data.astype(dtype), start, model=1)
+    return Chunk(data.astype(dtype), start, model_version=1)
 
 
-def receive(source: LslSource, stop: int) -> list[Chunk | Gap]:
+def receive(source: LslInlet, stop: int) -> list[Chunk | Gap]:
     """Return what comes until an index is reached."""
     items: list[Chunk | Gap] = []
     until(lambda: items and items[-1].stop >= stop, lambda: items.extend(source.receive(0.05)))
@@ -53,8 +53,8 @@ def gaps(items: list[Chunk | Gap]) -> list[Gap]:
 
 
 @pytest.fixture
-def sink() -> Iterator[LslSink]:
-    with LslSink() as sink:
+def sink() -> Iterator[LslPublisher]:
+    with LslPublisher() as sink:
         sink.start(STREAM, {"note": [1, "ä"]})
         yield sink
 
@@ -66,10 +66,10 @@ def outlet(name: str, rate: float = 100.0, kind: str = "float32", source_id: str
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_what_is_published_arrives(dtype: str) -> None:
     stream = Stream("eeg", 250.0, STREAM.channels, "uV", np.dtype(dtype), 1.7e9, 2)
-    with LslSink() as sink:
+    with LslPublisher() as sink:
         sink.start(stream)
         assert not sink.has_receivers
-        with LslSource("eeg", timeout=PATIENCE) as source:
+        with LslInlet("eeg", timeout=PATIENCE) as source:
             until(lambda: sink.has_receivers)
             sent = [chunk(start, n, dtype) for start, n in ((40, 1), (41, 50), (91, 200), (291, 3))]
             for item in [*sent, Chunk(np.zeros((0, 3), dtype), 294)]:
@@ -89,15 +89,15 @@ def test_what_is_published_arrives(dtype: str) -> None:
     assert sink.sent == 4
 
 
-def test_a_stream_without_t0_is_one_of_now(sink: LslSink) -> None:
-    with LslSource(source_id="igbss_stream eeg", timeout=PATIENCE) as source:
+def test_a_stream_without_t0_is_one_of_now(sink: LslPublisher) -> None:
+    with LslInlet(source_id="igbss_stream eeg", timeout=PATIENCE) as source:
         sink.publish(chunk(1000, 10))
         receive(source, 10)
         assert source.stream.t0 == pytest.approx(time.time(), abs=PATIENCE)
 
 
-def test_a_gap_is_a_gap_on_the_other_side(sink: LslSink) -> None:
-    with LslSource("eeg", timeout=PATIENCE, tolerance=0.0, settle=0.2) as source:
+def test_a_gap_is_a_gap_on_the_other_side(sink: LslPublisher) -> None:
+    with LslInlet("eeg", timeout=PATIENCE, tolerance=0.0, settle=0.2) as source:
         items: list[Chunk | Gap] = [
             chunk(0, 100),
             Gap(100, 60, "lost"),
@@ -112,10 +112,10 @@ def test_a_gap_is_a_gap_on_the_other_side(sink: LslSink) -> None:
         for item in received:
             if isinstance(item, Chunk):
                 np.testing.assert_array_equal(item.data[:, 0], np.arange(item.start, item.stop))
-        assert (source.account.samples_in, source.account.samples_lost) == (300, 61)
+        assert (source.indexer.samples_in, source.indexer.samples_lost) == (300, 61)
 
 
-def test_description_of_an_outlet(sink: LslSink) -> None:
+def test_description_of_an_outlet(sink: LslPublisher) -> None:
     (info,) = pylsl.resolve_bypred("name='eeg'", 1, PATIENCE)
     info = pylsl.StreamInlet(info).info(PATIENCE)
     assert (info.type(), info.source_id(), info.channel_format()) == (
@@ -135,7 +135,7 @@ def test_description_of_an_outlet(sink: LslSink) -> None:
 def test_other_senders(kind: str, dtype: str) -> None:
     """No labels, no unit, integers: what plain senders give."""
     sender = outlet("plain", kind=kind)
-    with LslSource("plain", type="EEG", timeout=PATIENCE) as source:
+    with LslInlet("plain", type="EEG", timeout=PATIENCE) as source:
         assert source.stream.channels == ("channel-0", "channel-1")
         assert (source.stream.unit, source.stream.dtype) == (None, np.dtype(dtype))
         sender.push_chunk(np.array([[1, 2], [3, -4]]))
@@ -163,13 +163,13 @@ def sender(rate: float = 100.0) -> "subprocess.Popen[bytes]":
 
 def test_an_outlet_that_vanishes_and_returns() -> None:
     first = sender()
-    with LslSource("far", timeout=PATIENCE) as source:
+    with LslInlet("far", timeout=PATIENCE) as source:
         items: list[Chunk | Gap] = []
 
         def take() -> None:
             items.extend(source.receive(0.05))
 
-        until(lambda: source.account.samples_out > 50, take)
+        until(lambda: source.indexer.samples_out > 50, take)
         first.kill()
         first.wait()
         until(lambda: not source.connected, take)
@@ -178,9 +178,9 @@ def test_an_outlet_that_vanishes_and_returns() -> None:
         until(lambda: source.rejected["description"] > 0, take)
         wrong.kill()
         wrong.wait()
-        n_before = source.account.samples_out
+        n_before = source.indexer.samples_out
         second = sender()
-        until(lambda: source.account.samples_out > n_before + 50, take)
+        until(lambda: source.indexer.samples_out > n_before + 50, take)
         second.kill()
         second.wait()
     items += source.flush()
@@ -198,7 +198,7 @@ def test_an_outlet_that_vanishes_and_returns() -> None:
 
 def test_an_outlet_that_falls_silent_is_opened_anew() -> None:
     quiet = outlet("quiet")
-    with LslSource("quiet", timeout=1.0) as source:
+    with LslInlet("quiet", timeout=1.0) as source:
         quiet.push_chunk(np.zeros((5, 2), "f4"), 100.0)
         items = receive(source, 5)
         until(lambda: not source.connected, lambda: source.receive(0.05))
@@ -223,7 +223,7 @@ def test_an_outlet_that_falls_silent_is_opened_anew() -> None:
 def test_impossible_options(options: Any, message: str) -> None:
     kept = outlet("x")
     with pytest.raises(ParameterError, match=message):
-        LslSource(**options)
+        LslInlet(**options)
     assert kept.channel_count == 2
 
 
@@ -231,14 +231,14 @@ def test_no_such_stream() -> None:
     with pytest.raises(
         FeedError, match=r"no LSL stream with name \"it's\", type 'EEG' was found within 0.2 s"
     ):
-        LslSource("it's", "EEG", timeout=0.2)
+        LslInlet("it's", "EEG", timeout=0.2)
 
 
 def test_more_than_one_stream() -> None:
     both = [outlet("twice", source_id=name) for name in ("a", "b")]
     with pytest.raises(FeedError, match=r"2 LSL streams have name 'twice': .*; give a source_id as well"):
-        LslSource("twice", timeout=PATIENCE)
-    with LslSource("twice", source_id="b", timeout=PATIENCE) as source:
+        LslInlet("twice", timeout=PATIENCE)
+    with LslInlet("twice", source_id="b", timeout=PATIENCE) as source:
         assert source.connected
     assert not source.connected
     assert len(both) == 2
@@ -254,14 +254,14 @@ def test_more_than_one_stream() -> None:
 def test_streams_that_cannot_be_separated(rate: float, kind: str, message: str) -> None:
     kept = outlet("odd", rate, kind)
     with pytest.raises(FeedError, match=message):
-        LslSource("odd", timeout=PATIENCE)
+        LslInlet("odd", timeout=PATIENCE)
     assert kept.channel_count == 2
 
 
 def test_publishing_before_a_start() -> None:
     with pytest.raises(RuntimeError, match="start a stream"):
-        LslSink().publish(chunk(0, 1))
-    assert not LslSink().has_receivers
+        LslPublisher().publish(chunk(0, 1))
+    assert not LslPublisher().has_receivers
 
 
 def test_without_the_library() -> None:

@@ -9,9 +9,9 @@ import pytest
 from numpy.typing import NDArray
 
 from igbss_stream.errors import WireError
-from igbss_stream.feeds.openephys import OpenEphysReader
+from igbss_stream.feeds.openephys import OpenEphysDecoder
 from igbss_stream.feeds.sequencer import Sequencer
-from igbss_stream.feeds.wire import Data, Limits, Message, Meta
+from igbss_stream.feeds.wire import DataMessage, Message, MetaMessage, WireLimits
 
 
 def one_channel(
@@ -44,20 +44,20 @@ def event() -> list[bytes]:
     ]
 
 
-def read(reader: OpenEphysReader, messages: list[list[bytes]]) -> list[Message]:
-    return [message for frames in messages for message in reader.read(frames)]
+def read(decoder: OpenEphysDecoder, messages: list[list[bytes]]) -> list[Message]:
+    return [message for frames in messages for message in decoder.decode(frames)]
 
 
-def learned() -> OpenEphysReader:
-    reader = OpenEphysReader(Limits())
-    assert read(reader, block(0) + block(4)) == []
-    return reader
+def learned() -> OpenEphysDecoder:
+    decoder = OpenEphysDecoder(WireLimits())
+    assert read(decoder, block(0) + block(4)) == []
+    return decoder
 
 
 def test_channels_are_gathered_into_blocks() -> None:
     out = read(learned(), [*block(8), event(), *block(12)])
     meta, first, second = out
-    assert isinstance(meta, Meta)
+    assert isinstance(meta, MetaMessage)
     assert (meta.channels, meta.rate, meta.unit, meta.stream) == (
         ("channel-0", "channel-1", "channel-2"),
         30000.0,
@@ -65,7 +65,7 @@ def test_channels_are_gathered_into_blocks() -> None:
         "Rhythm",
     )
     for message, start in ((first, 8), (second, 12)):
-        assert isinstance(message, Data)
+        assert isinstance(message, DataMessage)
         assert message.header.start == start
         assert message.data.dtype == np.float32
         assert message.data.flags.c_contiguous
@@ -73,19 +73,19 @@ def test_channels_are_gathered_into_blocks() -> None:
 
 
 def test_a_block_joined_in_its_middle_does_not_count() -> None:
-    reader = OpenEphysReader(Limits())
-    assert read(reader, block(0, (2,)) + block(4) + block(8)) == []
-    out = read(reader, block(12))
-    assert [type(message) for message in out] == [Meta, Data]
-    assert reader.counts["learning"] == 3
+    decoder = OpenEphysDecoder(WireLimits())
+    assert read(decoder, block(0, (2,)) + block(4) + block(8)) == []
+    out = read(decoder, block(12))
+    assert [type(message) for message in out] == [MetaMessage, DataMessage]
+    assert decoder.counts["learning"] == 3
 
 
 def test_one_channel_alone_is_a_stream() -> None:
     out = read(
-        OpenEphysReader(Limits()), block(0, (5,)) + block(4, (5,)) + block(8, (5,)) + block(12, (5,))
+        OpenEphysDecoder(WireLimits()), block(0, (5,)) + block(4, (5,)) + block(8, (5,)) + block(12, (5,))
     )
-    assert [type(message) for message in out] == [Meta, Data, Data]
-    assert isinstance(out[1], Data)
+    assert [type(message) for message in out] == [MetaMessage, DataMessage, DataMessage]
+    assert isinstance(out[1], DataMessage)
     assert out[1].data.tolist() == [[5008], [5009], [5010], [5011]]
 
 
@@ -94,33 +94,33 @@ def test_a_lost_channel_costs_its_block_and_leaves_a_gap(seed: int) -> None:
     rng = random.Random(seed)
     messages = [each for start in range(8, 4008, 4) for each in block(start)]
     arrived = [each for each in messages if rng.random() > 0.02]
-    reader = learned()
+    decoder = learned()
     sequencer = Sequencer()
     out = [
         item
-        for message in read(reader, arrived)
-        if isinstance(message, Data)
+        for message in read(decoder, arrived)
+        if isinstance(message, DataMessage)
         for item in sequencer.push(message)
     ]
     came = {frames[1] for frames in arrived}
     whole = [start for start in range(8, 4008, 4) if all(frames[1] in came for frames in block(start))]
-    assert reader.counts["incomplete"] > 0
+    assert decoder.counts["incomplete"] > 0
     assert sequencer.counts.samples_out == 4 * len(whole)
     assert {item.reason for item in out if not hasattr(item, "data")} == {"lost"}
-    assert len(reader._pending) <= 8
+    assert len(decoder._pending) <= 8
 
 
 def test_a_block_is_given_up_as_soon_as_a_later_one_is_whole() -> None:
-    reader = learned()
-    read(reader, block(8)[:2] + block(12))
-    assert (reader.counts["incomplete"], reader._pending) == (1, {})
+    decoder = learned()
+    read(decoder, block(8)[:2] + block(12))
+    assert (decoder.counts["incomplete"], decoder._pending) == (1, {})
 
 
 def test_blocks_that_never_fill_do_not_pile_up() -> None:
-    reader = learned()
-    read(reader, [each for start in range(8, 4000, 4) for each in block(start, (1,))])
-    assert len(reader._pending) <= 8
-    assert reader.counts["incomplete"] > 900
+    decoder = learned()
+    read(decoder, [each for start in range(8, 4000, 4) for each in block(start, (1,))])
+    assert len(decoder._pending) <= 8
+    assert decoder.counts["incomplete"] > 900
 
 
 DATA = np.zeros(4)
@@ -146,27 +146,27 @@ DATA = np.zeros(4)
     ],
 )
 def test_what_is_no_message_is_refused(frames: list[bytes], reason: str) -> None:
-    reader = OpenEphysReader(Limits(message_bytes=100, header_bytes=300, channels=8))
-    read(reader, block(0) + block(4) + block(8)[:1])
+    decoder = OpenEphysDecoder(WireLimits(message_bytes=100, header_bytes=300, channels=8))
+    read(decoder, block(0) + block(4) + block(8)[:1])
     if reason == "size" and len(frames[2]) == 0:
         frames = [frames[0], bytes(301), b""]
     with pytest.raises(WireError) as caught:
-        reader.read(frames)
+        decoder.decode(frames)
     assert caught.value.reason == reason
-    assert [type(message) for message in read(reader, block(12))] == [Data]
+    assert [type(message) for message in read(decoder, block(12))] == [DataMessage]
 
 
 def test_channels_that_do_not_fit_their_block_are_refused() -> None:
-    reader = learned()
-    read(reader, block(8, (0,)))
+    decoder = learned()
+    read(decoder, block(8, (0,)))
     with pytest.raises(WireError, match="channels: channel 0 came twice"):
-        read(reader, block(8, (0,)))
+        read(decoder, block(8, (0,)))
     with pytest.raises(WireError, match="length: channel 1 has another length"):
-        read(reader, block(8, (1,), length=5))
+        read(decoder, block(8, (1,), length=5))
     for start in range(100, 200):
         with pytest.raises(WireError):
-            reader.read(one_channel(start, 7, DATA))
-    assert len(reader._pending) == 1
+            decoder.decode(one_channel(start, 7, DATA))
+    assert len(decoder._pending) == 1
 
 
 def test_empty_blocks_are_passed_over() -> None:

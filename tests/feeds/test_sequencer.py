@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from igbss_stream.chunk import Chunk, Gap
 from igbss_stream.errors import ParameterError
 from igbss_stream.feeds.sequencer import Sequencer
-from igbss_stream.feeds.wire import VERSION, Data, DataHeader, GapMessage
+from igbss_stream.feeds.wire import VERSION, DataHeader, DataMessage, GapMessage
 
 Item = Chunk | Gap
 Message = TypeVar("Message")
@@ -27,7 +27,7 @@ def message(
     *,
     value: float | None = None,
     n_channels: int = 2,
-) -> Data:
+) -> DataMessage:
     """Return samples that hold their own index, or begin at `value`, so that a wrong place shows."""
     first = start if value is None else value
     data = np.repeat(np.arange(length)[:, None] + (first or 0), n_channels, axis=1).astype(np.float64)
@@ -41,7 +41,7 @@ def message(
         seq=seq,
         run=run,
     )
-    return Data(header, data)
+    return DataMessage(header, data)
 
 
 def gap(start: int, n_samples: int, reason: str = "off", run: int | None = None) -> GapMessage:
@@ -49,7 +49,7 @@ def gap(start: int, n_samples: int, reason: str = "off", run: int | None = None)
 
 
 def outcome(
-    sequencer: Sequencer, messages: Iterable[Data | GapMessage], *, flush: bool = True
+    sequencer: Sequencer, messages: Iterable[DataMessage | GapMessage], *, flush: bool = True
 ) -> list[Item]:
     """Push all, check the account, and return what left."""
     out: list[Item] = []
@@ -86,7 +86,7 @@ def holds_its_own_indices(out: list[Item]) -> bool:
     )
 
 
-def blocks(rng: random.Random, n: int, first: int = 0, run: int | None = None) -> list[Data]:
+def blocks(rng: random.Random, n: int, first: int = 0, run: int | None = None) -> list[DataMessage]:
     sent, start = [], first
     for seq in range(n):
         length = rng.randint(1, 20)
@@ -320,7 +320,7 @@ def test_messages_without_any_number_follow_in_the_order_they_come() -> None:
 
 def test_samples_unlike_the_first_are_refused_and_counted() -> None:
     sequencer = Sequencer()
-    other = Data(message(20, 10).header, np.zeros((10, 2), np.float32))
+    other = DataMessage(message(20, 10).header, np.zeros((10, 2), np.float32))
     out = outcome(sequencer, [message(0, 10), message(10, 10, n_channels=3), other, message(30, 10)])
     assert parts(out) == [("data", 0, 10), ("lost", 10, 30), ("data", 30, 40)]
     assert sequencer.counts.rejected == {"channels": 1, "dtype": 1}

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap
 from igbss_stream.errors import ParameterError
-from igbss_stream.feeds.timestamps import TimestampAccount
+from igbss_stream.feeds.timestamps import TimestampIndexer
 
 RATE = 250.0
 CLOCK = 123456.789  # seconds since the sender was switched on
@@ -19,9 +19,9 @@ CLOCK = 123456.789  # seconds since the sender was switched on
 
 def run(
     index: NDArray[np.int_], times: NDArray[np.float64], cuts: list[int] | None = None, **options: Any
-) -> tuple[TimestampAccount, list[Chunk | Gap]]:
+) -> tuple[TimestampIndexer, list[Chunk | Gap]]:
     """Account for samples that hold the index they were taken at."""
-    account = TimestampAccount(RATE, **options)
+    account = TimestampIndexer(RATE, **options)
     data = index[:, None].astype(np.float64)
     out: list[Chunk | Gap] = []
     for start, stop in pairwise([0, *(cuts or []), len(index)]):
@@ -120,7 +120,7 @@ def test_a_clock_that_is_set_is_a_break_and_no_loss(shift: float) -> None:
     ],
 )
 def test_an_interruption_is_always_declared(away: float, expected: Gap) -> None:
-    account = TimestampAccount(RATE)
+    account = TimestampIndexer(RATE)
     assert account.interrupt("disconnected") == []
     data, times = np.zeros((1000, 1)), CLOCK + np.arange(1000) / RATE
     assert gaps(account.push(data, times)) == []
@@ -132,7 +132,7 @@ def test_an_interruption_is_always_declared(away: float, expected: Gap) -> None:
 
 
 def test_what_is_held_back_is_given_before_an_interruption() -> None:
-    account = TimestampAccount(RATE)
+    account = TimestampIndexer(RATE)
     times = CLOCK + np.arange(100) / RATE
     account.push(np.zeros((100, 1)), times)
     assert account.push(np.ones((100, 1)), times + 5.0) == []
@@ -143,4 +143,4 @@ def test_what_is_held_back_is_given_before_an_interruption() -> None:
 @pytest.mark.parametrize("name", ["tolerance", "settle"])
 def test_impossible_options(name: str) -> None:
     with pytest.raises(ParameterError, match=f"{name} must be 0 s or more. Got -1"):
-        TimestampAccount(RATE, **{name: -1})
+        TimestampIndexer(RATE, **{name: -1})

@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import IgbssError, ParameterError, WireError
 from igbss_stream.feeds.wire import (
-    Data,
+    DataMessage,
     Encoder,
-    End,
+    EndMessage,
     GapMessage,
-    Limits,
     Message,
-    Meta,
+    MetaMessage,
     Mixing,
-    Reason,
+    RejectReason,
+    WireLimits,
     decode,
 )
 
@@ -42,10 +42,10 @@ def sent(frames: list[Any]) -> list[bytes]:
     return [bytes(frame) for frame in frames]
 
 
-def refusal(frames: list[bytes], limits: Limits | None = None) -> WireError:
+def refusal(frames: list[bytes], limits: WireLimits | None = None) -> WireError:
     with pytest.raises(WireError) as caught:
-        decode(frames, limits or Limits())
-    assert caught.value.reason in set(Reason)
+        decode(frames, limits or WireLimits())
+    assert caught.value.reason in set(RejectReason)
     assert str(caught.value).startswith(f"{caught.value.reason}: ")
     return caught.value
 
@@ -74,7 +74,7 @@ def test_chunks_come_back_bit_for_bit(n_samples: int, start: int, model: int, dt
     encoder = Encoder(stream, run=3)
     encoder.encode(Gap(0, 0, "x"))
     message = decode(sent(encoder.encode(Chunk(data, start, model))))
-    assert isinstance(message, Data)
+    assert isinstance(message, DataMessage)
     assert message.data.tobytes() == data.tobytes()
     assert message.data.flags.c_contiguous
     assert message.data.dtype == dtype
@@ -90,8 +90,8 @@ def test_chunks_come_back_bit_for_bit(n_samples: int, start: int, model: int, dt
 
 
 def test_meta_carries_the_whole_stream() -> None:
-    meta = decode(sent(Encoder(STREAM, 1, {"mixing": [[1.5, 2.0]]}).meta()))
-    assert isinstance(meta, Meta)
+    meta = decode(sent(Encoder(STREAM, 1, {"mixing": [[1.5, 2.0]]}).encode_meta()))
+    assert isinstance(meta, MetaMessage)
     assert meta.description == STREAM
     assert meta.extra == {"mixing": [[1.5, 2.0]]}
     assert meta.software.startswith("igbss_stream ")
@@ -107,27 +107,27 @@ def test_the_mixing_comes_back_to_the_bit_with_every_description() -> None:
         mean=(0.1,) * 4,
     )
     encoder = Encoder(STREAM, 1)
-    encoder.mix(mixing)
+    encoder.set_mixing(mixing)
     for _ in range(2):
-        meta = decode(sent(encoder.meta()))
-        assert isinstance(meta, Meta)
+        meta = decode(sent(encoder.encode_meta()))
+        assert isinstance(meta, MetaMessage)
         assert meta.mixing == mixing
         assert np.array(meta.mixing.matrix).tobytes() == rows.tobytes()
-    encoder.mix(None)
-    assert b"mixing" not in sent(encoder.meta())[1]
+    encoder.set_mixing(None)
+    assert b"mixing" not in sent(encoder.encode_meta())[1]
 
 
 def test_a_mixing_that_no_header_holds_is_left_out() -> None:
     stream = Stream("s", 1.0, tuple(f"source-{n}" for n in range(129)))
     encoder = Encoder(stream, 1)
     large = Mixing(version=1, channels=stream.channels, matrix=((-1 / 3 * 1e-200,) * 129,) * 129)
-    encoder.mix(large)
-    assert b"mixing" not in sent(encoder.meta())[1]
+    encoder.set_mixing(large)
+    assert b"mixing" not in sent(encoder.encode_meta())[1]
     most = msgspec.structs.replace(large, channels=("c",) * 127, matrix=large.matrix[:127])
-    encoder.mix(most)  # 127 x 129
-    head = sent(encoder.meta())[1]
+    encoder.set_mixing(most)  # 127 x 129
+    head = sent(encoder.encode_meta())[1]
     assert b"mixing" in head
-    assert len(head) < Limits().header_bytes
+    assert len(head) < WireLimits().header_bytes
 
 
 GOOD_MIXING: dict[str, Any] = {"version": 1, "channels": ["a", "b"], "matrix": [[1], [2.5]]}
@@ -148,7 +148,7 @@ GOOD_MIXING: dict[str, Any] = {"version": 1, "channels": ["a", "b"], "matrix": [
 def test_a_mixing_that_does_not_fit_is_refused(wrong: dict[str, Any], words: str) -> None:
     head = {k: v for k, v in FIELDS.items() if k != "shape"} | {"kind": "meta", "channels": ["x"]}
     good = decode([b"s", json.dumps(head | {"mixing": GOOD_MIXING}).encode(), b""])
-    assert isinstance(good, Meta)
+    assert isinstance(good, MetaMessage)
     error = refusal([b"s", json.dumps(head | {"mixing": GOOD_MIXING | wrong}).encode(), b""])
     assert words in str(error)
 
@@ -159,15 +159,15 @@ def test_gaps_and_ends() -> None:
     message = decode(sent(encoder.encode(Gap(10, 7, "lost"))))
     assert isinstance(message, GapMessage)
     assert (message.start, message.n_samples, message.reason, message.seq) == (10, 7, "lost", 1)
-    end = decode(sent(encoder.end()))
-    assert isinstance(end, End)
+    end = decode(sent(encoder.encode_end()))
+    assert isinstance(end, EndMessage)
     assert (end.start, end.seq) == (17, 2)
 
 
 def test_chunks_in_other_layouts_are_sent_as_the_stream_says() -> None:
     data = np.asfortranarray(np.arange(12.0).reshape(4, 3)).astype(">f8")
     message = decode(sent(Encoder(STREAM, 1).encode(Chunk(data, 0))))
-    assert isinstance(message, Data)
+    assert isinstance(message, DataMessage)
     assert message.data.dtype == np.float32
     assert np.array_equal(message.data, data)
 
@@ -180,24 +180,24 @@ def test_each_type_becomes_the_one_it_is_processed_in(dtype: str, working: str) 
     values = np.array([[-3, 2, 1], [7, -30000, 5]])
     buffer = values.astype(np.dtype(dtype).newbyteorder("<")).tobytes()
     message = read({"dtype": dtype}, buffer)
-    assert isinstance(message, Data)
+    assert isinstance(message, DataMessage)
     assert message.data.dtype == working
     assert np.array_equal(message.data, values.astype(dtype))
     scaled = read({"dtype": dtype, "scale": 0.5}, buffer)
-    assert isinstance(scaled, Data)
+    assert isinstance(scaled, DataMessage)
     assert scaled.data.dtype == working
     assert np.array_equal(scaled.data, 0.5 * values.astype(dtype))
 
 
 def test_samples_lie_little_endian_one_sample_after_the_other() -> None:
     message = read({}, struct.pack("<6f", *range(6)))
-    assert isinstance(message, Data)
+    assert isinstance(message, DataMessage)
     assert message.data.tolist() == [[0, 1, 2], [3, 4, 5]]
 
 
 def test_fields_of_a_later_format_are_passed_over_and_optional_ones_may_be_left_out() -> None:
     message = read({"colour": {"deep": [1]}, "start": ..., "seq": ...})
-    assert isinstance(message, Data)
+    assert isinstance(message, DataMessage)
     assert (message.header.start, message.header.seq, message.header.run, message.header.t0) == (None,) * 4
 
 
@@ -209,7 +209,7 @@ def test_fields_of_a_later_format_are_passed_over_and_optional_ones_may_be_left_
         ({"version": "1"}, "header", "Expected `int`"),
         ({"kind": "cloud"}, "header", "Invalid value 'cloud'"),
         ({"kind": ...}, "header", "missing required field `kind`"),
-        ({"stream": "t"}, "topic", "but the stream 't'"),
+        ({"stream": "t"}, "topic", "is not the stream 't'"),
         ({"stream": ""}, "header", "length >= 1"),
         ({"rate": 0}, "header", "> 0"),
         ({"rate": float("inf")}, "header", "malformed"),
@@ -257,7 +257,7 @@ def test_what_is_no_header_is_refused(head: bytes) -> None:
 
 
 def test_sizes_are_checked_before_anything_is_read() -> None:
-    limits = Limits(message_bytes=10, header_bytes=100, channels=2)
+    limits = WireLimits(message_bytes=10, header_bytes=100, channels=2)
     assert refusal([b"s", b"{}", bytes(11)], limits).reason == "size"
     assert refusal([b"s", bytes(101), b""], limits).reason == "size"
     for frames in ([], [b"s"], [b"s", b"{}"], [b"s", b"{}", b"", b""]):
@@ -266,7 +266,7 @@ def test_sizes_are_checked_before_anything_is_read() -> None:
 
 def test_overflow_in_a_scale_is_for_the_stage_that_looks_at_values() -> None:
     message = read({"scale": 1e300})
-    assert isinstance(message, Data)
+    assert isinstance(message, DataMessage)
     assert np.isinf(message.data).any()
 
 
@@ -298,7 +298,12 @@ def flood(n: int) -> None:
     chunk = Chunk(np.ones((4, 3), np.float32), 12)
     good = [
         sent(frames)
-        for frames in (encoder.encode(chunk), encoder.meta(), encoder.encode(Gap(1, 2, "x")), encoder.end())
+        for frames in (
+            encoder.encode(chunk),
+            encoder.encode_meta(),
+            encoder.encode(Gap(1, 2, "x")),
+            encoder.encode_end(),
+        )
     ]
     outcomes: Counter[str] = Counter()
     before = 0
@@ -344,8 +349,8 @@ def test_streams_that_cannot_be(changes: dict[str, Any], text: str) -> None:
 
 
 def test_time_is_derived_from_the_index() -> None:
-    assert STREAM.time_of(4001) == 1.7e9 + 4001 / 1000.25
-    assert Stream("s", 1.0, ("a",)).time_of(4) is None
+    assert STREAM.get_time(4001) == 1.7e9 + 4001 / 1000.25
+    assert Stream("s", 1.0, ("a",)).get_time(4) is None
     assert (Gap(3, 4, "lost").stop, Chunk(np.zeros((5, 1)), 2).stop, STREAM.n_channels) == (7, 7, 3)
 
 

@@ -18,11 +18,20 @@ import zmq
 
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import FeedError, ParameterError
+from igbss_stream.feeds.addresses import complete_address
+from igbss_stream.feeds.keys import ClientKeys, ServerKeys, derive_public_key
 from igbss_stream.feeds.sequencer import Sequencer
-from igbss_stream.feeds.sockets import CurveClient, CurveServer, full_address, public_key
-from igbss_stream.feeds.wire import Data, Encoder, End, GapMessage, Limits, Message, Meta
-from igbss_stream.feeds.zmq_publisher import ZmqSink
-from igbss_stream.feeds.zmq_receiver import ZmqSource
+from igbss_stream.feeds.wire import (
+    DataMessage,
+    Encoder,
+    EndMessage,
+    GapMessage,
+    Message,
+    MetaMessage,
+    WireLimits,
+)
+from igbss_stream.feeds.zmq_publisher import ZmqPublisher
+from igbss_stream.feeds.zmq_receiver import ZmqReceiver
 from igbss_stream.subscriber import Subscriber
 from tests.daemons import free_port
 from tests.doc_pages import blocks
@@ -42,10 +51,10 @@ def until(done: Callable[[], object], doing: Callable[[], object] = lambda: time
 
 def chunk(start: int, n_samples: int = 5) -> Chunk:
     data = np.arange(start, start + n_samples)[:, None] + np.array([0.0, 0.25, 0.5])
-    return Chunk(data.astype(np.float32), start, model=1)
+    return Chunk(data.astype(np.float32), start, model_version=1)
 
 
-def receive(source: ZmqSource, n: int) -> list[Message]:
+def receive(source: ZmqReceiver, n: int) -> list[Message]:
     """Return the next n messages, and no more."""
     messages: list[Message] = []
     until(lambda: len(messages) >= n, lambda: messages.extend(source.receive(0.05)))
@@ -54,20 +63,20 @@ def receive(source: ZmqSource, n: int) -> list[Message]:
 
 
 @pytest.fixture
-def sink() -> Iterator[ZmqSink]:
-    with ZmqSink("*") as sink:
+def sink() -> Iterator[ZmqPublisher]:
+    with ZmqPublisher("*") as sink:
         sink.start(STREAM, {"note": [1, 2]})
         yield sink
 
 
 @pytest.fixture
-def source() -> Iterator[ZmqSource]:
-    with ZmqSource("*", socket="pull", bind=True) as source:
+def source() -> Iterator[ZmqReceiver]:
+    with ZmqReceiver("*", socket="pull", bind=True) as source:
         yield source
 
 
 @pytest.fixture
-def sender(source: ZmqSource) -> Iterator["zmq.Socket[bytes]"]:
+def sender(source: ZmqReceiver) -> Iterator["zmq.Socket[bytes]"]:
     """Return a PUSH socket of another context, connected to the source."""
     with zmq.Context() as context, context.socket(zmq.PUSH) as sender:
         sender.linger = 0
@@ -75,11 +84,11 @@ def sender(source: ZmqSource) -> Iterator["zmq.Socket[bytes]"]:
         yield sender
 
 
-def joined(sink: ZmqSink, n: int = 1) -> None:
+def joined(sink: ZmqPublisher, n: int = 1) -> None:
     until(lambda: sink.subscriptions >= n, sink.serve)
 
 
-def test_what_is_published_arrives_bit_for_bit(sink: ZmqSink) -> None:
+def test_what_is_published_arrives_bit_for_bit(sink: ZmqPublisher) -> None:
     items: list[Chunk | Gap] = [chunk(0), chunk(5, 1), Gap(6, 4, "lost"), Gap(10, 0, "restart"), chunk(10)]
     with Subscriber(sink.address, "eeg") as subscriber:
         joined(sink)
@@ -95,12 +104,12 @@ def test_what_is_published_arrives_bit_for_bit(sink: ZmqSink) -> None:
         assert (type(was), was.start, was.stop) == (type(now), now.start, now.stop)
         if isinstance(was, Chunk) and isinstance(now, Chunk):
             assert was.data.tobytes() == now.data.tobytes()
-            assert now.model == 1
+            assert now.model_version == 1
         elif isinstance(was, Gap) and isinstance(now, Gap):
             assert was == now
 
 
-def test_a_late_joiner_learns_of_the_stream_and_keeps_its_indices(sink: ZmqSink) -> None:
+def test_a_late_joiner_learns_of_the_stream_and_keeps_its_indices(sink: ZmqPublisher) -> None:
     for start in range(0, 100, 5):
         sink.publish(chunk(start))
     with Subscriber(sink.address) as subscriber:
@@ -110,8 +119,8 @@ def test_a_late_joiner_learns_of_the_stream_and_keeps_its_indices(sink: ZmqSink)
         assert next(iter(subscriber)).start == 100
 
 
-def test_the_description_is_repeated_every_second(sink: ZmqSink) -> None:
-    with ZmqSource(sink.address) as source:
+def test_the_description_is_repeated_every_second(sink: ZmqPublisher) -> None:
+    with ZmqReceiver(sink.address) as source:
         joined(sink)
         came: list[Message] = []
 
@@ -120,10 +129,10 @@ def test_the_description_is_repeated_every_second(sink: ZmqSink) -> None:
             came.extend(source.receive(0.05))
 
         until(lambda: len(came) >= 3, serve_and_read)
-        assert all(isinstance(message, Meta) for message in came)
+        assert all(isinstance(message, MetaMessage) for message in came)
 
 
-def test_the_client_of_the_documentation_reads_the_stream(sink: ZmqSink) -> None:
+def test_the_client_of_the_documentation_reads_the_stream(sink: ZmqPublisher) -> None:
     code = blocks("docs/wire.md", "python")[0].text
     assert set(re.findall(r"(?:import |, )(\w+)(?: as \w+)?(?=[,\n])", code.split("\n\n")[0])) <= {
         "json",
@@ -146,7 +155,7 @@ def test_the_client_of_the_documentation_reads_the_stream(sink: ZmqSink) -> None
     ]  # fmt: skip
 
 
-def test_a_sender_in_plain_json_is_understood(source: ZmqSource, sender: "zmq.Socket[bytes]") -> None:
+def test_a_sender_in_plain_json_is_understood(source: ZmqReceiver, sender: "zmq.Socket[bytes]") -> None:
     header = {
         "version": 1,
         "kind": "data",
@@ -158,28 +167,33 @@ def test_a_sender_in_plain_json_is_understood(source: ZmqSource, sender: "zmq.So
     }
     sender.send_multipart([b"x", json.dumps(header).encode(), np.array([[1, -2], [3, 4]], "<i2").tobytes()])
     (message,) = receive(source, 1)
-    assert isinstance(message, Data)
+    assert isinstance(message, DataMessage)
     assert message.data.tolist() == [[0.5, -1.0], [1.5, 2.0]]
 
 
-def test_gaps_and_ends_come_in_order(source: ZmqSource, sender: "zmq.Socket[bytes]") -> None:
+def test_gaps_and_ends_come_in_order(source: ZmqReceiver, sender: "zmq.Socket[bytes]") -> None:
     encoder = Encoder(STREAM, 1)
     for frames in (
-        encoder.meta(),
+        encoder.encode_meta(),
         encoder.encode(chunk(0)),
         encoder.encode(Gap(5, 5, "lost")),
-        encoder.end(),
+        encoder.encode_end(),
     ):
         sender.send_multipart(frames)
-    assert [type(message) for message in receive(source, 4)] == [Meta, Data, GapMessage, End]
+    assert [type(message) for message in receive(source, 4)] == [
+        MetaMessage,
+        DataMessage,
+        GapMessage,
+        EndMessage,
+    ]
 
 
 def test_nonsense_is_counted_and_good_messages_get_through(
-    source: ZmqSource, sender: "zmq.Socket[bytes]"
+    source: ZmqReceiver, sender: "zmq.Socket[bytes]"
 ) -> None:
     rng = random.Random(1)
     encoder = Encoder(STREAM, 1)
-    good = [sent(encoder.encode(chunk(0))), sent(encoder.meta())]
+    good = [sent(encoder.encode(chunk(0))), sent(encoder.encode_meta())]
     n, messages = 5000, []
     for _ in range(n):
         sender.send_multipart(nonsense(rng, good) or [b""])
@@ -188,11 +202,11 @@ def test_nonsense_is_counted_and_good_messages_get_through(
     assert sum(source.rejected.values()) + len(messages) == n
     assert sum(source.rejected.values()) > n // 2
     sender.send_multipart(good[1])
-    assert isinstance(receive(source, 1)[0], Meta)
+    assert isinstance(receive(source, 1)[0], MetaMessage)
 
 
 def test_thousands_of_frames_are_one_refused_message(
-    source: ZmqSource, sender: "zmq.Socket[bytes]"
+    source: ZmqReceiver, sender: "zmq.Socket[bytes]"
 ) -> None:
     sender.send_multipart([b""] * 20_000)
     until(lambda: source.received, lambda: source.receive(0.05))
@@ -200,8 +214,8 @@ def test_thousands_of_frames_are_one_refused_message(
 
 
 def test_strangers_and_giants_do_not_disturb_others() -> None:
-    limits = Limits(message_bytes=10_000, header_bytes=5_000)
-    with ZmqSource("*", socket="pull", bind=True, limits=limits) as source, zmq.Context() as context:
+    limits = WireLimits(message_bytes=10_000, header_bytes=5_000)
+    with ZmqReceiver("*", socket="pull", bind=True, limits=limits) as source, zmq.Context() as context:
         host, port = source.address.removeprefix("tcp://").split(":")
         strangers = [plain.create_connection((host, int(port))) for _ in range(5)]
         for stranger in strangers:
@@ -211,8 +225,8 @@ def test_strangers_and_giants_do_not_disturb_others() -> None:
             each.linger = 0
             each.connect(source.address)
         giant.send_multipart([b"x", b"{}", bytes(1_000_000)])
-        good.send_multipart(Encoder(STREAM, 1).meta())
-        assert isinstance(receive(source, 1)[0], Meta)
+        good.send_multipart(Encoder(STREAM, 1).encode_meta())
+        assert isinstance(receive(source, 1)[0], MetaMessage)
         assert source.received == 1 + sum(source.rejected.values())  # old peers send without a handshake
         for stranger in strangers:
             stranger.close()
@@ -220,8 +234,8 @@ def test_strangers_and_giants_do_not_disturb_others() -> None:
         good.close()
 
 
-def test_a_flood_leaves_the_caller_its_turn(source: ZmqSource, sender: "zmq.Socket[bytes]") -> None:
-    frames = sent(Encoder(STREAM, 1).meta())
+def test_a_flood_leaves_the_caller_its_turn(source: ZmqReceiver, sender: "zmq.Socket[bytes]") -> None:
+    frames = sent(Encoder(STREAM, 1).encode_meta())
     for _ in range(1000):
         sender.send_multipart(frames)
     counts: list[int] = []
@@ -229,7 +243,7 @@ def test_a_flood_leaves_the_caller_its_turn(source: ZmqSource, sender: "zmq.Sock
     assert max(counts) <= 256
 
 
-def test_waiting_for_nothing_takes_as_long_as_asked(source: ZmqSource) -> None:
+def test_waiting_for_nothing_takes_as_long_as_asked(source: ZmqReceiver) -> None:
     for timeout in (0.0, 0.2):
         began = time.monotonic()
         assert source.receive(timeout) == []
@@ -240,13 +254,17 @@ SERVER, FRIEND, STRANGER = (zmq.curve_keypair()[1].decode() for _ in range(3))
 
 
 def test_only_keys_that_are_allowed_get_data() -> None:
-    server = CurveServer(SERVER, allowed=(public_key(FRIEND),))
-    with ZmqSink("*", keys=server) as sink:
+    server = ServerKeys(SERVER, allowed=(derive_public_key(FRIEND),))
+    with ZmqPublisher("*", keys=server) as sink:
         sink.start(STREAM)
-        wrong_server = CurveClient(public_key(STRANGER), FRIEND)
-        others: list[CurveClient | None] = [CurveClient(public_key(SERVER), STRANGER), wrong_server, None]
-        strangers = [ZmqSource(sink.address, keys=keys) for keys in others]
-        with Subscriber(sink.address, keys=CurveClient(public_key(SERVER), FRIEND)) as friend:
+        wrong_server = ClientKeys(derive_public_key(STRANGER), FRIEND)
+        others: list[ClientKeys | None] = [
+            ClientKeys(derive_public_key(SERVER), STRANGER),
+            wrong_server,
+            None,
+        ]
+        strangers = [ZmqReceiver(sink.address, keys=keys) for keys in others]
+        with Subscriber(sink.address, keys=ClientKeys(derive_public_key(SERVER), FRIEND)) as friend:
             joined(sink)
             until(lambda: sink.denied, sink.serve)
             sink.publish(chunk(0))
@@ -257,11 +275,11 @@ def test_only_keys_that_are_allowed_get_data() -> None:
 
 
 def test_a_server_that_allows_everybody_still_encrypts() -> None:
-    with ZmqSink("*", keys=CurveServer(SERVER, allowed=None)) as sink:
+    with ZmqPublisher("*", keys=ServerKeys(SERVER, allowed=None)) as sink:
         sink.start(STREAM)
         with (
-            Subscriber(sink.address, keys=CurveClient(public_key(SERVER), STRANGER)) as subscriber,
-            ZmqSource(sink.address) as bare,
+            Subscriber(sink.address, keys=ClientKeys(derive_public_key(SERVER), STRANGER)) as subscriber,
+            ZmqReceiver(sink.address) as bare,
         ):
             joined(sink)
             assert subscriber.stream == STREAM
@@ -270,19 +288,22 @@ def test_a_server_that_allows_everybody_still_encrypts() -> None:
 
 
 def test_a_source_lets_in_only_senders_it_knows() -> None:
-    server = CurveServer(SERVER, allowed=(public_key(FRIEND),))
-    with ZmqSource("*", socket="pull", bind=True, keys=server) as source, zmq.Context() as context:
+    server = ServerKeys(SERVER, allowed=(derive_public_key(FRIEND),))
+    with ZmqReceiver("*", socket="pull", bind=True, keys=server) as source, zmq.Context() as context:
         senders = []
         for secret in (FRIEND, STRANGER):
             sender = context.socket(zmq.PUSH)
             sender.linger = 0
-            sender.curve_secretkey, sender.curve_publickey = secret.encode(), public_key(secret).encode()
-            sender.curve_serverkey = public_key(SERVER).encode()
+            sender.curve_secretkey, sender.curve_publickey = (
+                secret.encode(),
+                derive_public_key(secret).encode(),
+            )
+            sender.curve_serverkey = derive_public_key(SERVER).encode()
             sender.connect(source.address)
-            sender.send_multipart(Encoder(Stream(secret[:5], 1.0, ("a",)), 1).meta())
+            sender.send_multipart(Encoder(Stream(secret[:5], 1.0, ("a",)), 1).encode_meta())
             senders.append(sender)
         (message,) = receive(source, 1)
-        assert isinstance(message, Meta)
+        assert isinstance(message, MetaMessage)
         assert message.stream == FRIEND[:5]
         until(lambda: source.denied, lambda: source.receive(0.05))
         assert source.receive(0.0) == []
@@ -293,9 +314,9 @@ def test_a_source_lets_in_only_senders_it_knows() -> None:
 def test_a_slow_subscriber_costs_bounded_memory_and_nobody_else_anything() -> None:
     n, length = 3000, 8000  # 288 MB in all
     data = np.zeros((length, 3), np.float32)
-    with ZmqSink("*", high_water_mark=20) as sink:
+    with ZmqPublisher("*", high_water_mark=20) as sink:
         sink.start(STREAM)
-        with Subscriber(sink.address, high_water_mark=20) as slow, ZmqSource(sink.address) as quick:
+        with Subscriber(sink.address, high_water_mark=20) as slow, ZmqReceiver(sink.address) as quick:
             joined(sink, 2)
             before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
             came, longest = 0, 0.0
@@ -304,7 +325,7 @@ def test_a_slow_subscriber_costs_bounded_memory_and_nobody_else_anything() -> No
                 sink.publish(Chunk(data, i * length))
                 longest = max(longest, time.perf_counter() - began)
                 while came <= i:
-                    came += sum(isinstance(message, Data) for message in quick.receive(PATIENCE))
+                    came += sum(isinstance(message, DataMessage) for message in quick.receive(PATIENCE))
             grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
             assert sink.overflows >= 1
             assert longest < 1.0
@@ -323,7 +344,7 @@ def test_a_slow_subscriber_costs_bounded_memory_and_nobody_else_anything() -> No
 
 
 def test_closing_does_not_wait_for_a_subscriber_that_does_not_read() -> None:
-    sink = ZmqSink("*", high_water_mark=100)
+    sink = ZmqPublisher("*", high_water_mark=100)
     sink.start(STREAM)
     with Subscriber(sink.address, high_water_mark=1):
         joined(sink)
@@ -335,7 +356,7 @@ def test_closing_does_not_wait_for_a_subscriber_that_does_not_read() -> None:
         assert time.monotonic() - began < 1.0
 
 
-def test_a_publisher_that_starts_over_is_followed(sink: ZmqSink) -> None:
+def test_a_publisher_that_starts_over_is_followed(sink: ZmqPublisher) -> None:
     with Subscriber(sink.address) as subscriber:
         joined(sink)
         sink.publish(chunk(0))
@@ -358,32 +379,34 @@ def test_streams_of_other_names_are_not_mixed_in() -> None:
             stranger = Chunk(np.zeros((7, 1), np.float32), 0)
             encoder, other = Encoder(STREAM, 1), Encoder(Stream("eeg2", 1.0, ("x",)), 1)
             for frames in (
-                other.meta(),
+                other.encode_meta(),
                 other.encode(stranger),
-                other.end(),
+                other.encode_end(),
                 encoder.encode(chunk(0)),
-                encoder.meta(),
-                encoder.end(),
+                encoder.encode_meta(),
+                encoder.encode_end(),
             ):
                 publisher.send_multipart(frames)
             assert subscriber.stream == STREAM
             assert [item.stop for item in subscriber] == [5]
 
 
-def test_a_stream_that_ends_undescribed_is_an_error(sink: ZmqSink) -> None:
+def test_a_stream_that_ends_undescribed_is_an_error(sink: ZmqPublisher) -> None:
     with zmq.Context() as context, context.socket(zmq.XPUB) as publisher:
         publisher.linger = 0
         publisher.bind("tcp://127.0.0.1:*")
         with Subscriber(publisher.last_endpoint.decode().rstrip("\0")) as subscriber:  # type: ignore[union-attr]
             assert publisher.poll(1000 * PATIENCE)
-            publisher.send_multipart(Encoder(STREAM, 1).end())
+            publisher.send_multipart(Encoder(STREAM, 1).encode_end())
             with pytest.raises(FeedError, match="ended before it was described"):
                 _ = subscriber.stream
 
 
 def test_silence_is_an_error_that_says_what_to_check() -> None:
     nobody = f"tcp://127.0.0.1:{free_port()}"
-    with Subscriber(nobody, "meg", timeout=0.1, keys=CurveClient(public_key(SERVER), FRIEND)) as subscriber:
+    with Subscriber(
+        nobody, "meg", timeout=0.1, keys=ClientKeys(derive_public_key(SERVER), FRIEND)
+    ) as subscriber:
         subscriber._source.rejected["frames"] += 1
         with pytest.raises(FeedError) as caught:
             next(iter(subscriber))
@@ -397,24 +420,26 @@ def test_open_ephys_through_a_socket() -> None:
     with zmq.Context() as context, context.socket(zmq.XPUB) as plugin:
         plugin.linger = 0
         plugin.bind("tcp://127.0.0.1:*")
-        with ZmqSource(plugin.last_endpoint.decode().rstrip("\0"), format="openephys") as source:  # type: ignore[union-attr]
+        with ZmqReceiver(plugin.last_endpoint.decode().rstrip("\0"), format="openephys") as source:  # type: ignore[union-attr]
             assert plugin.poll(1000 * PATIENCE)
             for start in range(0, 40, 4):
                 for frames in block(start):
                     plugin.send_multipart(frames)
             messages = receive(source, 1 + 8)
     sequencer = Sequencer()
-    out = [item for message in messages if isinstance(message, Data) for item in sequencer.push(message)]
-    assert isinstance(messages[0], Meta)
+    out = [
+        item for message in messages if isinstance(message, DataMessage) for item in sequencer.push(message)
+    ]
+    assert isinstance(messages[0], MetaMessage)
     assert [(item.start, item.stop) for item in out] == [(start, start + 4) for start in range(8, 40, 4)]
 
 
-def test_an_address_in_use_is_said_to_be(sink: ZmqSink) -> None:
+def test_an_address_in_use_is_said_to_be(sink: ZmqPublisher) -> None:
     with pytest.raises(FeedError) as caught:
-        ZmqSink(sink.address)
+        ZmqPublisher(sink.address)
     assert (
         str(caught.value)
-        == f"cannot bind to '{sink.address}': the address is in use; stop what uses it or choose another port"
+        == f"cannot bind to '{sink.address}': the address is in use; stop the program that uses it or choose another port"
     )
 
 
@@ -427,17 +452,17 @@ def test_an_address_in_use_is_said_to_be(sink: ZmqSink) -> None:
 )
 def test_addresses_that_cannot_be_bound(address: str, text: str) -> None:
     with pytest.raises(FeedError, match=re.escape(text)):
-        ZmqSink(address)
+        ZmqPublisher(address)
 
 
 def test_addresses_may_be_short() -> None:
-    assert full_address("5556") == full_address("localhost:5556") == "tcp://127.0.0.1:5556"
-    assert full_address("tcp://*:1") == "tcp://*:1"
-    assert full_address("[::1]:65535") == "tcp://[::1]:65535"
-    assert full_address("ipc:///tmp/a") == "ipc:///tmp/a"
+    assert complete_address("5556") == complete_address("localhost:5556") == "tcp://127.0.0.1:5556"
+    assert complete_address("tcp://*:1") == "tcp://*:1"
+    assert complete_address("[::1]:65535") == "tcp://[::1]:65535"
+    assert complete_address("ipc:///tmp/a") == "ipc:///tmp/a"
     for wrong in ("", "host", "http://a:1", "udp://a:1", "tcp://127.0.0.1:65536"):
         with pytest.raises(ParameterError, match="address must "):
-            ZmqSource(wrong)
+            ZmqReceiver(wrong)
 
 
 @pytest.mark.parametrize(
@@ -449,21 +474,21 @@ def test_addresses_may_be_short() -> None:
 )
 def test_options_that_cannot_be_used(options: dict[str, Any], text: str) -> None:
     with pytest.raises(ParameterError, match=re.escape(text)):
-        ZmqSource("5556", **options)
+        ZmqReceiver("5556", **options)
 
 
 def test_keys_that_are_none_are_refused_and_secret_ones_not_shown() -> None:
     with pytest.raises(ParameterError, match=r"server_key must be a key of 40 characters .* Got 'abc'"):
-        CurveClient("abc", FRIEND)
+        ClientKeys("abc", FRIEND)
     with pytest.raises(ParameterError, match="allowed must be a key"):
-        CurveServer(SERVER, allowed=("ü" * 40,))
+        ServerKeys(SERVER, allowed=("ü" * 40,))
     with pytest.raises(ParameterError) as caught:
-        CurveServer("secret!", allowed=None)
+        ServerKeys("secret!", allowed=None)
     assert "secret!" not in str(caught.value)
-    assert SERVER not in repr(CurveServer(SERVER, None))
-    assert FRIEND not in repr(CurveClient(public_key(SERVER), FRIEND))
+    assert SERVER not in repr(ServerKeys(SERVER, None))
+    assert FRIEND not in repr(ClientKeys(derive_public_key(SERVER), FRIEND))
 
 
 def test_publishing_needs_a_stream() -> None:
-    with ZmqSink("*") as sink, pytest.raises(RuntimeError, match="start a stream"):
+    with ZmqPublisher("*") as sink, pytest.raises(RuntimeError, match="start a stream"):
         sink.publish(chunk(0))

@@ -25,8 +25,8 @@ from igbss_stream.daemon.config.sinks import ZmqOutput
 from igbss_stream.daemon.config.sources import ZmqFeed
 from igbss_stream.daemon.viewer import Viewer
 from igbss_stream.errors import FeedError, ParameterError
-from igbss_stream.feeds.wire import Meta, Mixing
-from igbss_stream.feeds.zmq_publisher import ZmqSink
+from igbss_stream.feeds.wire import MetaMessage, Mixing
+from igbss_stream.feeds.zmq_publisher import ZmqPublisher
 from tests.commands import Command, Refusal
 from tests.daemons import free_port, until
 from tests.doc_pages import blocks, text_of
@@ -56,7 +56,7 @@ def samples(n: int, seed: int = 0) -> NDArray[np.float32]:
 class Published:
     """A publisher, a feed that reads it and a page that shows it; frames are asked for, not waited for."""
 
-    def __init__(self, sink: ZmqSink, **options: Any) -> None:
+    def __init__(self, sink: ZmqPublisher, **options: Any) -> None:
         self.sink = sink
         self.feed = Feed(sink.address, **options)
         self.page = Page(Document(), self.feed)
@@ -102,7 +102,7 @@ class Published:
 
 @pytest.fixture
 def published() -> Iterator[Published]:
-    with ZmqSink("tcp://127.0.0.1:*") as sink:
+    with ZmqPublisher("tcp://127.0.0.1:*") as sink:
         made = Published(sink)
         yield made
         made.feed.close()
@@ -112,7 +112,7 @@ def test_volts_are_read_as_microvolts(published: Published) -> None:
     volts = msgspec.structs.replace(
         MIXING, unit="V", matrix=tuple(map(tuple, (1e-6 * MATRIX).tolist())), mean=None
     )
-    published.sink.mix(volts)
+    published.sink.publish_mixing(volts)
     published.publish(Chunk(samples(2000), 0, 1))
     published.frame()
     sources, channels = published.layout["panels"]
@@ -129,7 +129,7 @@ def test_volts_are_read_as_microvolts(published: Published) -> None:
 def test_what_is_sent_is_the_least_and_the_largest_of_all_samples(published: Published) -> None:
     x, live = samples(5000), published.page.live
     live.span, live.columns = 20.0, 500  # 10 samples a column
-    published.sink.mix(MIXING)
+    published.sink.publish_mixing(MIXING)
     published.publish(Chunk(x[:4000], 0, 1))
     published.frame()
     head, (low, high, channels_low, channels_high) = published.strip()
@@ -157,7 +157,7 @@ def test_what_is_sent_is_the_least_and_the_largest_of_all_samples(published: Pub
 def test_gaps_and_models_are_marked_and_a_page_that_waits_gets_all_at_once(published: Published) -> None:
     x, live = samples(3000), published.page.live
     live.columns = 2500  # a sample a column
-    published.sink.mix(MIXING)
+    published.sink.publish_mixing(MIXING)
     published.publish(
         Chunk(x[:500], 0, 1), Gap(500, 30, "lost"), Gap(530, 70, "lost"), Chunk(x[600:1000], 600, 2)
     )
@@ -195,7 +195,7 @@ def test_frames_wait_for_a_browser_that_falls_behind_and_then_come_in_one(publis
 
 def test_the_chosen_source_is_shown_beside(published: Published) -> None:
     live, plots = published.page.live, published.page
-    published.sink.mix(MIXING)
+    published.sink.publish_mixing(MIXING)
     t = np.arange(2000) / RATE
     x = np.column_stack([np.sin(2 * np.pi * 10 * t), np.sin(2 * np.pi * 30 * t)]).astype(np.float32)
     published.publish(Chunk(x, 0, 1))
@@ -208,7 +208,7 @@ def test_the_chosen_source_is_shown_beside(published: Published) -> None:
         np.testing.assert_array_equal(plots._bars._data.data["w"], MATRIX[:, min(source, 1)])
     assert plots._map.plot.visible
     named = ("Fp1", "a", "b", "c", "d")
-    published.sink.mix(Mixing(version=2, channels=named, matrix=MIXING.matrix))
+    published.sink.publish_mixing(Mixing(version=2, channels=named, matrix=MIXING.matrix))
     published.publish(Chunk(x[:10], 2000, 2))
     until(lambda: published.status["note"].startswith("No map of the scalp"))
     assert not plots._map.plot.visible
@@ -237,7 +237,7 @@ def test_states_are_told_in_words(published: Published) -> None:
 
 def test_channels_of_a_feed_of_their_own_are_put_beside_by_their_times() -> None:
     raw_stream = Stream("raw", RATE, ("a", "b", "c"), "mV", t0=998.0)  # 500 samples earlier
-    with ZmqSink("tcp://127.0.0.1:*") as sink, ZmqSink("tcp://127.0.0.1:*") as raw:
+    with ZmqPublisher("tcp://127.0.0.1:*") as sink, ZmqPublisher("tcp://127.0.0.1:*") as raw:
         made = Published(sink, channels=raw.address)
         made.page.live.columns = 2500
         made.publish(Chunk(samples(400), 0, 1))
@@ -306,7 +306,7 @@ def test_it_is_served_whole_to_this_machine_alone(published: Published) -> None:
     for word in ("src=", "href="):  # nothing is fetched from elsewhere
         for link in got[0].split(word)[1:]:
             assert link[1:].startswith(("static/", "data:", "/static/")), link[:80]
-    with ZmqSink("tcp://127.0.0.1:*") as taken, pytest.raises(FeedError, match="choose another port"):
+    with ZmqPublisher("tcp://127.0.0.1:*") as taken, pytest.raises(FeedError, match="choose another port"):
         serve(published.feed, int(taken.address.rpartition(":")[2]), tell, lambda: True)
 
 
@@ -342,7 +342,7 @@ def test_the_page_of_a_daemon_is_a_process_that_ends_with_it(
     viewer.close()
     assert not place.exists()
     with (
-        ZmqSink("tcp://127.0.0.1:*") as taken,
+        ZmqPublisher("tcp://127.0.0.1:*") as taken,
         pytest.raises(FeedError, match="choose another port"),
     ):
         Viewer(config(int(taken.address.rpartition(":")[2]), "1"), None)
@@ -376,18 +376,18 @@ def test_what_a_page_remembers_is_bounded_whatever_comes() -> None:
         "dtype": "float32",
         "channels": wide.channels,
     }
-    shown.take([], Meta(**head))
+    shown.take([], MetaMessage(**head))
     assert shown.sources is not None
     assert shown.sources.ring._data.nbytes <= 1 << 26
     assert 0 < shown.seconds < 60
     for k in range(2000):  # marks of two kinds, in turn
-        shown.take([Gap(k, 1, f"reason-{k % 2}")], Meta(**head))
+        shown.take([Gap(k, 1, f"reason-{k % 2}")], MetaMessage(**head))
     assert len(shown.marks) == 500
-    shown.take([Chunk(np.zeros((5, 512), np.float32), 0, 1)], Meta(**head))  # the stream begins anew
+    shown.take([Chunk(np.zeros((5, 512), np.float32), 0, 1)], MetaMessage(**head))  # the stream begins anew
     assert ([mark.kind for mark in shown.marks], shown.sources.ring.start) == (["model"], 0)
-    shown.take([Chunk(np.zeros((5, 3), np.float32), 5, 1)], Meta(**head))  # not what was described
+    shown.take([Chunk(np.zeros((5, 3), np.float32), 5, 1)], MetaMessage(**head))  # not what was described
     assert shown.sources.ring.stop == 5
-    shown.take([], Meta(**head | {"channels": ("a", "b")}))
+    shown.take([], MetaMessage(**head | {"channels": ("a", "b")}))
     assert (shown.sources.names, len(shown.marks), shown.seconds) == (("a", "b"), 0, 60)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from igbss_stream.chunk import Chunk, Gap, Stream
-from igbss_stream.feeds.zmq_publisher import ZmqSink
+from igbss_stream.feeds.zmq_publisher import ZmqPublisher
 from tests import browser
 from tests.commands import COMMAND
 from tests.daemons import DaemonProcess, free_port, until
@@ -31,7 +31,7 @@ BLOCK = 5  # samples: 50 messages a second
 class Sender(threading.Thread):
     """Publishes noise at the rate, and what is missing when it is told to."""
 
-    def __init__(self, sink: ZmqSink) -> None:
+    def __init__(self, sink: ZmqPublisher) -> None:
         super().__init__(daemon=True)
         self.at = self.lost = 0
         self._sink, self._gap = sink, 0
@@ -115,7 +115,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Open]:
 def opened(folder: Path) -> Iterator[Open]:
     """Start a sender and a daemon, and open its page."""
     with ExitStack() as ends:
-        sink = ends.enter_context(ZmqSink("tcp://127.0.0.1:*"))
+        sink = ends.enter_context(ZmqPublisher("tcp://127.0.0.1:*"))
         health, port = free_port(), free_port()
         config = folder / "run.yaml"
         config.write_text(

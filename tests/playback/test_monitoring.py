@@ -18,7 +18,7 @@ from rich.console import Console
 from igbss_stream._util.signals import Stop
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import RecordingError
-from igbss_stream.feeds.wire import Encoder, Meta, decode
+from igbss_stream.feeds.wire import Encoder, MetaMessage, decode
 from igbss_stream.playback.listen import Tape
 from igbss_stream.playback.monitoring import Monitor, Report
 from igbss_stream.playback.pacing import Item
@@ -201,9 +201,9 @@ class Kept:
         self.items.append(item)
 
 
-def described() -> Meta:
-    meta = decode([bytes(frame) for frame in Encoder(STREAM, 1, {"note": 1}).meta()])
-    assert isinstance(meta, Meta)
+def described() -> MetaMessage:
+    meta = decode([bytes(frame) for frame in Encoder(STREAM, 1, {"note": 1}).encode_meta()])
+    assert isinstance(meta, MetaMessage)
     return meta
 
 

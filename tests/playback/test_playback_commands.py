@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from igbss_stream._util.signals import Stop
 from igbss_stream.chunk import Chunk, Gap, Stream
-from igbss_stream.feeds.zmq_publisher import ZmqSink
+from igbss_stream.feeds.zmq_publisher import ZmqPublisher
 from igbss_stream.files.open import open_recording
 from igbss_stream.playback.pacing import Item
 from igbss_stream.playback.publishing import publish as publish_feed
@@ -90,7 +90,7 @@ def test_a_replay_in_real_time_keeps_time(
     stream, items = got.result(PATIENCE)
     assert (stream.name, stream.dtype, stream.unit) == ("eeg", np.float32, None)
     assert [item.stop for item in items] == [125, 150]
-    last = stream.time_of(150)
+    last = stream.get_time(150)
     assert last is not None
     assert began + 0.6 <= last <= ended
     seconds = re.search(r"150 samples in (\S+) s", result.output)
@@ -103,7 +103,7 @@ def test_a_feed_waits_for_a_subscriber_that_cannot_keep_up() -> None:
     stream = Stream("eeg", 250.0, tuple(map(str, range(256))), dtype=np.dtype(np.float64))
     got: list[Item] = []
     with (
-        ZmqSink("*", high_water_mark=5) as sink,
+        ZmqPublisher("*", high_water_mark=5) as sink,
         Subscriber(sink.address, high_water_mark=5) as subscriber,
     ):
         joined(sink)
@@ -157,7 +157,7 @@ def test_subscribers_that_fall_behind_are_told_of(
 def test_progress_is_told_up_to_the_end(address: str) -> None:
     told: list[tuple[str, int, int | None]] = []
     feed = simulated(Simulation(2), "head", "50", speed=1e6, n_samples=120)
-    with Stop() as stop, ZmqSink(address) as sink:
+    with Stop() as stop, ZmqPublisher(address) as sink:
         done = publish_feed(feed, sink, stop, progress=lambda *what: told.append(what))
     assert told == [("publishing", n, 120) for n in (50, 100, 120)]
     assert (done.n_samples, done.overflows) == (120, 0)
@@ -235,16 +235,16 @@ def test_a_loop_goes_on_until_it_is_interrupted(
 def test_an_interrupt_while_nobody_is_there(
     igbss: Command, recording: Path, monkeypatch: pytest.MonkeyPatch, signals: int, words: str
 ) -> None:
-    serve, left = ZmqSink.serve, signals
+    serve, left = ZmqPublisher.serve, signals
 
-    def interrupted(sink: ZmqSink) -> None:
+    def interrupted(sink: ZmqPublisher) -> None:
         nonlocal left
         serve(sink)
         if left:
             left -= 1
             os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(ZmqSink, "serve", interrupted)
+    monkeypatch.setattr(ZmqPublisher, "serve", interrupted)
     result = igbss("replay", recording, "--to", "*", "--wait")
     assert result.exit_code == INTERRUPTED
     assert_says(result.output, words)
@@ -268,7 +268,7 @@ def test_a_simulation_arrives_to_the_bit_with_its_truth(
 
 
 def publish(address: str, items: list[Item]) -> None:
-    with ZmqSink(address) as sink:
+    with ZmqPublisher(address) as sink:
         joined(sink)
         sink.start(STREAM)
         for item in items:
@@ -299,7 +299,7 @@ def test_listening_to_a_feed_as_it_comes(
 ) -> None:
     def feed() -> None:
         rng, began = np.random.default_rng(0), time.monotonic()
-        with ZmqSink(address) as sink:
+        with ZmqPublisher(address) as sink:
             joined(sink)
             sink.start(STREAM)
             for i in range(150):  # 3 s
@@ -392,7 +392,7 @@ def test_an_interrupt_ends_listening_with_a_last_report(
     igbss: Command, aside: Callable[..., "Future[Any]"], address: str
 ) -> None:
     def feed() -> None:
-        with ZmqSink(address) as sink:
+        with ZmqPublisher(address) as sink:
             joined(sink)
             sink.start(STREAM)
             sink.publish(ITEMS[0])
@@ -431,7 +431,7 @@ def test_a_replay_without_rate_is_refused(refused: Refusal, tmp_path: Path) -> N
 
 
 def test_an_address_in_use_is_told(refused: Refusal, recording: Path) -> None:
-    with ZmqSink("*") as sink:
+    with ZmqPublisher("*") as sink:
         assert_says(refused("replay", recording, "--to", sink.address), sink.address, "in use")
 
 

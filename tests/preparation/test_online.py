@@ -15,13 +15,13 @@ from scipy import signal
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.cli.demo import mixing_matrix
 from igbss_stream.errors import IgbssWarning, InputError, ParameterError
-from igbss_stream.preparation.filters import sections
-from igbss_stream.preparation.online import LivePreparation
-from igbss_stream.preparation.resampling import polyphase
+from igbss_stream.preparation.filters import design_filters
+from igbss_stream.preparation.online import OnlinePreparation
+from igbss_stream.preparation.resampling import get_polyphase_filter
 from igbss_stream.preparation.settings import Preparation
 from igbss_stream.separation.settings import ModelSettings
-from igbss_stream.streaming.model_updates import Schedule
-from igbss_stream.streaming.pipeline import Learning, Pipeline
+from igbss_stream.streaming.model_updates import LearningSchedule
+from igbss_stream.streaming.pipeline import LearningPlan, Pipeline
 from tests.prepared import Array, drifting
 
 Item = Chunk | Gap
@@ -39,7 +39,7 @@ KINDS: dict[str, dict[str, Any]] = {
 
 
 def run(preparation: Preparation, items: Sequence[Item], stream: Stream = STREAM) -> list[Item]:
-    stage = LivePreparation(stream, preparation)
+    stage = OnlinePreparation(stream, preparation)
     return [done for item in items for done in stage.push(item)] + stage.flush()
 
 
@@ -84,7 +84,7 @@ def feed(dtype: str = "f8") -> list[Item]:
 def assert_cuts_do_not_show(kind: str, dtype: str, at: Sequence[int]) -> None:
     preparation, items = Preparation(**KINDS[kind]), feed(dtype)
     stream = Stream("s", RATE, STREAM.channels, dtype=np.dtype(dtype))
-    up, down = preparation.ratio(RATE)
+    up, down = preparation.compute_ratio(RATE)
     want, where, gaps = joined(run(preparation, items, stream), -(-13 * up // down))
     got, index, others = joined(run(preparation, [*cut(items, at)], stream), -(-13 * up // down))
     np.testing.assert_array_equal(got, want)
@@ -114,7 +114,7 @@ class TestAgainstScipy:
         x = drifting(900)
         if kind == "one channel":
             x = x[:, [0, 2]] - x[:, [1]]
-        sos, at = sections(preparation, RATE), 0
+        sos, at = design_filters(preparation, RATE), 0
         for part in (x[:301], x[301:500], x[502:640], x[640:]):
             begin = signal.sosfilt_zi(sos)[:, :, None] * part[0]
             want, _ = signal.sosfilt(sos, part, axis=0, zi=begin)
@@ -128,7 +128,7 @@ class TestAgainstScipy:
         x = drifting(700)
         (*items,) = cut([Chunk(x, 0)], [100, 101, 400])
         data, index, _ = joined(run(Preparation(resample=rate), items), 0)
-        taps = polyphase(up, down).taps / up
+        taps = get_polyphase_filter(up, down).taps / up
         want = signal.resample_poly(x, up, down, axis=0, window=taps, padtype="edge")
         np.testing.assert_allclose(data, want, rtol=1e-12)
         assert index.tolist() == list(range(len(want)))
@@ -143,7 +143,7 @@ class TestAccounts:
     def test_every_index_is_in_one_chunk_or_gap(
         self, rate: float, start: int, lengths: list[tuple[int, bool]]
     ) -> None:
-        up, down = Preparation(resample=rate).ratio(RATE)
+        up, down = Preparation(resample=rate).compute_ratio(RATE)
         items: list[Item] = []
         at = start
         for n, is_gap in lengths:
@@ -159,17 +159,17 @@ class TestAccounts:
 
     def test_time_goes_on_with_the_index(self) -> None:
         """A sample keeps its time: t0 is that of index 0, which is on both grids."""
-        stage = LivePreparation(STREAM, Preparation(resample=100.0))
-        assert stage.out.t0 == STREAM.t0
-        assert stage.out.time_of(400) == STREAM.time_of(1000) == 1e9 + 4
+        stage = OnlinePreparation(STREAM, Preparation(resample=100.0))
+        assert stage.output_stream.t0 == STREAM.t0
+        assert stage.output_stream.get_time(400) == STREAM.get_time(1000) == 1e9 + 4
 
     @pytest.mark.parametrize(("rate", "delay"), [(100.0, 26), (62.5, 26), (600.0, 62)])
     def test_delay_is_as_stated(self, rate: float, delay: int) -> None:
         """Sample by sample, no new one leaves later than so many new ones after it, and some do so late."""
-        stage = LivePreparation(STREAM, Preparation(resample=rate))
-        up, down = Preparation(resample=rate).ratio(RATE)
-        assert stage.delay_of(0) == delay
-        assert stage.out.delay == delay + -(-3 * up // down)
+        stage = OnlinePreparation(STREAM, Preparation(resample=rate))
+        up, down = Preparation(resample=rate).compute_ratio(RATE)
+        assert stage.compute_delay(0) == delay
+        assert stage.output_stream.delay == delay + -(-3 * up // down)
         late = []
         for chunk in cut([Chunk(drifting(600), 0)], range(1, 600)):
             newest = (chunk.stop - 1) * up // down
@@ -177,23 +177,23 @@ class TestAccounts:
         assert max(late) == delay
 
     def test_what_comes_out_is_described(self) -> None:
-        out = LivePreparation(STREAM, Preparation(resample=100.0, reference=("b",))).out
+        out = OnlinePreparation(STREAM, Preparation(resample=100.0, reference=("b",))).output_stream
         assert (out.name, out.rate, out.channels, out.unit) == ("s", 100.0, ("a", "c"), "uV")
 
     def test_nothing_to_do_copies_nothing(self) -> None:
-        stage, items = LivePreparation(STREAM, Preparation()), feed()
+        stage, items = OnlinePreparation(STREAM, Preparation()), feed()
         assert [done for item in items for done in stage.push(item)] == items
-        assert stage.out == STREAM
+        assert stage.output_stream == STREAM
 
     def test_mistakes_are_named(self) -> None:
-        stage = LivePreparation(STREAM, Preparation(highpass=1.0))
+        stage = OnlinePreparation(STREAM, Preparation(highpass=1.0))
         stage.push(Chunk(drifting(5), 0))
         with pytest.raises(InputError, match="6 came after 5"):
             stage.push(Gap(6, 1, "lost"))
         with pytest.raises(InputError, match=r"has 3 channels\. Got a chunk of 2"):
             stage.push(Chunk(drifting(5, 2), 5))
         with pytest.raises(ParameterError, match="lowpass must be below 125 Hz"):
-            LivePreparation(STREAM, Preparation(lowpass=130.0))
+            OnlinePreparation(STREAM, Preparation(lowpass=130.0))
 
 
 @pytest.mark.jit
@@ -202,10 +202,14 @@ def test_a_model_is_learned_from_average_referenced_channels() -> None:
     rng = np.random.default_rng(0)
     x = rng.laplace(size=(3000, 4)) @ mixing_matrix(0, 4, 4).T
     stream = Stream("s", RATE, ("a", "b", "c", "d"), "uV", np.dtype("f8"))
-    stage = LivePreparation(stream, Preparation(reference="average"))
+    stage = OnlinePreparation(stream, Preparation(reference="average"))
     (prepared,) = stage.push(Chunk(x, 0))
     with ThreadPoolExecutor(1) as executor:
-        pipeline = Pipeline(stage.out, ModelSettings(), learning=Learning(Schedule(1000, 1000), executor))
+        pipeline = Pipeline(
+            stage.output_stream,
+            ModelSettings(),
+            learning=LearningPlan(LearningSchedule(1000, 1000), executor),
+        )
         with pytest.warns(IgbssWarning, match="have rank 3"):
             out = pipeline.push(prepared)
     chunk = out[-1]

@@ -12,9 +12,9 @@ from scipy import signal
 from igbss_stream.errors import InputError, ParameterError
 from igbss_stream.files.recording import Break
 from igbss_stream.preparation import offline as preparing
-from igbss_stream.preparation.filters import padding, ringing, sections
+from igbss_stream.preparation.filters import compute_padding, compute_settling_time, design_filters
 from igbss_stream.preparation.offline import PreparedRecording
-from igbss_stream.preparation.resampling import Polyphase, Resampler, polyphase
+from igbss_stream.preparation.resampling import PolyphaseFilter, Resampler, get_polyphase_filter
 from igbss_stream.preparation.settings import Preparation
 from tests.prepared import Array, ArrayRecording, drifting, whole
 
@@ -45,7 +45,7 @@ def by_scipy(x: Array, preparation: Preparation, rate: float = RATE) -> Array:
 
 
 def resampled_by_scipy(x: Array, up: int, down: int) -> Array:
-    taps = polyphase(up, down).taps
+    taps = get_polyphase_filter(up, down).taps
     return np.asarray(signal.resample_poly(x, up, down, axis=0, window=taps / up, padtype="edge"))
 
 
@@ -60,18 +60,20 @@ class TestFilters:
         preparation, x = Preparation(**FILTERS[kind]), drifting(20_000)
         got = whole(PreparedRecording(ArrayRecording(x), preparation))
         assert_close(got, by_scipy(x, preparation))
-        assert len(x) > 2 * ringing(sections(preparation, RATE), 10**6)  # else no block has to look ahead
+        assert len(x) > 2 * compute_settling_time(
+            design_filters(preparation, RATE), 10**6
+        )  # else no block has to look ahead
 
     @pytest.mark.parametrize("n_samples", [2, 3, 20, 39, 40, 41])
     def test_stretches_shorter_than_their_padding(self, n_samples: int) -> None:
         preparation, x = Preparation(**FILTERS["band and mains"]), drifting(n_samples)
-        assert padding(sections(preparation, RATE)) == 39
+        assert compute_padding(design_filters(preparation, RATE)) == 39
         got = whole(PreparedRecording(ArrayRecording(x), preparation))
         assert_close(got, by_scipy(x, preparation))
 
     def test_gains_are_as_documented(self) -> None:
         """-3 dB a pass at the edges of bands and notches, nothing left of the mains."""
-        sos = sections(Preparation(highpass=1.0, lowpass=40.0, notch=(50.0,), notch_width=4.0), RATE)
+        sos = design_filters(Preparation(highpass=1.0, lowpass=40.0, notch=(50.0,), notch_width=4.0), RATE)
         _, at_edges = signal.sosfreqz(sos[:4], [1.0, 40.0], fs=RATE)
         np.testing.assert_allclose(20 * np.log10(np.abs(at_edges)), -3.01, atol=0.01)
         _, at_notch = signal.sosfreqz(sos[4:], [48.0, 50.0, 52.0], fs=RATE)
@@ -79,8 +81,8 @@ class TestFilters:
 
     def test_ringing_is_what_is_forgotten(self) -> None:
         """Any state before makes no difference after so many samples, and one sooner it may."""
-        sos = sections(Preparation(highpass=1.0, lowpass=40.0, notch=(50.0,)), RATE)
-        n, rng = ringing(sos, 10**6), np.random.default_rng(0)
+        sos = design_filters(Preparation(highpass=1.0, lowpass=40.0, notch=(50.0,)), RATE)
+        n, rng = compute_settling_time(sos, 10**6), np.random.default_rng(0)
         later = rng.uniform(-1, 1, n + 2000)
         begun = [rng.uniform(-1, 1, 5000), np.ones(5000), np.sign(np.sin(np.arange(5000) / 40))]
         ends = [signal.sosfilt(sos, np.concatenate([x, later]))[-2000:] for x in begun]
@@ -95,7 +97,7 @@ class TestFilters:
             PreparedRecording(source, Preparation(highpass=1.0))
         assert len(whole(PreparedRecording(source, Preparation(highpass=10.0)))) == 100
         with pytest.raises(ParameterError, match="samples to settle"):
-            ringing(sections(Preparation(highpass=0.003), RATE), 10**6)
+            compute_settling_time(design_filters(Preparation(highpass=0.003), RATE), 10**6)
 
     def test_float32_is_rounded_once_at_the_end(self) -> None:
         preparation, x = Preparation(highpass=1.0), drifting(3000).astype(np.float32)
@@ -117,7 +119,7 @@ class TestResampling:
     @pytest.mark.parametrize(("up", "down"), [(1, 4), (125, 128), (5, 2)])
     def test_what_is_passed_and_what_is_not(self, up: int, down: int) -> None:
         """Flat to 0.8 of half the lower rate, 80 dB down from all of it; what is constant stays."""
-        fir = Polyphase(up, down)
+        fir = PolyphaseFilter(up, down)
         w, gain = signal.freqz(fir.taps / up, worN=1 << 15)
         lower = np.pi / max(up, down)
         assert np.abs(np.abs(gain[w < 0.8 * lower]) - 1).max() < 2e-4
@@ -129,17 +131,17 @@ class TestResampling:
 
     def test_rates_that_are_not_in_a_ratio_are_refused(self) -> None:
         with pytest.raises(ParameterError, match=r"1000\.012 Hz\. Got 250 Hz .* possible is 250\.003 Hz"):
-            Preparation(resample=250.0).ratio(1000.012)
+            Preparation(resample=250.0).compute_ratio(1000.012)
         with pytest.raises(ParameterError, match="within a factor of 1000 of the rate, 30000 Hz"):
-            Preparation(resample=1.0).ratio(30_000.0)
+            Preparation(resample=1.0).compute_ratio(30_000.0)
         with pytest.raises(ParameterError, match="within a factor of 1000"):
-            Preparation(resample=1e7).ratio(100.0)
+            Preparation(resample=1e7).compute_ratio(100.0)
         for rate, wanted, ratio in (
             (44_100, 48_000, (160, 147)),
             (1000 / 3, 100, (3, 10)),
             (5, 5000, (1000, 1)),
         ):
-            assert Preparation(resample=float(wanted)).ratio(float(rate)) == ratio
+            assert Preparation(resample=float(wanted)).compute_ratio(float(rate)) == ratio
 
 
 class TestBreaks:

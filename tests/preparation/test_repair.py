@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import InputError, ParameterError
 from igbss_stream.preparation.repair.gap_filler import POLICIES
-from igbss_stream.preparation.repair.stage import Event, Repair, RepairSettings
+from igbss_stream.preparation.repair.stage import ChannelEvent, RepairSettings, RepairStage
 
 Item = Chunk | Gap
 Array = NDArray[Any]
@@ -74,12 +74,12 @@ def cut(items: Iterable[Item], rng: np.random.Generator, longest: int) -> list[I
         at = 0
         while at < len(item.data):
             stop = at + int(rng.integers(0 if longest > 1 else 1, longest + 1))
-            out.append(Chunk(item.data[at:stop], item.start + at, item.model))
+            out.append(Chunk(item.data[at:stop], item.start + at, item.model_version))
             at = stop
     return out
 
 
-def outcome(repair: Repair, items: Iterable[Item]) -> list[Item]:
+def outcome(repair: RepairStage, items: Iterable[Item]) -> list[Item]:
     """Push all, check the account after each, and return what left."""
     out: list[Item] = []
     first = stop = None
@@ -112,7 +112,9 @@ def rows(items: Iterable[Item]) -> list[tuple[Any, ...]]:
     table: list[tuple[Any, ...]] = []
     for item in items:
         if isinstance(item, Chunk):
-            table += [(item.start + i, item.model, row.tobytes()) for i, row in enumerate(item.data)]
+            table += [
+                (item.start + i, item.model_version, row.tobytes()) for i, row in enumerate(item.data)
+            ]
         else:
             table += [(i, item.reason) for i in range(item.start, item.stop)] or [(item.start, "break")]
     return table
@@ -199,7 +201,7 @@ def twin_section(section: Section, policy: str, n_fill: int) -> list[tuple[Any, 
 def test_samples_are_filled_as_a_twin_fills_them(seed: int, policy: str, kind: tuple[str, float]) -> None:
     rng = np.random.default_rng(seed)
     items = feed(rng, *kind)
-    out = outcome(Repair(stream(dtype=kind[0]), settings(policy)), cut(items, rng, 12))
+    out = outcome(RepairStage(stream(dtype=kind[0]), settings(policy)), cut(items, rng, 12))
     got: list[tuple[Any, ...]] = []
     for item in out:
         if isinstance(item, Chunk):
@@ -232,11 +234,11 @@ def test_cuts_change_no_bit(
     rng = np.random.default_rng(seed)
     items = feed(rng, *kind)
     chosen = settings(policy, outlier)
-    whole, pieces = Repair(stream(dtype=kind[0]), chosen), Repair(stream(dtype=kind[0]), chosen)
+    whole, pieces = RepairStage(stream(dtype=kind[0]), chosen), RepairStage(stream(dtype=kind[0]), chosen)
     expected = outcome(whole, items)
     out = outcome(pieces, cut(items, rng, longest))
     assert rows(out) == rows(expected)
-    assert pieces.events() == whole.events()
+    assert pieces.pop_events() == whole.pop_events()
     assert pieces.counts == whole.counts
     np.testing.assert_array_equal(pieces.bad_by_channel, whole.bad_by_channel)
     for name, array in pieces.state.items():
@@ -252,27 +254,27 @@ def test_a_state_that_was_saved_goes_on_to_the_bit(seed: int, policy: str, outli
     rng = np.random.default_rng(seed)
     items = cut(feed(rng, "float32", 1.0), rng, 6)
     chosen = settings(policy, outlier)
-    first = Repair(stream(), chosen)
+    first = RepairStage(stream(), chosen)
     half = int(rng.integers(len(items) + 1))
     out = [item for each in items[:half] for item in first.push(each)]
     file = io.BytesIO()
     np.savez(file, allow_pickle=False, **first.state)
     file.seek(0)
-    second = Repair(stream(), chosen)
+    second = RepairStage(stream(), chosen)
     with np.load(file, allow_pickle=False) as state:
         second.restore(state)
-    first.events()
+    first.pop_events()
     rest = [
         [item for each in items[half:] for item in one.push(each)] + one.flush() for one in (first, second)
     ]
     assert rows(out + rest[0]) == rows(out + rest[1])
-    assert first.events() == second.events()
+    assert first.pop_events() == second.pop_events()
     assert first.counts == second.counts
     np.testing.assert_array_equal(first.flat, second.flat)
 
 
 def test_what_needs_no_repair_passes_as_it_is() -> None:
-    repair = Repair(stream(), settings("interpolate", 50.0))
+    repair = RepairStage(stream(), settings("interpolate", 50.0))
     x = np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32)
     x.flags.writeable = False
     chunk = Chunk(x, 7, 4)
@@ -288,12 +290,12 @@ def test_samples_that_came_are_not_modified(policy: str) -> None:
     x = np.ones((10, 3), np.float32)
     x[4, 1] = np.nan
     given = x.copy()
-    outcome(Repair(stream(), settings(policy)), [Chunk(x, 0)])
+    outcome(RepairStage(stream(), settings(policy)), [Chunk(x, 0)])
     np.testing.assert_array_equal(x, given)
 
 
 def test_a_sender_may_use_its_memory_again_while_samples_wait() -> None:
-    repair = Repair(stream(2, "float64"), settings("interpolate"))
+    repair = RepairStage(stream(2, "float64"), settings("interpolate"))
     buffer = np.array([[1.0, 1.0], [2.0, np.nan]])
     repair.push(Chunk(buffer, 0))
     buffer[:] = 99.0
@@ -316,7 +318,7 @@ def column(*values: float) -> Array:
     ],
 )
 def test_what_each_policy_does(policy: str, expected: list[tuple[Any, ...]]) -> None:
-    repair = Repair(stream(1, "float64"), settings(policy))
+    repair = RepairStage(stream(1, "float64"), settings(policy))
     items: list[Item] = [
         Chunk(column(1), 0),
         Gap(1, 2, "lost"),
@@ -338,7 +340,7 @@ def test_what_each_policy_does(policy: str, expected: list[tuple[Any, ...]]) -> 
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_long_gaps_and_restarts_are_never_filled(policy: str) -> None:
-    repair = Repair(stream(1, "float64"), settings(policy))
+    repair = RepairStage(stream(1, "float64"), settings(policy))
     gaps = [Gap(1, 10**12, "lost"), Gap(10**12 + 2, 0, "restart"), Gap(10**12 + 3, N_FILL + 1, "off")]
     chunks = [Chunk(column(1), 0), Chunk(column(2), 10**12 + 1), Chunk(column(3), 10**12 + 2)]
     items: list[Item] = [chunks[0], gaps[0], chunks[1], gaps[1], chunks[2], gaps[2]]
@@ -350,18 +352,18 @@ def test_long_gaps_and_restarts_are_never_filled(policy: str) -> None:
 def test_a_dead_channel_costs_the_rows_and_is_named() -> None:
     x = np.random.default_rng(0).normal(size=(40, 3))
     x[10:30, 1] = np.nan
-    repair = Repair(stream(dtype="float64"), settings("hold"))
+    repair = RepairStage(stream(dtype="float64"), settings("hold"))
     out = outcome(repair, [Chunk(x, 0)])
     assert [(item.start, item.stop) for item in out] == [(0, 15), (15, 30), (30, 40)]
     assert out[1] == Gap(15, 15, "bad")
-    assert repair.events() == [Event(15, "c1", "failed"), Event(30, "c1", "recovered")]
-    assert repair.events() == []
+    assert repair.pop_events() == [ChannelEvent(15, "c1", "failed"), ChannelEvent(30, "c1", "recovered")]
+    assert repair.pop_events() == []
     assert repair.counts.failed == 1
     assert repair.bad_by_channel.tolist() == [0, 20, 0]
 
 
 def test_interpolation_waits_no_longer_than_it_says() -> None:
-    repair = Repair(stream(1, "float64"), settings("interpolate"))
+    repair = RepairStage(stream(1, "float64"), settings("interpolate"))
     repair.push(Chunk(column(0), 0))
     for i in range(1, N_FILL + 1):
         assert repair.push(Chunk(column(np.nan), i)) == []
@@ -409,11 +411,11 @@ def test_outliers_are_those_of_a_twin(seed: int) -> None:
     items = [item for item in feed(rng, "float32", 1.0, 12) if isinstance(item, Chunk)]
     x = np.concatenate([item.data for item in items])
     outliers, steps = twin_outliers(x, 30.0)
-    repair = Repair(stream(), settings("nan", 30.0))
+    repair = RepairStage(stream(), settings("nan", 30.0))
     outcome(repair, cut([Chunk(x, 0)], rng, 17))
     assert repair.counts.outliers == outliers.sum()
     assert repair.bad_by_channel.tolist() == (outliers | ~np.isfinite(x)).sum(axis=0).tolist()
-    told = [(event.index, int(event.channel[1:])) for event in repair.events() if event.kind == "step"]
+    told = [(event.index, int(event.channel[1:])) for event in repair.pop_events() if event.kind == "step"]
     assert told == steps
     assert repair.counts.steps == len(steps)
 
@@ -425,7 +427,7 @@ def test_one_absurd_sample_neither_stays_nor_spoils_what_is_learned(unit: float)
     for at in (5, 150, 151, 300):
         x[at, 0] = 7e5
     x[350, 0] = 9000.0  # 250 deviations: a learner that the others had spoilt would let it pass
-    repair = Repair(stream(2, "float64"), settings("interpolate", 100.0))
+    repair = RepairStage(stream(2, "float64"), settings("interpolate", 100.0))
     out = np.concatenate(
         [item.data for item in outcome(repair, [Chunk(x * unit, 0)]) if isinstance(item, Chunk)]
     )
@@ -440,11 +442,11 @@ def test_a_step_is_accepted_and_learned_anew() -> None:
     x = np.random.default_rng(0).normal(size=(400, 2))
     x[150:, 1] += 1e4
     x[380, 1] += 1e4
-    repair = Repair(stream(2, "float64"), settings("hold", 100.0))
+    repair = RepairStage(stream(2, "float64"), settings("hold", 100.0))
     out = outcome(repair, [Chunk(x, 0)])
     assert [type(item) for item in out] == [Chunk]
     assert isinstance(out[0], Chunk)
-    assert repair.events() == [Event(150 + PATIENCE, "c1", "step")]
+    assert repair.pop_events() == [ChannelEvent(150 + PATIENCE, "c1", "step")]
     assert (out[0].data[150 : 150 + PATIENCE, 1] == x[149, 1]).all()
     np.testing.assert_array_equal(out[0].data[150 + PATIENCE : 380], x[150 + PATIENCE : 380])
     assert out[0].data[380, 1] == x[379, 1]
@@ -453,7 +455,7 @@ def test_a_step_is_accepted_and_learned_anew() -> None:
 def test_a_trigger_has_no_outliers() -> None:
     x = np.zeros((1000, 1))
     x[::20] = 255.0
-    repair = Repair(stream(1, "float64"), settings("hold", 10.0))
+    repair = RepairStage(stream(1, "float64"), settings("hold", 10.0))
     outcome(repair, [Chunk(x, 0)])
     assert repair.counts.outliers == 0
 
@@ -463,14 +465,14 @@ def test_hum_in_step_with_the_window_is_learned_at_all_its_phases() -> None:
     t = np.arange(20_000) / 1000.0
     x = 1000.0 * np.sin(2 * np.pi * 50.0 * t)[:, None] + np.random.default_rng(0).normal(size=(20_000, 1))
     chosen = RepairSettings(gap="hold", outlier=5.0, outlier_window=20 * 256 / 1000)
-    repair = Repair(stream(1, "float64", 1000.0), chosen)
+    repair = RepairStage(stream(1, "float64", 1000.0), chosen)
     outcome(repair, [Chunk(x, 0)])
     assert repair.counts.outliers == 0
 
 
 def test_a_restart_is_learned_anew() -> None:
     rng = np.random.default_rng(0)
-    repair = Repair(stream(1, "float64"), settings("hold", 10.0))
+    repair = RepairStage(stream(1, "float64"), settings("hold", 10.0))
     outcome(
         repair,
         [
@@ -487,7 +489,7 @@ def test_one_who_was_long_away_is_not_judged_by_what_was(
     n_before: int, n_missing: int, n_steps: int
 ) -> None:
     rng = np.random.default_rng(0)
-    repair = Repair(stream(1, "float64"), settings("hold", 10.0))
+    repair = RepairStage(stream(1, "float64"), settings("hold", 10.0))
     outcome(
         repair,
         [
@@ -506,12 +508,12 @@ def test_flat_channels_are_told_until_they_move(unit: float) -> None:
     x[103:200, 1] = 1000.0
     x[110:200:2, 1] = np.nextafter(np.float32(1000.0), np.float32(2000.0))  # rounding is no movement
     x[:, 2] = np.linspace(1000.0, 1000.5, 300)  # slow, yet moving
-    repair = Repair(stream(), settings("hold"))
+    repair = RepairStage(stream(), settings("hold"))
     for start in range(0, 300, 10):
         repair.push(Chunk((x[start : start + 10] * np.float32(unit)), start))
         stop = start + 10
         assert repair.flat.tolist() == [False, 130 <= stop <= 200, False]
-    assert repair.events() == [Event(124, "c1", "flat"), Event(200, "c1", "moving")]
+    assert repair.pop_events() == [ChannelEvent(124, "c1", "flat"), ChannelEvent(200, "c1", "moving")]
     assert repair.counts.flat == 1
 
 
@@ -523,33 +525,33 @@ def test_flat_is_what_rests_long_enough_and_no_less(seed: int, flat_after: int) 
     first, length = int(rng.integers(0, 200)), int(rng.integers(0, 150))
     x[first : first + length] = 3.0
     chosen = replace(settings("hold"), flat_after=flat_after / RATE)
-    repair = Repair(stream(1, "float64"), chosen)
+    repair = RepairStage(stream(1, "float64"), chosen)
     outcome(repair, cut([Chunk(x, 0)], rng, 30))
-    events = repair.events()
+    events = repair.pop_events()
     cell = -(-flat_after // 4)
     if length < flat_after or not events:
         assert not events
         assert length < 5 * cell
     else:
         told, moved = events
-        assert (told.kind, moved) == ("flat", Event(first + length, "c0", "moving"))
+        assert (told.kind, moved) == ("flat", ChannelEvent(first + length, "c0", "moving"))
         assert first + flat_after - 1 <= told.index <= first + 5 * cell
 
 
 def test_a_stream_that_begins_within_a_cell_must_rest_as_long() -> None:
-    repair = Repair(stream(1, "float64"), settings("hold"))
+    repair = RepairStage(stream(1, "float64"), settings("hold"))
     for start in range(3, 40):
         repair.push(Chunk(np.full((1, 1), 3.0), start))
-    assert repair.events() == [Event(24, "c0", "flat")]
+    assert repair.pop_events() == [ChannelEvent(24, "c0", "flat")]
 
 
 def test_absence_is_not_rest() -> None:
-    repair = Repair(stream(1, "float64"), settings("hold"))
+    repair = RepairStage(stream(1, "float64"), settings("hold"))
     x = np.full((4, 1), 3.0)
     items: list[Item] = [Chunk(x, 0), Gap(4, 500, "lost"), Chunk(x, 504)]
     outcome(repair, [*items, Chunk(np.full((10, 1), np.nan), 508)])
     assert not repair.flat.any()
-    repair = Repair(stream(1, "float64"), settings("hold"))
+    repair = RepairStage(stream(1, "float64"), settings("hold"))
     repair.push(Chunk(np.full((50, 1), 3.0), 0))
     repair.push(Gap(50, 500, "lost"))
     assert repair.flat.all()
@@ -558,7 +560,7 @@ def test_absence_is_not_rest() -> None:
 
 
 def test_a_restart_interrupts_rest() -> None:
-    repair = Repair(stream(1, "float64"), settings("hold"))
+    repair = RepairStage(stream(1, "float64"), settings("hold"))
     items: list[Item] = []
     for start in range(0, 200, 15):
         items += [Chunk(np.full((15, 1), 3.0), start), Gap(start + 15, 0, "restart")]
@@ -567,16 +569,17 @@ def test_a_restart_interrupts_rest() -> None:
 
 
 def test_nobody_need_look_for_flat_channels() -> None:
-    repair = Repair(stream(1, "float64"), RepairSettings(flat_after=None))
+    repair = RepairStage(stream(1, "float64"), RepairSettings(flat_after=None))
     outcome(repair, [Chunk(np.full((5000, 1), 3.0), 0), Gap(5000, 3, "lost"), Gap(5003, 0, "restart")])
     assert not repair.flat.any()
-    assert repair.events() == []
+    assert repair.pop_events() == []
 
 
 def test_the_largest_numbers_are_interpolated_without_overflow() -> None:
     big = np.finfo(np.float64).max
     out = outcome(
-        Repair(stream(1, "float64"), settings("interpolate", 10.0)), [Chunk(column(big, np.nan, -big), 0)]
+        RepairStage(stream(1, "float64"), settings("interpolate", 10.0)),
+        [Chunk(column(big, np.nan, -big), 0)],
     )
     assert [part[1] for part in parts(out)] == [[big, 0.0, -big]]
 
@@ -584,10 +587,10 @@ def test_the_largest_numbers_are_interpolated_without_overflow() -> None:
 def test_events_that_nobody_asks_for_do_not_fill_memory() -> None:
     x = np.random.default_rng(0).normal(size=(9000, 1))
     x[np.arange(9000) % 9 < 7] = np.nan
-    repair = Repair(stream(1, "float64"), settings("hold"))
+    repair = RepairStage(stream(1, "float64"), settings("hold"))
     outcome(repair, [Chunk(x, 0)])
     assert repair.counts.failed == 1000
-    assert len(repair.events()) == 1024
+    assert len(repair.pop_events()) == 1024
 
 
 @pytest.mark.parametrize(
@@ -609,7 +612,7 @@ def test_events_that_nobody_asks_for_do_not_fill_memory() -> None:
     ],
 )
 def test_what_cannot_follow_is_refused_and_changes_nothing(item: Item, message: str) -> None:
-    repair = Repair(stream(), settings("hold"))
+    repair = RepairStage(stream(), settings("hold"))
     x = np.zeros((10, 3), np.float32)
     repair.push(Chunk(x, 0))
     with pytest.raises(InputError, match=re.escape(message)):
@@ -648,17 +651,17 @@ def test_settings_that_cannot_be_used(change: dict[str, Any], message: str) -> N
 )
 def test_times_that_are_too_short_for_the_rate(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ParameterError, match=re.escape(message)):
-        Repair(stream(), replace(settings("hold", 10.0), **change))
+        RepairStage(stream(), replace(settings("hold", 10.0), **change))
 
 
 def test_a_state_of_something_else_is_refused() -> None:
-    repair = Repair(stream(), settings("interpolate", 10.0))
+    repair = RepairStage(stream(), settings("interpolate", 10.0))
     state = repair.state
     for other in (stream(4), stream(3, "float64")):
         with pytest.raises(InputError, match="it is of another stream, or of other settings"):
-            Repair(other, settings("interpolate", 10.0)).restore(state)
+            RepairStage(other, settings("interpolate", 10.0)).restore(state)
     with pytest.raises(InputError, match="the state has, beyond what these settings need, 'outlier_"):
-        Repair(stream(), settings("interpolate")).restore(state)
+        RepairStage(stream(), settings("interpolate")).restore(state)
     with pytest.raises(InputError, match="the state lacks 'known'"):
         repair.restore({name: array for name, array in state.items() if name != "known"})
     with pytest.raises(InputError, match="the samples that wait in the state are not complete"):

@@ -19,14 +19,14 @@ from igbss_stream.separation.linear import LinearStage
 from igbss_stream.separation.polynomial import PolynomialStage
 from igbss_stream.separation.settings import ModelSettings
 from igbss_stream.separation.statistics import survey_of
-from igbss_stream.streaming.model_updates import Learner, Model, Schedule
-from igbss_stream.streaming.pipeline import Item, Learning, Pipeline
+from igbss_stream.streaming.model_updates import Learner, LearningSchedule, StreamModel
+from igbss_stream.streaming.pipeline import Item, LearningPlan, Pipeline
 from tests.published import model_settings
 from tests.streaming.test_pipeline import Immediate, cut
 
 NAMES = ("a", "b", "c", "d")
 STREAM = Stream("s", 100.0, NAMES, "uV")
-SCHEDULE = Schedule(first=150, window=200, every=120, ahead=40, fade=30)
+SCHEDULE = LearningSchedule(first=150, window=200, every=120, ahead=40, fade=30)
 LIKE_A = Cleaning(exclude_like=(("a", 0.7),))
 
 Array = NDArray[np.float64]
@@ -136,7 +136,7 @@ def test_what_does_not_go_with_the_model(x: Array) -> None:
         Pipeline(STREAM, model_settings(), cleaning=Cleaning(exclude_like=(("eye", 0.5),)))
     with pytest.raises(ParameterError, match="names 'a', which is the name of 2"):
         LIKE_A.check_channels(("a", "b", "a"))
-    unaware = Model(1, Separator(model_settings(), 4), 0)
+    unaware = StreamModel(1, Separator(model_settings(), 4), 0)
     with pytest.raises(ParameterError, match="does not say which sources"):
         Pipeline(STREAM, model_settings(), model=unaware, cleaning=Cleaning(exclude=(0,)))
     changing = Separator(
@@ -162,12 +162,12 @@ def run(pipeline: Pipeline, items: Any) -> list[Item]:
 def fitted() -> Pipeline:
     known = model_settings(n_sources=3, structure="random", random_state=3)
     return Pipeline(
-        STREAM, known, window=(40, 20), cleaning=LIKE_A, learning=Learning(SCHEDULE, Immediate())
+        STREAM, known, window=(40, 20), cleaning=LIKE_A, learning=LearningPlan(SCHEDULE, Immediate())
     )
 
 
 def learned() -> Pipeline:
-    return Pipeline(STREAM, ModelSettings(), cleaning=LIKE_A, learning=Learning(SCHEDULE, Immediate()))
+    return Pipeline(STREAM, ModelSettings(), cleaning=LIKE_A, learning=LearningPlan(SCHEDULE, Immediate()))
 
 
 @pytest.mark.jit
@@ -185,7 +185,7 @@ def test_cleaned_channels_do_not_depend_on_the_cuts(
 
 @pytest.mark.jit
 def test_models_give_way_to_each_other_in_cleaned_channels_as_in_sources(x: Array) -> None:
-    models: list[Model] = []
+    models: list[StreamModel] = []
     pipeline = learned()
     items: list[Item] = []
     for chunk in cut(x, range(10, 600, 10)):
@@ -205,7 +205,7 @@ def test_models_give_way_to_each_other_in_cleaned_channels_as_in_sources(x: Arra
         np.testing.assert_allclose(cleaned[at.start - 190 : at.stop - 190], want, atol=1e-9)
 
 
-def by_hand(model: Model, x: Array) -> Array:
+def by_hand(model: StreamModel, x: Array) -> Array:
     """Return cleaned channels from the matrices, and the sources that are like channel a."""
     stage, cleaner = model.separator.stage, model.separator.cleaner
     assert cleaner is not None
@@ -220,7 +220,7 @@ def test_windows_are_cleaned_of_fitted_sources_and_joined(x: Array) -> None:
     separator = Separator(known, 4, cleaning=Cleaning(exclude=(1,)))
     separator.separate(x, NAMES)
     pipeline = Pipeline(
-        STREAM, known, window=(40, 20), model=Model(1, separator, 0), cleaning=Cleaning(exclude=(1,))
+        STREAM, known, window=(40, 20), model=StreamModel(1, separator, 0), cleaning=Cleaning(exclude=(1,))
     )
     _, cleaned = joined(run(pipeline, [Chunk(x[:200], 0)]))
     mixing = separator.stage.mixing[0]
@@ -237,13 +237,13 @@ def test_windows_are_cleaned_of_fitted_sources_and_joined(x: Array) -> None:
 
 def test_a_known_structure_waits_for_samples_only_to_find_what_is_like_a_channel(x: Array) -> None:
     weights = np.array([[0.0, 0.1, 2.0], [1.0, 0.2, 0.1], [0.3, 1.0, 0.1], [0.5, 0.6, 0.2]])
-    schedule = Schedule(first=150, window=150)
+    schedule = LearningSchedule(first=150, window=150)
     pipeline = Pipeline(
         STREAM,
         ModelSettings(structure=weights[:, [0, 1, 2]]),
         window=(40, 20),
         cleaning=LIKE_A,
-        learning=Learning(schedule, Immediate()),
+        learning=LearningPlan(schedule, Immediate()),
     )
     assert isinstance(pipeline.learner, Learner)
     items = run(pipeline, [Chunk(x, 0)])

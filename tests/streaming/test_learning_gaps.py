@@ -20,8 +20,8 @@ from igbss_stream.separation.api import separate
 from igbss_stream.separation.metrics import sir
 from igbss_stream.separation.settings import ModelSettings
 from igbss_stream.separation.statistics import Survey
-from igbss_stream.streaming.model_updates import Schedule
-from igbss_stream.streaming.pipeline import Item, Learning, Pipeline
+from igbss_stream.streaming.model_updates import LearningSchedule
+from igbss_stream.streaming.pipeline import Item, LearningPlan, Pipeline
 from tests.recordings import read_output, write_recording
 from tests.streaming.test_pipeline import Immediate, cut
 
@@ -148,7 +148,7 @@ def items(x: NDArray[np.float32], at: list[int]) -> list[Item]:
 def test_a_stream_is_learned_from_in_its_runs(x: Array) -> None:
     stream, learned = Stream("s", 100.0, ("a", "b", "c")), []
     for at in [], [1, 100, 499, 500, 502]:
-        learning = Learning(Schedule(first=2400, window=2400), Immediate())
+        learning = LearningPlan(LearningSchedule(first=2400, window=2400), Immediate())
         pipeline = Pipeline(stream, ModelSettings(), learning=learning)
         for item in items(x.astype(np.float32), at):
             pipeline.push(item)
@@ -161,7 +161,7 @@ def test_a_stream_is_learned_from_in_its_runs(x: Array) -> None:
 
 
 def test_an_outage_told_of_in_many_gaps_takes_no_memory(x: Array) -> None:
-    learning = Learning(Schedule(first=2400, window=2400), Immediate())
+    learning = LearningPlan(LearningSchedule(first=2400, window=2400), Immediate())
     pipeline = Pipeline(Stream("s", 100.0, ("a", "b", "c")), ModelSettings(), learning=learning)
     pipeline.push(Chunk(x[:10], 0))
     for start in range(10, 1000):

@@ -14,8 +14,8 @@ from igbss_stream.separation.api import separate
 from igbss_stream.separation.linear import LinearStage
 from igbss_stream.separation.polynomial import PolynomialStage
 from igbss_stream.separation.settings import ModelSettings
-from igbss_stream.streaming.model_updates import Model, Schedule
-from igbss_stream.streaming.pipeline import Learning, Pipeline
+from igbss_stream.streaming.model_updates import LearningSchedule, StreamModel
+from igbss_stream.streaming.pipeline import LearningPlan, Pipeline
 from tests.realdata import DATA, needs_data
 from tests.streaming.test_pipeline import Immediate
 
@@ -31,11 +31,11 @@ NAMED = 5  # sources with a character of their own; the others are pink and alik
 
 
 def models_of(
-    stream: Stream, block: Block, n_samples: int, schedule: Schedule, n_sources: int | None = None
-) -> Iterator[Model]:
+    stream: Stream, block: Block, n_samples: int, schedule: LearningSchedule, n_sources: int | None = None
+) -> Iterator[StreamModel]:
     """Yield every model that takes force while samples go through a pipeline."""
     pipeline = Pipeline(
-        stream, ModelSettings(n_sources=n_sources), learning=Learning(schedule, Immediate())
+        stream, ModelSettings(n_sources=n_sources), learning=LearningPlan(schedule, Immediate())
     )
     last = None
     for start in range(0, n_samples, 64):
@@ -48,7 +48,7 @@ def models_of(
     assert pipeline.learner.counts.failed == 0, pipeline.learner.failure
 
 
-def flips_and_swaps(before: Model, after: Model, block: Block) -> tuple[int, int]:
+def flips_and_swaps(before: StreamModel, after: StreamModel, block: Block) -> tuple[int, int]:
     """Count sources that changed sign, or are more like another source than like their own before.
 
     Both models separate the samples that the later one was learned from.
@@ -63,7 +63,7 @@ def flips_and_swaps(before: Model, after: Model, block: Block) -> tuple[int, int
     return int(np.sum(own < 0)), int(np.sum(most_like != np.arange(n_sources)))
 
 
-def assert_order_holds(models: Iterator[Model], block: Block) -> Model:
+def assert_order_holds(models: Iterator[StreamModel], block: Block) -> StreamModel:
     """Assert that no source changes sign or place; return the last model."""
     before = next(models)
     for after in models:
@@ -83,7 +83,7 @@ def looped(channels: slice) -> tuple[Stream, Block]:
 def test_a_change_of_order_or_sign_would_be_seen() -> None:
     """What counts flips and swaps does count them."""
     simulation = Simulation(4, RATE)
-    (model,) = models_of(simulation.stream("s"), simulation.block, 3000, Schedule(2500, 2500))
+    (model,) = models_of(simulation.stream("s"), simulation.block, 3000, LearningSchedule(2500, 2500))
     stage = model.separator.stage
     assert isinstance(stage, LinearStage)
     for order, signs, found in (
@@ -98,7 +98,7 @@ def test_a_change_of_order_or_sign_would_be_seen() -> None:
         separator = model.separator.known(
             model.separator.settings, model.separator.poset, turned, model.separator.transform
         )
-        other = Model(2, separator, 3000, model.learned_from)
+        other = StreamModel(2, separator, 3000, model.learned_from)
         flips, swaps = flips_and_swaps(model, other, simulation.block)
         assert (flips, swaps) == found if found else swaps == 2
 
@@ -106,7 +106,7 @@ def test_a_change_of_order_or_sign_would_be_seen() -> None:
 @needs_data
 def test_order_and_sign_hold_on_eight_electrodes_for_minutes() -> None:
     stream, block = looped(slice(None, None, 4))
-    schedule = Schedule.in_seconds(stream.rate, first=10, window=30, every=30, ahead=2, fade=0.5)
+    schedule = LearningSchedule.from_seconds(stream.rate, first=10, window=30, every=30, ahead=2, fade=0.5)
     last = assert_order_holds(models_of(stream, block, 240 * 128, schedule), block)
     assert last.version == 8
 
@@ -116,7 +116,7 @@ def test_order_and_sign_hold_on_eight_electrodes_for_minutes() -> None:
 def test_order_and_sign_hold_for_an_hour() -> None:
     """32 electrodes, fifteen rounds: about a quarter of an hour of learning."""
     stream, block = looped(slice(None))
-    schedule = Schedule.in_seconds(stream.rate, first=10, window=60, every=30, ahead=2, fade=0.5)
+    schedule = LearningSchedule.from_seconds(stream.rate, first=10, window=60, every=30, ahead=2, fade=0.5)
     last = assert_order_holds(models_of(stream, block, 3600 * 128, schedule), block)
     assert last.version == 120
 
@@ -149,7 +149,7 @@ def test_a_mixing_that_drifts_is_followed_as_well_as_it_is_learned_anew() -> Non
     """A minute after the first model, over the ten seconds that the new one is in force, five heads."""
     followed: list[Array] = []
     anew: list[Array] = []
-    schedule = Schedule.in_seconds(RATE, first=10, window=20, every=10, ahead=2, fade=0.5)
+    schedule = LearningSchedule.from_seconds(RATE, first=10, window=20, every=10, ahead=2, fade=0.5)
     for seed in range(5):
         simulation = Simulation(16, RATE, seed, drift=0.05)
         stream, block = simulation.stream("s"), simulation.block

@@ -17,16 +17,16 @@ from igbss_stream.errors import InputError, ParameterError
 from igbss_stream.separation.api import separate
 from igbss_stream.separation.engine import Separator
 from igbss_stream.separation.settings import ModelSettings
-from igbss_stream.streaming.model_updates import Model, Schedule
+from igbss_stream.streaming.model_updates import LearningSchedule, StreamModel
 from igbss_stream.streaming.overlap_add import OverlapAdd
-from igbss_stream.streaming.pipeline import Item, Learning, Pipeline
-from igbss_stream.streaming.windowing import Windows
+from igbss_stream.streaming.pipeline import Item, LearningPlan, Pipeline
+from igbss_stream.streaming.windowing import WindowSplitter
 from tests.published import model_settings
 
 Samples = NDArray[Any]
 
 STREAM = Stream("s", 100.0, ("a", "b", "c"), "uV")
-SCHEDULE = Schedule(first=150, window=200, every=120, ahead=40, fade=30)
+SCHEDULE = LearningSchedule(first=150, window=200, every=120, ahead=40, fade=30)
 
 
 class Immediate(Executor):
@@ -63,12 +63,12 @@ def joined(items: Sequence[Item]) -> tuple[Samples, list[int], list[tuple[int, i
     chunks = [item for item in items if isinstance(item, Chunk)]
     gaps = [(item.start, item.n_samples, item.reason) for item in items if isinstance(item, Gap)]
     data = np.concatenate([chunk.data for chunk in chunks]) if chunks else np.empty((0, 3))
-    return data, [chunk.model for chunk in chunks for _ in chunk.data], gaps
+    return data, [chunk.model_version for chunk in chunks for _ in chunk.data], gaps
 
 
-def learning(executor: Executor | None = None, **changes: Any) -> Learning:
-    schedule = Schedule(**(vars(SCHEDULE) | changes))
-    return Learning(schedule, executor or Immediate())
+def learning(executor: Executor | None = None, **changes: Any) -> LearningPlan:
+    schedule = LearningSchedule(**(vars(SCHEDULE) | changes))
+    return LearningPlan(schedule, executor or Immediate())
 
 
 class TestSamplePath:
@@ -147,14 +147,14 @@ class TestSamplePath:
                 return self.future
 
         held = Held()
-        live = Learning(Schedule(150, 200, 120, 40, 30), held, wait=False)
+        live = LearningPlan(LearningSchedule(150, 200, 120, 40, 30), held, wait=False)
         pipeline = Pipeline(STREAM, ModelSettings(), learning=live)
         out = [done for item in cut(x[:250], [100, 200]) for done in pipeline.push(item)]
         assert all(isinstance(item, Gap) for item in out)
         held.future.set_result(held.work())
         (done,) = pipeline.push(Chunk(x[250:260], 250))
         assert isinstance(done, Chunk)
-        assert (done.start, done.model) == (250, 1)
+        assert (done.start, done.model_version) == (250, 1)
         assert pipeline.learner is not None
         assert pipeline.learner.counts.late == 1
 
@@ -171,7 +171,7 @@ class TestSamplePath:
         """They end neither the stream nor show more than themselves, however the feed is cut."""
         x = np.random.default_rng(0).uniform(1.0, 2.0, (200, 3)).astype(np.float32)
         x[[60, 61, 150], 1] = 0.0
-        once = Learning(Schedule(first=50, window=50), Immediate())
+        once = LearningPlan(LearningSchedule(first=50, window=50), Immediate())
         for items in (cut(x, at), [Chunk(x, 0)]):
             data, _, gaps = joined(
                 run(Pipeline(STREAM, model_settings(transform="sum"), learning=once), items)
@@ -188,7 +188,7 @@ class TestSamplePath:
 
         stop = Event()
         Timer(0.1, stop.set).start()
-        pipeline = Pipeline(STREAM, ModelSettings(), learning=Learning(SCHEDULE, Never(), stop=stop))
+        pipeline = Pipeline(STREAM, ModelSettings(), learning=LearningPlan(SCHEDULE, Never(), stop=stop))
         out = pipeline.push(Chunk(x, 0))
         assert {item.reason for item in out if isinstance(item, Gap)} == {"learning"}
 
@@ -206,9 +206,9 @@ class TestSamplePath:
         assert "Singular matrix" in pipeline.learner.failure
 
     def test_out_describes_the_sources(self) -> None:
-        out = Pipeline(STREAM, ModelSettings(n_sources=2), learning=learning()).out
+        out = Pipeline(STREAM, ModelSettings(n_sources=2), learning=learning()).output_stream
         assert (out.channels, out.unit, out.delay) == (("source-0", "source-1"), None, 0)
-        out = Pipeline(STREAM, ModelSettings(scaling="back-projected"), learning=learning()).out
+        out = Pipeline(STREAM, ModelSettings(scaling="back-projected"), learning=learning()).output_stream
         assert (len(out.channels), out.unit) == (3, "uV")
 
     def test_mistakes_are_named(self, x: Samples) -> None:
@@ -217,9 +217,9 @@ class TestSamplePath:
         with pytest.raises(ParameterError, match="give the length and hop"):
             Pipeline(STREAM, model_settings(solver="joint"), learning=learning())
         with pytest.raises(ParameterError, match="at most every = 10 samples"):
-            Schedule(10, 10, 10, ahead=11)
+            LearningSchedule(10, 10, 10, ahead=11)
         with pytest.raises(ParameterError, match="first must be at least 2 samples"):
-            Schedule(1, 10)
+            LearningSchedule(1, 10)
         pipeline = Pipeline(STREAM, model_settings())
         pipeline.push(Chunk(x[:5], 0))
         with pytest.raises(InputError, match="6 came after 5"):
@@ -240,10 +240,10 @@ class TestWindows:
     ) -> None:
         if hop > length:
             with pytest.raises(ParameterError, match="hop must be between 1 and"):
-                Windows(length, hop)
+                WindowSplitter(length, hop)
             return
         x = np.random.default_rng(0).normal(size=(n_samples, 2))
-        windows, joined_up, out = Windows(length, hop), OverlapAdd(), []
+        windows, joined_up, out = WindowSplitter(length, hop), OverlapAdd(), []
         for chunk in cut(x, [min(cut_at, n_samples) for cut_at in at], 7):
             for window in windows.push(chunk):
                 assert len(window.data) == length
@@ -266,7 +266,7 @@ class TestWindows:
                         STREAM,
                         model_settings(latent_mass=1e-2),
                         window=(40, 15),
-                        learning=Learning(Schedule(first=50, window=50), Immediate()),
+                        learning=LearningPlan(LearningSchedule(first=50, window=50), Immediate()),
                     ),
                     items,
                 )
@@ -285,9 +285,12 @@ class TestWindows:
             separator = Separator(model_settings(latent_mass=1e-2), 3)
             separator.separate(x, ["a", "b", "c"])
             pipeline = Pipeline(
-                STREAM, model_settings(latent_mass=1e-2), window=(100, 10), model=Model(1, separator, 0)
+                STREAM,
+                model_settings(latent_mass=1e-2),
+                window=(100, 10),
+                model=StreamModel(1, separator, 0),
             )
-            path: Any = pipeline.path
+            path: Any = pipeline.stream_separator
             path._warm = warm
             data, _, _ = joined(run(pipeline, [Chunk(x, 0)]))
             sources.append(data)
@@ -303,10 +306,10 @@ class TestWindows:
         wild = x.copy()
         wild[50] *= 1e4
         pipeline = Pipeline(
-            STREAM, model_settings(solver="joint"), window=(20, 20), model=Model(1, separator, 0)
+            STREAM, model_settings(solver="joint"), window=(20, 20), model=StreamModel(1, separator, 0)
         )
         data, _, _ = joined(run(pipeline, [Chunk(wild, 0)]))
-        path: Any = pipeline.path
+        path: Any = pipeline.stream_separator
         assert path.counts.refused == 1
         np.testing.assert_allclose(data[40:60], separator.stage.unmix(wild[40:60]), rtol=1e-9)
 
@@ -316,4 +319,4 @@ class TestWindows:
         separator = Separator(changing, 3)
         separator.separate(x, ["a", "b", "c"])
         with pytest.raises(ParameterError, match="changes from sample to sample"):
-            Pipeline(STREAM, changing, window=(20, 10), model=Model(1, separator, 0))
+            Pipeline(STREAM, changing, window=(20, 10), model=StreamModel(1, separator, 0))

@@ -16,7 +16,7 @@ from igbss_stream.daemon.config.schema import Config, Learning, Stream
 from igbss_stream.daemon.config.sinks import Hdf5Output, LslOutput, Sink, ZmqOutput
 from igbss_stream.daemon.config.sources import Feed, FileInput, LslFeed, ZmqFeed
 from igbss_stream.errors import ConfigError
-from igbss_stream.feeds.addresses import endpoint
+from igbss_stream.feeds.addresses import parse_address
 
 _OPEN = "is open to the network without encryption: add a section curve, or use 127.0.0.1"
 
@@ -94,7 +94,7 @@ def _of_lsl(where: str) -> Iterator[str]:
 
 
 def _of_socket(end: ZmqFeed | ZmqOutput, where: str, bound: bool, what: str) -> Iterator[str]:
-    if bound and end.curve is None and not endpoint(end.address).is_local:
+    if bound and end.curve is None and not parse_address(end.address).is_local:
         yield f"{where}.address {_OPEN}; as it is, anybody may {what}"
     if isinstance(end.curve, CurveServer) and end.curve.allowed is None:
         yield f"{where}.curve.allowed lets in everybody who knows the public key"
@@ -169,11 +169,11 @@ def _from(source: Feed) -> str:
     if isinstance(source, ZmqFeed):
         topic = f", topic {source.topic}" if source.topic else ""
         return f"zmq {_socket(source, source.bind)}, {source.socket}{topic}"
-    return f"openephys {endpoint(source.address)}"
+    return f"openephys {parse_address(source.address)}"
 
 
 def _socket(end: ZmqFeed | ZmqOutput, bind: bool) -> str:
-    place = f"{'bound to' if bind else 'connected to'} {endpoint(end.address)}"
+    place = f"{'bound to' if bind else 'connected to'} {parse_address(end.address)}"
     return f"{place}, encrypted" if end.curve else place
 
 

@@ -99,10 +99,10 @@ def _unusable_rates(config: Config) -> Iterator[Mistake]:
         if rate is None:
             continue
         from igbss_stream.chunk import Stream
-        from igbss_stream.preparation.repair.stage import Repair
+        from igbss_stream.preparation.repair.stage import RepairStage
 
         try:
-            Repair(Stream(stream.name, rate, ("any",)), stream.repair.settings())
+            RepairStage(Stream(stream.name, rate, ("any",)), stream.repair.settings())
         except ParameterError as error:
             yield _locate(error, (*keys, "repair"))
         try:
@@ -112,7 +112,7 @@ def _unusable_rates(config: Config) -> Iterator[Mistake]:
             continue
         if stream.needs_samples:
             try:
-                stream.learning.schedule(stream.prepare.settings().rate_of(rate))
+                stream.learning.schedule(stream.prepare.settings().compute_rate(rate))
             except ParameterError as error:
                 yield _locate(error, (*keys, "learning"))
 

@@ -18,11 +18,11 @@ from igbss_stream.daemon.config.prepare_section import Prepare
 from igbss_stream.daemon.config.sinks import Hdf5Output, LslOutput, Sink, ZmqOutput
 from igbss_stream.daemon.config.sources import Feed, FileInput, ZmqFeed
 from igbss_stream.errors import ParameterError
-from igbss_stream.feeds.addresses import Endpoint, endpoint
+from igbss_stream.feeds.addresses import SocketAddress, parse_address
 
 if TYPE_CHECKING:
     from igbss_stream.preparation.repair.stage import RepairSettings
-    from igbss_stream.streaming.model_updates import Schedule
+    from igbss_stream.streaming.model_updates import LearningSchedule
 
 
 class Repair(Section, frozen=True, kw_only=True):
@@ -91,11 +91,13 @@ class Learning(Section, frozen=True, kw_only=True):
         at_most("ahead", self.ahead, "every", self.every)
         at_most("fade", self.fade, "every", self.every)
 
-    def schedule(self, rate: float) -> "Schedule":
+    def schedule(self, rate: float) -> "LearningSchedule":
         """Return it in samples, at a rate in Hz."""
-        from igbss_stream.streaming.model_updates import Schedule
+        from igbss_stream.streaming.model_updates import LearningSchedule
 
-        return Schedule.in_seconds(rate, self.first, self.window, self.every, self.ahead, self.fade)
+        return LearningSchedule.from_seconds(
+            rate, self.first, self.window, self.every, self.ahead, self.fade
+        )
 
 
 class Window(Section, frozen=True, kw_only=True):
@@ -204,10 +206,10 @@ class Health(Section, frozen=True, kw_only=True):
     port: Annotated[int, Meta(ge=0, le=65535)] | None = None
 
     @property
-    def endpoint(self) -> Endpoint | None:
+    def endpoint(self) -> SocketAddress | None:
         """Where it is bound, if anywhere."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return None if self.port is None else Endpoint(host, str(self.port))
+        return None if self.port is None else SocketAddress(host, str(self.port))
 
 
 class View(Section, frozen=True, kw_only=True):
@@ -228,9 +230,9 @@ class View(Section, frozen=True, kw_only=True):
     stream: Name | None = None
 
     @property
-    def endpoint(self) -> Endpoint:
+    def endpoint(self) -> SocketAddress:
         """Where it is bound."""
-        return Endpoint("127.0.0.1", str(self.port))
+        return SocketAddress("127.0.0.1", str(self.port))
 
 
 class Log(Section, frozen=True, kw_only=True):
@@ -305,7 +307,7 @@ class Config(Section, frozen=True, kw_only=True):
             for sink in stream.sinks
             if isinstance(sink, ZmqOutput)
             and sink.publish == "sources"
-            and not endpoint(sink.address).is_any_port
+            and not parse_address(sink.address).is_any_port
         ]
         if not readable:
             raise ParameterError(
@@ -315,14 +317,14 @@ class Config(Section, frozen=True, kw_only=True):
             )
         return stream, min(readable, key=lambda sink: sink.curve is not None)  # encryption costs time
 
-    def bound(self) -> Iterator[tuple[str, Endpoint]]:
+    def bound(self) -> Iterator[tuple[str, SocketAddress]]:
         """Yield what sockets are bound to, each with the place where the configuration says so."""
         for i, stream in enumerate(self.streams):
             if isinstance(stream.source, ZmqFeed) and stream.source.bind:
-                yield f"streams[{i}].source.address", endpoint(stream.source.address)
+                yield f"streams[{i}].source.address", parse_address(stream.source.address)
             for j, sink in enumerate(stream.sinks):
                 if isinstance(sink, ZmqOutput):
-                    yield f"streams[{i}].sinks[{j}].address", endpoint(sink.address)
+                    yield f"streams[{i}].sinks[{j}].address", parse_address(sink.address)
         if self.health.endpoint is not None:
             yield "health.port", self.health.endpoint
         if self.view is not None:
@@ -367,9 +369,9 @@ def _take(taken: dict[Any, str], thing: Any, where: str, key: str) -> None:
         )
 
 
-def _check_endpoints(bound: list[tuple[str, Endpoint]]) -> None:
+def _check_endpoints(bound: list[tuple[str, SocketAddress]]) -> None:
     for (earlier, one), (later, other) in itertools.combinations(bound, 2):
-        if one.clashes(other):
+        if one.conflicts_with(other):
             raise ParameterError(
                 f"{later} cannot be bound to {other}: {earlier} is bound to {one}; choose another port.",
                 parameter=later,

@@ -19,7 +19,7 @@ from igbss_stream._util.memory import check_memory
 from igbss_stream._util.optional import needed
 from igbss_stream.chunk import Gap
 from igbss_stream.errors import InputError, ParameterError, RecordingError
-from igbss_stream.feeds.timestamps import TimestampAccount
+from igbss_stream.feeds.timestamps import TimestampIndexer
 from igbss_stream.files.channel_selection import picked
 from igbss_stream.files.read_options import Wanted
 from igbss_stream.files.readers.hdf5.file import check_counts, numbered, one_line
@@ -224,10 +224,10 @@ def _rate_between(times: NDArray[np.float64], breaks: tuple[Break, ...]) -> floa
 
 
 def _losses(times: NDArray[np.float64], rate: float) -> tuple[Break, ...]:
-    """Return what is missing by the rules of a live stream; see `TimestampAccount`."""
+    """Return what is missing by the rules of a live stream; see `TimestampIndexer`."""
     if not np.isfinite(times).all():
         return ()
-    account, rows, second = TimestampAccount(rate), np.arange(len(times))[:, None], max(1, round(rate))
+    account, rows, second = TimestampIndexer(rate), np.arange(len(times))[:, None], max(1, round(rate))
     breaks, row = list[Break](), 0
     items = [
         item

@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from igbss_stream.errors import RecordingError
-from igbss_stream.feeds.lsl_units import short_unit
+from igbss_stream.feeds.lsl_units import shorten_unit
 from igbss_stream.files.readers.hdf5.file import one_line
 
 _MAGIC = b"XDF:"
@@ -136,5 +136,5 @@ def _stream(number: int, xml: bytes) -> XdfStream:
         n_channels,
         labels,
         types if len(types) == n_channels and any(types) else (),
-        short_unit(unit),
+        shorten_unit(unit),
     )

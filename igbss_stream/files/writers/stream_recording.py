@@ -223,7 +223,7 @@ class RecordingSink(Closing):
         """Declare what is missing since an earlier run, by the clock if it is known; return the shift."""
         if self._stop is None:
             return 0
-        now, missing = self._stream.time_of(first), 0
+        now, missing = self._stream.get_time(first), 0
         if now is not None and self._t0 is not None:
             missing = max(0, round((now - self._t0) * self._stream.rate) - self._stop)
         self._gap = None  # each run has a gap of its own
@@ -248,14 +248,14 @@ class RecordingSink(Closing):
         file = self._with_room("models")
         before = dict(file.lengths)
         try:
-            if chunk.model != self._model:
-                row = (file.lengths["data"], start, chunk.model)
+            if chunk.model_version != self._model:
+                row = (file.lengths["data"], start, chunk.model_version)
                 file.append("models", np.array([row], MODEL))
             file.append("data", chunk.data)
         except RecordingError:
             file.lengths.update(before)
             raise
-        self._model, self._stop = chunk.model, start + len(chunk.data)
+        self._model, self._stop = chunk.model_version, start + len(chunk.data)
 
     def _with_room(self, name: str) -> GrowingFile:
         """Return the file, or the next one if the list of this name is full."""

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from igbss_stream._util.closeable import Closing
 from igbss_stream.feeds.addresses import check_address
-from igbss_stream.feeds.sockets import CurveClient
+from igbss_stream.feeds.keys import ClientKeys
 from igbss_stream.pages.view.state import Shown
 from igbss_stream.playback.monitoring import Monitor, Report
 from igbss_stream.subscriber import Subscriber
@@ -88,11 +88,11 @@ class Feed(Closing):
         Where the sources are published.
     topic : str
         Name of the stream; empty takes the first one that comes.
-    keys : CurveClient, optional
+    keys : ClientKeys, optional
         Where the publisher of the sources encrypts.
     channels : str, optional
         Where the channels are published; left out, they are made from the sources.
-    channels_keys : CurveClient, optional
+    channels_keys : ClientKeys, optional
         Where the publisher of the channels encrypts.
     metrics : str, optional
         Where the daemon tells its metrics, such as ``"http://127.0.0.1:9464/metrics"``.
@@ -118,9 +118,9 @@ class Feed(Closing):
         address: str,
         topic: str = "",
         *,
-        keys: CurveClient | None = None,
+        keys: ClientKeys | None = None,
         channels: str | None = None,
-        channels_keys: CurveClient | None = None,
+        channels_keys: ClientKeys | None = None,
         metrics: str | None = None,
     ) -> None:
         for one in (address, channels):

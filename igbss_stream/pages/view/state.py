@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap, Stream
-from igbss_stream.feeds.wire import Meta, Mixing
+from igbss_stream.feeds.wire import MetaMessage, Mixing
 from igbss_stream.pages.view.traces import Ring
 
 SECONDS = 60.0  # that are held, where memory allows
@@ -118,13 +118,13 @@ class Shown:
         self._mixings: dict[int, Weights] = {}
         self._fresh = True
 
-    def take(self, items: Sequence[Item], meta: Meta | None) -> None:
+    def take(self, items: Sequence[Item], meta: MetaMessage | None) -> None:
         """Take in what came of the sources; before it is described it is passed over.
 
         Parameters
         ----------
         items : sequence of Chunk and Gap
-        meta : Meta or None
+        meta : MetaMessage or None
             The latest description.
         """
         if meta is None:
@@ -211,10 +211,10 @@ class Shown:
         if self.sources.ring.stop is not None and chunk.start < self.sources.ring.stop:
             self.marks.clear()  # the stream has begun anew
         self.sources.ring.write(chunk.start, chunk.data)
-        if chunk.model != self.version and not self._fresh:
-            self.marks.append(Mark("model", chunk.start, chunk.start, f"model {chunk.model}"))
-        self.version = chunk.model
-        weights = self._mixings.get(chunk.model)
+        if chunk.model_version != self.version and not self._fresh:
+            self.marks.append(Mark("model", chunk.start, chunk.start, f"model {chunk.model_version}"))
+        self.version = chunk.model_version
+        weights = self._mixings.get(chunk.model_version)
         if weights is not None and self.channels is not None and not self._raw:
             made_up = chunk.data.astype(np.float64) @ weights.matrix.T + weights.mean
             self.channels.ring.write(chunk.start, made_up)

@@ -21,7 +21,7 @@ _ROWS = 256  # that medians are taken over: they are then within a few percent
 _GOLDEN = 0.6180339887498949
 
 
-class _Watch:
+class _Detector:
     """What both watches have in common: the arrays that must be known to go on."""
 
     _prefix: ClassVar[str]
@@ -42,7 +42,7 @@ class _Watch:
         """Find one's place in the grid."""
 
 
-class FlatWatch(_Watch):
+class FlatDetector(_Detector):
     """Finds channels that do not move beyond the rounding of their type.
 
     A channel rests in a cell if none of its samples moves away from the sample it was first compared with;
@@ -102,7 +102,7 @@ class FlatWatch(_Watch):
         changes: list[Change] = []
         if stop < self._end and not self._still.size:
             return changes
-        for first, last in _spans(start, stop, self._cell):
+        for first, last in _split_cells(start, stop, self._cell):
             part = slice(first - start, last - start)
             if self._still.size:
                 changes += self._compare(x[part], first, None if bad is None else bad[part])
@@ -151,7 +151,7 @@ class FlatWatch(_Watch):
         self._still = np.flatnonzero(~self._moved)
 
 
-class OutlierWatch(_Watch):
+class OutlierDetector(_Detector):
     """Finds samples that lie further from the median of their channel than others do.
 
     Median and median absolute deviation of a cell hold in the next one. Outliers count in them like any
@@ -182,7 +182,7 @@ class OutlierWatch(_Watch):
         self._cell = n_samples
         self._patience = patience
         self._eps = eps
-        self._rows = _spread_rows(n_samples)
+        self._rows = _choose_rows(n_samples)
         self._kept = np.full((len(self._rows), n_channels), np.nan)
         self._center = np.zeros(n_channels)
         self._limit = np.full(n_channels, np.inf)
@@ -214,7 +214,7 @@ class OutlierWatch(_Watch):
         """
         outliers = np.zeros(x.shape, bool)
         steps: list[tuple[int, int]] = []
-        for first, last in _spans(start, start + len(x), self._cell):
+        for first, last in _split_cells(start, start + len(x), self._cell):
             part = slice(first - start, last - start)
             values = x[part].astype(np.float64)
             if bad is not None:
@@ -244,7 +244,7 @@ class OutlierWatch(_Watch):
         if not at.size:
             return []
         out = outliers[:, at]
-        length = streaks(out, ~(out | np.isnan(values[:, at])), self._out[at])
+        length = count_streaks(out, ~(out | np.isnan(values[:, at])), self._out[at])
         self._out[at] = length[-1]
         patient = length <= self._patience
         moved = np.flatnonzero(~patient.all(axis=0))
@@ -260,16 +260,16 @@ class OutlierWatch(_Watch):
 
     def _learn(self) -> None:
         """Take median and deviation from the cell that ends, and begin another."""
-        self._center, n_good = _medians(self._kept)
+        self._center, n_good = _compute_medians(self._kept)
         with np.errstate(over="ignore"):
-            deviation, _ = _medians(np.abs(self._kept - self._center))
+            deviation, _ = _compute_medians(np.abs(self._kept - self._center))
             self._limit = self._threshold * deviation
         rests = ~(deviation > _ROUNDING * self._eps * np.abs(self._center))  # NaN: nothing was good
         self._limit[rests | (2 * n_good < len(self._kept))] = np.inf
         self._kept[:] = np.nan
 
 
-def streaks(counted: Mask, ending: Mask, before: NDArray[np.int64]) -> NDArray[np.int64]:
+def count_streaks(counted: Mask, ending: Mask, before: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return how many rows were counted since the last one that ends a streak, column by column.
 
     Parameters
@@ -288,7 +288,7 @@ def streaks(counted: Mask, ending: Mask, before: NDArray[np.int64]) -> NDArray[n
     return total - ended
 
 
-def _spans(start: int, stop: int, cell: int) -> Iterator[tuple[int, int]]:
+def _split_cells(start: int, stop: int, cell: int) -> Iterator[tuple[int, int]]:
     """Cut a range of indices at the ends of cells."""
     while start < stop:
         end = min(stop, (start // cell + 1) * cell)
@@ -296,7 +296,7 @@ def _spans(start: int, stop: int, cell: int) -> Iterator[tuple[int, int]]:
         start = end
 
 
-def _spread_rows(n_samples: int) -> NDArray[np.int64]:
+def _choose_rows(n_samples: int) -> NDArray[np.int64]:
     """Return rows all over a cell, at distances in step with no period: hum would look constant."""
     n_rows = min(n_samples, _ROWS)
     stride = n_samples // n_rows
@@ -304,7 +304,7 @@ def _spread_rows(n_samples: int) -> NDArray[np.int64]:
     return np.arange(n_rows) * stride + (jitter * stride).astype(np.int64)
 
 
-def _medians(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def _compute_medians(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Return the lower median of each column, NaN left out, and of how many values it is."""
     n_good = len(values) - np.isnan(values).sum(axis=0)
     middle = np.maximum(n_good - 1, 0) // 2

@@ -22,12 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap
-from igbss_stream.preparation.repair.detectors import Mask, State, streaks
+from igbss_stream.preparation.repair.detectors import Mask, State, count_streaks
 
 POLICIES = ("reset", "hold", "interpolate", "nan")
 BAD = "bad"  # reason of gaps that stand for samples that came
 
-Rows = NDArray[Any]
+Samples = NDArray[Any]
 
 
 @dataclass(slots=True)
@@ -79,19 +79,19 @@ class RepairCounts:
 
 
 @dataclass(slots=True)
-class _Piece:
+class _RowBlock:
     """Rows that came together; those of a gap have a reason."""
 
     n_rows: int
-    model: int
+    model_version: int
     reason: str
 
 
 @dataclass(slots=True)
-class _Plan:
+class _FillPlan:
     """What becomes of the rows that are at hand."""
 
-    filled: Rows
+    filled: Samples
     channels: NDArray[np.int64]  # those that have samples missing, here or before
     run: NDArray[np.int64]  # (rows, those channels): number of samples missing up to here
     touched: Mask  # rows that have a sample missing
@@ -99,7 +99,7 @@ class _Plan:
     n_decided: int
 
 
-class Filler:
+class GapFiller:
     """Fills runs of missing samples of each channel.
 
     Parameters
@@ -122,7 +122,7 @@ class Filler:
         self._start = 0  # index of the first row that waits
         self._x = np.empty((0, n_channels), dtype)  # what waits
         self._bad = np.empty((0, n_channels), bool)
-        self._pieces: list[_Piece] = []
+        self._pieces: list[_RowBlock] = []
         self._model = 0
         self._run = np.zeros(n_channels, np.int64)  # missing samples up to what waits
         self._last = np.zeros(n_channels, dtype)  # good samples before what waits, where known
@@ -134,11 +134,11 @@ class Filler:
         """Number of rows that wait for a good sample."""
         return len(self._x)
 
-    def pass_by(self, chunk: Chunk) -> None:
+    def note_clean_chunk(self, chunk: Chunk) -> None:
         """Take note of a chunk that has nothing missing and comes while nothing is (`is_calm`)."""
         self._last = chunk.data[-1].copy()
         self._known[:] = True
-        self._model = chunk.model
+        self._model = chunk.model_version
         self.counts.samples_in += len(chunk.data)
         self.counts.samples_out += len(chunk.data)
 
@@ -151,7 +151,7 @@ class Filler:
         bad : ndarray of shape (samples, channels), optional
             What to fill.
         """
-        self._model = chunk.model
+        self._model = chunk.model_version
         self.counts.samples_in += len(chunk.data)
         return self._add(
             chunk.data, np.zeros(chunk.data.shape, bool) if bad is None else bad, chunk.start, ""
@@ -172,7 +172,7 @@ class Filler:
         """Wait no longer: what waits is a gap, and what comes next does not continue it."""
         n_rows = len(self._x)
         none, every = np.empty(0, np.int64), np.ones(n_rows, bool)
-        plan = _Plan(self._x, none, none, every, every, n_rows)
+        plan = _FillPlan(self._x, none, none, every, every, n_rows)
         out = self._leave(plan)
         self._x, self._bad, self._pieces = self._x[:0], self._bad[:0], []
         self._run[:] = 0
@@ -180,27 +180,27 @@ class Filler:
         self.is_calm = True
         return out
 
-    def _add(self, x: Rows, bad: Mask, start: int, reason: str) -> list[Chunk | Gap]:
+    def _add(self, x: Samples, bad: Mask, start: int, reason: str) -> list[Chunk | Gap]:
         if len(self._x):
             self._x = np.concatenate((self._x, x))
             self._bad = np.concatenate((self._bad, bad))
         else:
             self._x, self._bad, self._start = x, bad, start
-        self._pieces.append(_Piece(len(x), self._model, reason))
+        self._pieces.append(_RowBlock(len(x), self._model, reason))
         plan = self._plan(self._x, self._bad)
         out = self._leave(plan)
         self._keep(plan)
         return out
 
-    def _plan(self, x: Rows, bad: Mask) -> _Plan:
+    def _plan(self, x: Samples, bad: Mask) -> _FillPlan:
         n_rows = len(x)
         at = np.flatnonzero(bad.any(axis=0) | (self._run > 0))
         missing = bad[:, at]
         rows = np.arange(n_rows)[:, None]
-        run = streaks(missing, ~missing, self._run[at])
+        run = count_streaks(missing, ~missing, self._run[at])
         source = rows - run  # the last good sample; before the first row if negative
         orphan = (source < 0) & ~self._known[at]
-        following = _following(missing)
+        following = _find_next_good(missing)
         waits = self._policy == "interpolate"
         length = run + (following - rows - 1) if waits else run
         lost = missing & (length > self._n_fill)
@@ -212,17 +212,17 @@ class Filler:
         is_open = _any_channel(undecided) & ~is_lost
         filled = self._filled(x, at, missing, source, following, run) if at.size else x
         n_decided = int(is_open.argmax()) if is_open.any() else n_rows
-        return _Plan(filled, at, run, touched, is_lost, n_decided)
+        return _FillPlan(filled, at, run, touched, is_lost, n_decided)
 
     def _filled(
         self,
-        x: Rows,
+        x: Samples,
         at: NDArray[np.int64],
         missing: Mask,
         source: NDArray[np.int64],
         following: NDArray[np.int64],
         run: NDArray[np.int64],
-    ) -> Rows:
+    ) -> Samples:
         """Return a copy in which what is missing is filled; what cannot be is of no use."""
         if self._n_fill == 0:
             return x
@@ -241,15 +241,15 @@ class Filler:
         filled[:, at] = np.where(missing, before, given)
         return filled
 
-    def _leave(self, plan: _Plan) -> list[Chunk | Gap]:
+    def _leave(self, plan: _FillPlan) -> list[Chunk | Gap]:
         """Return the rows that are decided, and count them."""
         segments: list[tuple[int, int, int, str]] = []  # first, last, model, reason of a gap
         stop = 0
         for piece in self._pieces:
             start, stop = stop, stop + piece.n_rows
             self._count(piece, plan, start, min(stop, plan.n_decided))
-            for first, last in _stretches(plan.lost, start, min(stop, plan.n_decided)):
-                kind = (0, piece.reason or BAD) if plan.lost[first] else (piece.model, "")
+            for first, last in _find_runs(plan.lost, start, min(stop, plan.n_decided)):
+                kind = (0, piece.reason or BAD) if plan.lost[first] else (piece.model_version, "")
                 if segments and segments[-1][2:] == kind:
                     first = segments.pop()[0]
                 segments.append((first, last, *kind))
@@ -260,7 +260,7 @@ class Filler:
             for first, last, model, reason in segments
         ]
 
-    def _count(self, piece: _Piece, plan: _Plan, start: int, stop: int) -> None:
+    def _count(self, piece: _RowBlock, plan: _FillPlan, start: int, stop: int) -> None:
         n_rows = max(stop - start, 0)
         n_lost = int(plan.lost[start:stop].sum())
         self.counts.samples_out += n_rows - n_lost
@@ -271,7 +271,7 @@ class Filler:
             self.counts.samples_discarded += n_lost
             self.counts.samples_repaired += int((plan.touched & ~plan.lost)[start:stop].sum())
 
-    def _keep(self, plan: _Plan) -> None:
+    def _keep(self, plan: _FillPlan) -> None:
         """Let go what was decided, and remember the last good samples."""
         n_gone = plan.n_decided
         if n_gone:
@@ -297,7 +297,7 @@ class Filler:
             "waiting": self._x.copy(),
             "waiting_bad": self._bad.copy(),
             "waiting_rows": np.array([piece.n_rows for piece in self._pieces], np.int64),
-            "waiting_models": np.array([piece.model for piece in self._pieces], np.int64),
+            "waiting_models": np.array([piece.model_version for piece in self._pieces], np.int64),
             "waiting_reasons": np.array([piece.reason for piece in self._pieces], np.str_),
             "model": np.array(self._model),
             "run": self._run.copy(),
@@ -313,7 +313,7 @@ class Filler:
         rows, models, reasons = (
             state[f"waiting_{name}"].tolist() for name in ("rows", "models", "reasons")
         )
-        self._pieces = [_Piece(*values) for values in zip(rows, models, reasons, strict=True)]
+        self._pieces = [_RowBlock(*values) for values in zip(rows, models, reasons, strict=True)]
         self._model = int(state["model"])
         self._run, self._last = state["run"].copy(), state["last"].copy()
         self._known = state["known"].copy()
@@ -322,7 +322,7 @@ class Filler:
         self.is_calm = not (len(self._x) or self._run.any())
 
 
-def _following(missing: Mask) -> NDArray[np.int64]:
+def _find_next_good(missing: Mask) -> NDArray[np.int64]:
     """Return for each sample the row of the next one that is not missing; the number of rows if none."""
     n_rows = len(missing)
     rows = np.where(missing, n_rows, np.arange(n_rows)[:, None])
@@ -336,7 +336,7 @@ def _any_channel(flags: Mask) -> Mask:
     return rows
 
 
-def _stretches(flags: Mask, start: int, stop: int) -> list[tuple[int, int]]:
+def _find_runs(flags: Mask, start: int, stop: int) -> list[tuple[int, int]]:
     """Return where flags of one value begin and end, between two rows."""
     if stop <= start:
         return []

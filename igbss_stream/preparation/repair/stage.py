@@ -18,8 +18,15 @@ from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import InputError, ParameterError
-from igbss_stream.preparation.repair.detectors import Change, FlatWatch, Mask, OutlierWatch, State, streaks
-from igbss_stream.preparation.repair.gap_filler import POLICIES, Filler, RepairCounts
+from igbss_stream.preparation.repair.detectors import (
+    Change,
+    FlatDetector,
+    Mask,
+    OutlierDetector,
+    State,
+    count_streaks,
+)
+from igbss_stream.preparation.repair.gap_filler import POLICIES, GapFiller, RepairCounts
 
 _LONGEST_FILL = 60.0  # seconds; more would be invented data, and memory
 _LEAST_TO_LEARN = 16  # samples, for a median and a deviation
@@ -79,7 +86,7 @@ class RepairSettings:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Event:
+class ChannelEvent:
     """Something that happened to a channel.
 
     Parameters
@@ -97,7 +104,7 @@ class Event:
     kind: str
 
 
-class Repair:
+class RepairStage:
     """Fills or cuts out what is missing or bad, and reports channels that fail.
 
     Parameters
@@ -130,24 +137,24 @@ class Repair:
         self._longest = self._samples("max_fill", 1 if settings.gap != "reset" else 0)
         n_fill = 0 if settings.gap == "reset" else self._longest
         self.delay = n_fill if settings.gap == "interpolate" else 0
-        self._filler = Filler(settings.gap, n_fill, stream.n_channels, stream.dtype, self.counts)
+        self._filler = GapFiller(settings.gap, n_fill, stream.n_channels, stream.dtype, self.counts)
         self._stop: int | None = None
         self._streak = np.zeros(stream.n_channels, np.int64)  # bad samples of a channel that came in a row
         self._is_well = True  # all streaks are 0
-        self._events: deque[Event] = deque(maxlen=_EVENTS)
-        self._flat: FlatWatch | None = None
-        self._outliers: OutlierWatch | None = None
+        self._events: deque[ChannelEvent] = deque(maxlen=_EVENTS)
+        self._flat: FlatDetector | None = None
+        self._outliers: OutlierDetector | None = None
         self._set_watches()
 
     def _set_watches(self) -> None:
         settings, n_channels = self.settings, self.stream.n_channels
         eps = float(np.finfo(self.stream.dtype).eps)
         if settings.flat_after is not None:
-            self._flat = FlatWatch(self._samples("flat_after", 1), n_channels, eps)
+            self._flat = FlatDetector(self._samples("flat_after", 1), n_channels, eps)
         if settings.outlier is not None:
             window = self._samples("outlier_window", _LEAST_TO_LEARN)
             patience = self._samples("accept_after", 1)
-            self._outliers = OutlierWatch(settings.outlier, window, patience, n_channels, eps)
+            self._outliers = OutlierDetector(settings.outlier, window, patience, n_channels, eps)
 
     def _samples(self, name: str, least: int) -> int:
         seconds: float = getattr(self.settings, name)
@@ -170,7 +177,7 @@ class Repair:
         """Which channels are flat now."""
         return np.zeros(self.stream.n_channels, bool) if self._flat is None else self._flat.flat
 
-    def events(self) -> list[Event]:
+    def pop_events(self) -> list[ChannelEvent]:
         """Return what happened since last asked, in the order of the index; at most the last 1024."""
         happened = list(self._events)
         self._events.clear()
@@ -207,7 +214,7 @@ class Repair:
         self._stop = item.stop
         bad = self._bad(x, item.start)
         if bad is None and self._filler.is_calm:
-            self._filler.pass_by(item)
+            self._filler.note_clean_chunk(item)
             return [item]
         return self._filler.push(item, bad)
 
@@ -258,7 +265,7 @@ class Repair:
         bad = None if np.count_nonzero(finite) == x.size else ~finite
         if bad is not None:
             self.counts.bad += int(bad.sum())
-        events: list[Event] = []
+        events: list[ChannelEvent] = []
         if self._outliers is not None:
             bad = self._with_outliers(self._outliers, x, start, bad, events)
         if bad is not None or not self._is_well:
@@ -270,7 +277,12 @@ class Repair:
         return bad
 
     def _with_outliers(
-        self, watch: OutlierWatch, x: NDArray[Any], start: int, bad: Mask | None, events: list[Event]
+        self,
+        watch: OutlierDetector,
+        x: NDArray[Any],
+        start: int,
+        bad: Mask | None,
+        events: list[ChannelEvent],
     ) -> Mask | None:
         outliers, steps = watch.update(x, start, bad)
         self.counts.steps += len(steps)
@@ -280,12 +292,12 @@ class Repair:
         self.counts.outliers += int(outliers.sum())
         return outliers if bad is None else bad | outliers
 
-    def _failures(self, bad: Mask, start: int) -> list[Event]:
+    def _failures(self, bad: Mask, start: int) -> list[ChannelEvent]:
         """Count bad values, and return where channels failed or recovered."""
         at = np.flatnonzero(bad.any(axis=0) | (self._streak > 0))
         now = bad[:, at]
         self.bad_by_channel[at] += now.sum(axis=0)
-        streak = streaks(now, ~now, self._streak[at])
+        streak = count_streaks(now, ~now, self._streak[at])
         before = np.concatenate((self._streak[None, at], streak[:-1]))
         self._streak[at] = streak[-1]
         self._is_well = not self._streak.any()
@@ -298,17 +310,17 @@ class Repair:
             for row, i in where
         ]
 
-    def _flat_events(self, changes: list[Change]) -> list[Event]:
+    def _flat_events(self, changes: list[Change]) -> list[ChannelEvent]:
         self.counts.flat += sum(is_flat for _, _, is_flat in changes)
         return [
             self._event(index, channel, "flat" if is_flat else "moving")
             for index, channel, is_flat in changes
         ]
 
-    def _event(self, index: int, channel: int, kind: str) -> Event:
-        return Event(index, self.stream.channels[channel], kind)
+    def _event(self, index: int, channel: int, kind: str) -> ChannelEvent:
+        return ChannelEvent(index, self.stream.channels[channel], kind)
 
-    def _report(self, events: list[Event]) -> None:
+    def _report(self, events: list[ChannelEvent]) -> None:
         self._events.extend(sorted(events))
 
     @property

@@ -17,7 +17,7 @@ from igbss_stream.preparation.settings import Preparation
 from igbss_stream.separation.cleaning import LEAST, Cleaning, Excluded
 from igbss_stream.separation.engine import Separator
 from igbss_stream.separation.settings import ModelSettings
-from igbss_stream.streaming.model_updates import Model
+from igbss_stream.streaming.model_updates import StreamModel
 from tests.configurations import FindMistakes, LoadConfig, stream
 from tests.doc_pages import blocks
 
@@ -98,7 +98,7 @@ def test_what_is_taken_out_is_kept_with_the_model(tmp_path: Path) -> None:
     like = Cleaning(exclude=(2,), exclude_like=(("EOG1", 0.7), ("Cz", 0.999)))
     separator, path = learned(like), tmp_path / "s.npz"
     assert separator.cleaner is not None
-    state.save(path, Model(4, separator, 77), Preparation())
+    state.save(path, StreamModel(4, separator, 77), Preparation())
     model = state.load(path, ModelSettings(), Preparation(), like)
     assert model is not None
     again = model.separator.cleaner
@@ -119,7 +119,7 @@ def test_what_is_taken_out_is_kept_with_the_model(tmp_path: Path) -> None:
 def test_another_cleaning_needs_a_new_model_only_if_samples_tell_it(tmp_path: Path) -> None:
     path = tmp_path / "s.npz"
     for cleaning in (None, Cleaning(exclude_like=(("EOG1", 0.7),))):
-        state.save(path, Model(1, learned(cleaning), 0), Preparation())
+        state.save(path, StreamModel(1, learned(cleaning), 0), Preparation())
         with pytest.raises(StateError, match=r"clean was .* and is .*Cz.* Remove it to start anew"):
             state.load(path, ModelSettings(), Preparation(), Cleaning(exclude_like=(("Cz", 0.7),)))
         by_number = state.load(path, ModelSettings(), Preparation(), Cleaning(exclude=(1,)))
@@ -146,4 +146,4 @@ def test_a_gap_is_one_of_sources_and_of_channels() -> None:
     assert cleaned(Gap(5, 2, "lost")) == Gap(5, 2, "lost")
     found = cleaned(chunk)
     assert isinstance(found, Chunk)
-    assert (found.data.shape, found.start, found.model) == ((2, 4), 5, 1)
+    assert (found.data.shape, found.start, found.model_version) == ((2, 4), 5, 1)

@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.cli.demo import mixing_matrix
-from igbss_stream.feeds.sockets import CurveClient, CurveServer, public_key
+from igbss_stream.feeds.keys import ClientKeys, ServerKeys, derive_public_key
 from igbss_stream.feeds.wire import Encoder
-from igbss_stream.feeds.zmq_publisher import ZmqSink
-from igbss_stream.preparation.resampling import polyphase
+from igbss_stream.feeds.zmq_publisher import ZmqPublisher
+from igbss_stream.preparation.resampling import get_polyphase_filter
 from igbss_stream.separation.metrics import sir
 from igbss_stream.subscriber import Subscriber
 from tests.commands import Spawn
@@ -125,7 +125,7 @@ def joined(subscriber: Subscriber, daemon: DaemonProcess, stream: str) -> Subscr
 def test_eeg_zmq(run_file: RunFile, ends: ExitStack, tmp_path: Path) -> None:
     truth, x = known(5000, 8)
     out, health = free_port(), free_port()
-    sender = ends.enter_context(ZmqSink("tcp://127.0.0.1:*"))
+    sender = ends.enter_context(ZmqPublisher("tcp://127.0.0.1:*"))
     sender.start(Stream("eeg", 250.0, tuple("abcdefgh"), "uV"))
     daemon = run_file("eeg-zmq", {local(5555): sender.address, local(5560): local(out), "port: 9464": f"port: {health}"}, health)  # fmt: skip
     until(lambda: sender.subscriptions == 1, sender.serve)
@@ -158,7 +158,7 @@ def test_eeg_prepared(run_file: RunFile, ends: ExitStack) -> None:
     x += np.outer(10 * np.sin(2 * np.pi * 50 * t), np.arange(1, 9))
     x += 50 * np.random.default_rng(1).normal(size=(n_samples, 1))
     out = free_port()
-    sender = ends.enter_context(ZmqSink("tcp://127.0.0.1:*"))
+    sender = ends.enter_context(ZmqPublisher("tcp://127.0.0.1:*"))
     sender.start(Stream("eeg", 500.0, tuple("abcdefgh"), "uV"))
     daemon = run_file("eeg-prepared", {local(5555): sender.address, local(5560): local(out)})
     until(lambda: sender.subscriptions == 1, sender.serve)
@@ -185,7 +185,7 @@ def signal_of(truth: Array) -> Array:
     x = scipy.signal.sosfilt(scipy.signal.butter(4, 0.5, "highpass", output="sos", fs=500), truth, axis=0)
     for frequency in (50, 100):
         x = scipy.signal.lfilter(*scipy.signal.iirnotch(frequency, frequency / 2, fs=500), x, axis=0)
-    return np.asarray(scipy.signal.resample_poly(x, 1, 2, axis=0, window=polyphase(1, 2).taps))
+    return np.asarray(scipy.signal.resample_poly(x, 1, 2, axis=0, window=get_polyphase_filter(1, 2).taps))
 
 
 def test_clean_eeg(run_file: RunFile, ends: ExitStack, tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_clean_eeg(run_file: RunFile, ends: ExitStack, tmp_path: Path) -> None:
     without = x - truth[:, :2] @ mixing_matrix(0, 8, 8)[:, :2].T
     x = without + truth[:, :2] @ eyes / 10.0
     out = [free_port(), free_port()]
-    sender = ends.enter_context(ZmqSink("tcp://127.0.0.1:*"))
+    sender = ends.enter_context(ZmqPublisher("tcp://127.0.0.1:*"))
     sender.start(Stream("eeg", 250.0, tuple("abcdefgh"), "uV"))
     daemon = run_file("clean-eeg", {local(5555): sender.address, local(5560): local(out[0]), local(5561): local(out[1])})  # fmt: skip
     until(lambda: sender.subscriptions == 1, sender.serve)
@@ -242,7 +242,7 @@ def test_sensors_pull(run_file: RunFile, ends: ExitStack, tmp_path: Path) -> Non
         sender.connect(address)
         stream = Stream("group", rate, tuple(f"{i}" for i in range(x.shape[1])), "m/s2")
         encoder = Encoder(stream, 1)
-        sender.send_multipart(encoder.meta())
+        sender.send_multipart(encoder.encode_meta())
         came, items = first_chunks(subscriber, 500)
 
         def send(start: int, sender: Any = sender, encoder: Encoder = encoder, x: Array = x) -> None:
@@ -261,11 +261,11 @@ def test_lsl(run_file: RunFile, ends: ExitStack) -> None:
     from tests import lsl_settings  # before liblsl is loaded, here and in the daemon
 
     assert lsl_settings
-    from igbss_stream.feeds.lsl_inlet import LslSource
-    from igbss_stream.feeds.lsl_publisher import LslSink
+    from igbss_stream.feeds.lsl_inlet import LslInlet
+    from igbss_stream.feeds.lsl_publisher import LslPublisher
 
     truth, x = known(1000, 4)
-    outlet = ends.enter_context(LslSink("EEG"))
+    outlet = ends.enter_context(LslPublisher("EEG"))
     outlet.start(Stream("amplifier", 100.0, ("a", "b", "c", "d"), None, np.dtype("f4")))
     daemon = run_file("lsl", {})
     until(lambda: outlet.has_receivers)
@@ -277,7 +277,7 @@ def test_lsl(run_file: RunFile, ends: ExitStack) -> None:
 
     for _ in range(1200 // BLOCK):
         send()
-    source = ends.enter_context(LslSource("eeg-sources", timeout=DEADLINE))
+    source = ends.enter_context(LslInlet("eeg-sources", timeout=DEADLINE))
     items: list[Item] = []
 
     def came() -> bool:
@@ -333,15 +333,15 @@ def test_secure(run_file: RunFile, ends: ExitStack) -> None:
     truth, x = known(2500, 4)
     out, health = free_port(), free_port()
     sender = ends.enter_context(
-        ZmqSink("tcp://127.0.0.1:*", keys=CurveServer(bedside, (public_key(daemon_key),)))
+        ZmqPublisher("tcp://127.0.0.1:*", keys=ServerKeys(bedside, (derive_public_key(daemon_key),)))
     )
     sender.start(Stream("ward-3", 250.0, tuple("abcd"), "uV"))
     daemon = run_file(
         "secure",
         {
             "tcp://bedside.example.org:5555": sender.address,
-            "rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7": public_key(bedside),
-            "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID": public_key(monitor),
+            "rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7": derive_public_key(bedside),
+            "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID": derive_public_key(monitor),
             "tcp://*:5560": f"tcp://*:{out}",
             "port: 9464": f"port: {health}",
         },
@@ -350,13 +350,13 @@ def test_secure(run_file: RunFile, ends: ExitStack) -> None:
     )  # fmt: skip
     until(lambda: sender.subscriptions == 1, sender.serve)
 
-    server = public_key(daemon_key)
-    allowed = ends.enter_context(Subscriber(local(out), keys=CurveClient(server, monitor)))
+    server = derive_public_key(daemon_key)
+    allowed = ends.enter_context(Subscriber(local(out), keys=ClientKeys(server, monitor)))
     refused = [
         ends.enter_context(Subscriber(local(out))),  # no key
-        ends.enter_context(Subscriber(local(out), keys=CurveClient(server, stranger))),  # not listed
+        ends.enter_context(Subscriber(local(out), keys=ClientKeys(server, stranger))),  # not listed
         # listed, but it takes another for the daemon
-        ends.enter_context(Subscriber(local(out), keys=CurveClient(public_key(bedside), monitor))),
+        ends.enter_context(Subscriber(local(out), keys=ClientKeys(derive_public_key(bedside), monitor))),
     ]
     joined(allowed, daemon, "ward-3")
     until(lambda: daemon.count("denied", "ward-3") > 0, told=lambda: daemon.get("metrics"))

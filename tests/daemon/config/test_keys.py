@@ -15,7 +15,7 @@ from igbss_stream.daemon.config.schema import Health
 from igbss_stream.daemon.config.sinks import ZmqOutput
 from igbss_stream.daemon.config.sources import ZmqFeed
 from igbss_stream.errors import ConfigError, ParameterError
-from igbss_stream.feeds.addresses import check_address, endpoint
+from igbss_stream.feeds.addresses import check_address, parse_address
 from tests.configurations import CLIENT, LEAST, PUBLIC, SECRET, SERVER, LoadConfig, stream
 
 
@@ -114,8 +114,8 @@ def test_secret_without_quotes_is_not_shown(run_file: Path, start: str) -> None:
 )
 def test_addresses(address: str, full: str, local: bool) -> None:
     check_address(address, bind=True)
-    assert str(endpoint(address)) == full
-    assert endpoint(address).is_local == local
+    assert str(parse_address(address)) == full
+    assert parse_address(address).is_local == local
 
 
 @pytest.mark.parametrize(
@@ -153,8 +153,8 @@ def test_addresses_that_are_none(address: str, bind: bool, words: str) -> None:
     ],
 )
 def test_clashes(one: str, other: str, clash: bool) -> None:
-    assert endpoint(one).clashes(endpoint(other)) == clash
-    assert endpoint(other).clashes(endpoint(one)) == clash
+    assert parse_address(one).conflicts_with(parse_address(other)) == clash
+    assert parse_address(other).conflicts_with(parse_address(one)) == clash
 
 
 def test_ipv6_host_of_the_metrics() -> None:

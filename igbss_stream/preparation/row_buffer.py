@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 
-class Rows:
+class RowBuffer:
     """Rows of numbers in one piece of memory, which is about twice as large as what it holds at once.
 
     Parameters
@@ -22,7 +22,7 @@ class Rows:
         return self._stop - self._first
 
     @property
-    def held(self) -> Array:
+    def rows(self) -> Array:
         """The rows that are held; the memory is used again by `append`."""
         return self._memory[self._first : self._stop]
 
@@ -39,7 +39,7 @@ class Rows:
 
     def _make_room(self, n: int) -> None:
         """Move what is held to the front, of larger memory unless half of it is free then."""
-        held = self.held
+        held = self.rows
         memory = self._memory
         if 2 * (len(held) + n) > len(memory):
             memory = np.empty((2 * (len(held) + n), memory.shape[1]))
