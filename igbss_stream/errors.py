@@ -1,37 +1,37 @@
-"""What can go wrong, as a tree.
+"""Exceptions and warnings of the package.
 
 ::
 
-    IgbssError                 every error this package raises on purpose
-    ├── ParameterError         an option has a value that cannot be used   (a ValueError)
-    │   └── ConfigError        a file of options has mistakes
-    ├── InputError             the samples cannot be separated as they are (a ValueError)
-    ├── RecordingError         a file cannot be read or written            (an OSError)
-    ├── StateError             the state of a run cannot be read or saved   (an OSError)
-    ├── FeedError              a socket cannot be opened, or falls silent  (an OSError)
-    │   └── StreamNotFoundError    no stream on the network matches
-    └── WireError              a message from the network is refused       (a ValueError)
+    IgbssError                     base class of all errors raised by this package
+    ├── ParameterError             a parameter has an invalid value         (a ValueError)
+    │   └── ConfigError            a configuration file has mistakes
+    ├── InputError                 the samples cannot be separated          (a ValueError)
+    ├── RecordingError             a file cannot be read or written         (an OSError)
+    ├── StateError                 a state file cannot be read or written   (an OSError)
+    ├── FeedError                  a socket cannot be opened or is silent   (an OSError)
+    │   └── StreamNotFoundError    no stream on the network matches a search
+    └── WireError                  a message from the network is invalid    (a ValueError)
 
-    IgbssWarning               the result is usable, but not what one may expect
+    IgbssWarning                   the result is usable, but may be unexpected
 
-A message names the thing, the value it has and the remedy, in that order. The command line prints it
-and exits with code 2.
+A message states what is wrong, the value, and the remedy, in this order. The command line prints it and
+exits with code 2.
 """
 
 
 class IgbssError(Exception):
-    """Base of every error that this package raises on purpose."""
+    """Base class of all errors raised by this package."""
 
 
 class ParameterError(IgbssError, ValueError):
-    """An option has a value that cannot be used.
+    """A parameter has an invalid value.
 
     Parameters
     ----------
     text : str
-        The message.
+        Error message.
     parameter : str, optional
-        Name of the option, with which the message begins; a configuration reports the error at this key.
+        Name of the parameter, with which the message begins. Configuration errors are reported at this key.
     """
 
     def __init__(self, text: str, *, parameter: str | None = None) -> None:
@@ -40,11 +40,11 @@ class ParameterError(IgbssError, ValueError):
 
 
 class ConfigError(ParameterError):
-    """A configuration file cannot be read, or has mistakes; the message has a line for each."""
+    """A configuration file cannot be read or has mistakes; the message has one line per mistake."""
 
 
 class InputError(IgbssError, ValueError):
-    """The samples handed over cannot be separated as they are."""
+    """The samples cannot be separated."""
 
 
 class RecordingError(IgbssError, OSError):
@@ -52,24 +52,24 @@ class RecordingError(IgbssError, OSError):
 
 
 class StateError(IgbssError, OSError):
-    """The state of an earlier run cannot be read, or that of this one not be saved."""
+    """The state of an earlier run cannot be read, or the current state cannot be saved."""
 
 
 class FeedError(IgbssError, OSError):
-    """A socket cannot be opened, or nothing comes from it."""
+    """A socket cannot be opened, or receives nothing."""
 
 
 class StreamNotFoundError(FeedError):
-    """No stream on the network matches what is searched for."""
+    """No stream on the network matches a search."""
 
 
 class WireError(IgbssError, ValueError):
-    """A message from the network is refused; the daemon counts these and goes on.
+    """A message from the network is invalid; the daemon counts and drops it.
 
     Parameters
     ----------
     reason : str
-        One word, good as the label of a counter.
+        One word, used as the label of a counter.
     text : str
         What is wrong.
     """
@@ -80,9 +80,9 @@ class WireError(IgbssError, ValueError):
 
 
 class IgbssWarning(UserWarning):
-    """The result is usable, but perhaps not what the caller expects."""
+    """The result is usable, but may be unexpected."""
 
 
 def printable(name: str) -> str:
-    """Return a name with what would break a line or steer a terminal escaped; files may hold anything."""
+    """Escape unprintable characters of a name, which could break a line or control a terminal."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in name)

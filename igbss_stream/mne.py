@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream._util.memory import check_memory
-from igbss_stream._util.optional import not_there
+from igbss_stream._util.optional import describe_missing
 from igbss_stream.errors import IgbssWarning, InputError, ParameterError
 from igbss_stream.files.results.output import OutputFacts, OutputFile
 from igbss_stream.files.results.stored_model import StoredModel
@@ -25,7 +25,7 @@ from igbss_stream.separation.settings import ModelSettings
 try:
     import mne
 except ImportError as error:
-    raise ImportError(not_there("mne", "igbss_stream.mne works on a Raw of MNE", error)) from error
+    raise ImportError(describe_missing("mne", "igbss_stream.mne works on a Raw of MNE", error)) from error
 
 Array = NDArray[np.float64]
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from igbss_stream._util.dtypes import as_samples
-from igbss_stream._util.optional import not_there
+from igbss_stream._util.optional import describe_missing
 from igbss_stream.separation.engine import Separator
 from igbss_stream.separation.linear import LinearStage
 from igbss_stream.separation.result import Separation
@@ -18,7 +18,7 @@ try:
     from sklearn.utils.validation import check_is_fitted, validate_data
 except ImportError as error:
     raise ImportError(
-        not_there("sklearn", "igbss_stream.sklearn is an estimator of scikit-learn", error)
+        describe_missing("sklearn", "igbss_stream.sklearn is an estimator of scikit-learn", error)
     ) from error
 
 

@@ -5,7 +5,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from igbss_stream._util.closeable import Closing
+from igbss_stream._util.closeable import Closeable
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import FeedError
 from igbss_stream.feeds.keys import ClientKeys, derive_public_key
@@ -25,7 +25,7 @@ _OTHER_TERMS = "its public key is another than the one that was given, or it doe
 _NO_KEY = "it lets in only those it knows: give a key of your own (--key-file; in Python, secret_key)"
 
 
-class Subscriber(Closing):
+class Subscriber(Closeable):
     """Subscribes to a stream; iterating over it gives its chunks and gaps until it ends.
 
     A context manager, which closes the socket.

@@ -40,7 +40,7 @@ ALLOWED = {
     "yaml": ("daemon/config/yaml_file.py",),
     "rich": ("cli/*", "playback/render.py"),
 }
-IMPORTERS = {"import_module", "needed"}
+IMPORTERS = {"import_module", "require"}
 
 
 def imports(file: Path) -> Iterator[str]:

@@ -297,7 +297,7 @@ def test_samples_that_are_all_bad_are_refused(raw: Any, monkeypatch: pytest.Monk
     marked = raw.copy().set_annotations(mne.Annotations([0.0], [6.0], ["bad"]))
     with pytest.raises(InputError, match="mark all samples as bad"):
         fit_ica(marked)
-    monkeypatch.setattr("igbss_stream._util.memory.available_memory", lambda: 1000)
+    monkeypatch.setattr("igbss_stream._util.memory.get_available_memory", lambda: 1000)
     with pytest.raises(RecordingError, match=r"GB of memory at once .* crop or resample"):
         fit_ica(raw)
 

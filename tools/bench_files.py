@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream._util.dtypes import working_dtype
+from igbss_stream._util.dtypes import get_working_dtype
 from igbss_stream.batch.channels import BLOCK_BYTES
 
 RATE = 1000.0
@@ -104,6 +104,6 @@ def plain_copy(source: Path, target: Path) -> None:
 
 def _block(data: Any) -> tuple[NDArray[Any], int]:
     """Return memory for a block of the size that `batch` takes, and its rows."""
-    dtype = working_dtype(data.dtype, "the samples")
+    dtype = get_working_dtype(data.dtype, "the samples")
     step = max(1, BLOCK_BYTES // (data.shape[1] * dtype.itemsize))
     return np.empty((step, data.shape[1]), dtype), step

@@ -1,4 +1,4 @@
-"""Small files that appear under their name only when they are complete."""
+"""Write a small file as a whole or not at all."""
 
 import os
 from collections.abc import Callable
@@ -6,20 +6,21 @@ from pathlib import Path
 from typing import IO
 
 
-def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Write a file beside its place, bring it to the disk, and give it its name.
+def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
+    """Write a temporary file in the same directory, sync it to disk and rename it.
 
     Parameters
     ----------
     path : Path
-        An older file of that name is replaced.
+        The file to write. An existing file is replaced.
     write : callable
-        Takes the open file and writes to it.
+        Called with the open temporary file, to write the content.
 
     Raises
     ------
     OSError
-        If it cannot be written; what was there stays, and nothing is left beside it.
+        If the file cannot be written. An existing file is then unchanged, and the temporary file is
+        removed.
     """
     partial = Path(f"{path}.partial")
     try:

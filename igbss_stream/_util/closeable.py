@@ -1,12 +1,12 @@
-"""What all ends have in common: they are closed when their ``with`` block ends."""
+"""Base class of objects that are closed at the end of a ``with`` block."""
 
 from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Self
 
 
-class Closing(ABC):
-    """A context manager that closes itself, whether the block went well or not."""
+class Closeable(ABC):
+    """A context manager that calls `close` on exit, with or without an exception."""
 
     def __enter__(self) -> Self:
         return self
@@ -21,4 +21,4 @@ class Closing(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Give back what is held; closing it twice is allowed."""
+        """Release all resources; calling it again has no effect."""

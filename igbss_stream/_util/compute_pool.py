@@ -1,7 +1,7 @@
-"""Work on blocks in threads, handed back in order.
+"""Process blocks in threads and return the results in order.
 
-Threads only reckon. Reading and writing stay in the thread that calls, so that errors and Ctrl-C arrive
-where they always do, and results do not depend on which thread was faster.
+Worker threads only compute. Reading and writing stay in the calling thread: errors and Ctrl-C arrive there
+as usual, and results do not depend on which thread finishes first.
 """
 
 import os
@@ -18,68 +18,68 @@ from numpy.typing import NDArray
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-_MOST = 4  # blocks wait in memory, and reading and writing are not faster for more threads
+_MAX_THREADS = 4  # pending blocks occupy memory, and more threads make reading and writing no faster
 
 
-_limit = _MOST
+_limit = _MAX_THREADS
 
 
 def limit_threads(count: int) -> None:
-    """Let this process reckon in so many threads from now on, as where there are others beside it.
+    """Limit the number of compute threads of this process, e.g. when several processes share the machine.
 
     Parameters
     ----------
     count : int
     """
     global _limit
-    _limit = min(_MOST, count)
+    _limit = min(_MAX_THREADS, count)
 
 
-def n_threads() -> int:
-    """Return how many threads reckon at a time: one a core that this process may use, up to a limit."""
+def get_n_threads() -> int:
+    """Return the number of compute threads: one per core available to this process, up to the limit."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(_limit, allowed)
 
 
-class Memory:
-    """Blocks of memory for `in_order`, used again in turn: new ones cost more than what is done in them.
+class BlockPool:
+    """Preallocated blocks for `map_in_order`, reused cyclically; allocation costs more than processing.
 
     Parameters
     ----------
     length, width : int
-        Most rows of a block, and its columns.
+        Largest number of rows of a block, and its number of columns.
     dtype : dtype
     """
 
     def __init__(self, length: int, width: int, dtype: np.dtype[Any]) -> None:
-        # One is filled and one is handed back, beside those that wait.
-        self._blocks = cycle([np.empty((length, width), dtype) for _ in range(n_threads() + 2)])
+        # Beside the pending blocks, one is being filled and one has been yielded.
+        self._blocks = cycle([np.empty((length, width), dtype) for _ in range(get_n_threads() + 2)])
 
-    def rows(self, n: int) -> NDArray[Any]:
-        """Return `n` rows of the block whose turn it is."""
+    def get_rows(self, n: int) -> NDArray[Any]:
+        """Return the first `n` rows of the next block."""
         return next(self._blocks)[:n]
 
-    def copied(self, x: NDArray[Any]) -> NDArray[Any]:
-        """Return a copy of rows."""
-        rows = self.rows(len(x))
+    def copy(self, x: NDArray[Any]) -> NDArray[Any]:
+        """Return a copy of `x` in the next block."""
+        rows = self.get_rows(len(x))
         rows[:] = x
         return rows
 
 
 @contextmanager
-def reckoning() -> Iterator[ThreadPoolExecutor]:
-    """Give threads to reckon in; at the end what has not begun is dropped, and what has is waited for."""
-    pool = ThreadPoolExecutor(n_threads(), "reckoning")
+def compute_pool() -> Iterator[ThreadPoolExecutor]:
+    """Yield a thread pool; on exit, cancel pending work and wait for running work."""
+    pool = ThreadPoolExecutor(get_n_threads(), "compute")
     try:
         yield pool
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def in_order(
+def map_in_order(
     pool: ThreadPoolExecutor, work: Callable[[Item], Result], items: Iterable[Item]
 ) -> Iterator[Result]:
-    """Yield the results of work on items, in the order of the items.
+    """Apply a function to items in the threads of a pool, and yield the results in the order of the items.
 
     Parameters
     ----------
@@ -87,17 +87,17 @@ def in_order(
     work : callable
         Runs in the threads of the pool.
     items : iterable
-        Taken in the thread that iterates, one more than there are threads before the first result.
+        Consumed in the calling thread, up to one item more than there are threads ahead of the results.
 
     Yields
     ------
     result
-        What the work raised is raised in the place of its result.
+        An exception of `work` is raised in place of its result.
     """
     waiting: deque[Future[Result]] = deque()
     for item in items:
         waiting.append(pool.submit(work, item))
-        if len(waiting) > n_threads():
+        if len(waiting) > get_n_threads():
             yield waiting.popleft().result()
     while waiting:
         yield waiting.popleft().result()

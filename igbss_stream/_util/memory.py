@@ -1,4 +1,4 @@
-"""Whether there is memory for what has to be held as a whole."""
+"""Check that an allocation fits into the available memory."""
 
 import os
 from pathlib import Path
@@ -8,12 +8,12 @@ from igbss_stream.errors import RecordingError
 _MEMINFO = Path("/proc/meminfo")
 
 
-def available_memory() -> int | None:
-    """Return the bytes of memory that can be taken, if the system tells."""
+def get_available_memory() -> int | None:
+    """Return the available memory in bytes, or None if the system does not report it."""
     try:
         lines = _MEMINFO.read_text().splitlines()
-        told = next(line for line in lines if line.startswith("MemAvailable:"))
-        return int(told.split()[1]) * 1024
+        line = next(line for line in lines if line.startswith("MemAvailable:"))
+        return int(line.split()[1]) * 1024
     except (OSError, StopIteration, ValueError, IndexError):
         pass
     try:
@@ -23,23 +23,23 @@ def available_memory() -> int | None:
 
 
 def check_memory(n_bytes: int, what: str, instead: str) -> None:
-    """Refuse to take more memory than there is.
+    """Check that enough memory is available.
 
     Parameters
     ----------
     n_bytes : int
-        How much is needed at most.
+        Upper bound of the memory needed.
     what : str
-        What takes it, for the message.
+        What needs the memory, for the error message.
     instead : str
-        What to do instead.
+        What the user can do instead, for the error message.
 
     Raises
     ------
     RecordingError
-        If the system says that there is less.
+        If the system reports less available memory.
     """
-    free = available_memory()
+    free = get_available_memory()
     if free is not None and n_bytes > free:
         raise RecordingError(
             f"{what} takes {n_bytes / 1e9:.2g} GB of memory at once where {free / 1e9:.2g} GB are free; "

@@ -1,4 +1,4 @@
-"""Libraries that are no dependency of the package: each belongs to an extra."""
+"""Import libraries that belong to an extra of the package."""
 
 from importlib import import_module
 from typing import Any
@@ -6,17 +6,17 @@ from typing import Any
 from igbss_stream.errors import RecordingError
 
 
-def needed(library: str, extra: str, what: str) -> Any:
-    """Import a library, or say how it is installed.
+def require(library: str, extra: str, what: str) -> Any:
+    """Import an optional library.
 
     Parameters
     ----------
     library : str
         Name of the module.
     extra : str
-        Of this package, which brings it.
+        Extra of this package that installs the library.
     what : str
-        What is done by it, up to its name.
+        Start of the error message: what needs the library, ending with its name.
 
     Returns
     -------
@@ -25,23 +25,23 @@ def needed(library: str, extra: str, what: str) -> Any:
     Raises
     ------
     RecordingError
-        If it cannot be imported.
+        If the library cannot be imported; the message says how to install it.
     """
     try:
         return import_module(library)
     except ImportError as error:
-        raise RecordingError(not_there(extra, what, error)) from error
+        raise RecordingError(describe_missing(extra, what, error)) from error
 
 
-def not_there(extra: str, what: str, error: ImportError) -> str:
-    """Return what is said of a library that cannot be imported.
+def describe_missing(extra: str, what: str, error: ImportError) -> str:
+    """Return the error message for a library that cannot be imported.
 
     Parameters
     ----------
     extra : str
-        Of this package, which brings it.
+        Extra of this package that installs the library.
     what : str
-        What is done by it, up to its name.
+        Start of the message: what needs the library, ending with its name.
     error : ImportError
 
     Returns

@@ -1,7 +1,8 @@
-"""How far a learning is, for whoever asked for it; it may take a minute.
+"""Report the progress of a computation that may take a minute, such as learning a structure.
 
-The loops that know are deep inside and used by many. So who listens is kept beside the call, for the thread
-that made it, and is no parameter of each function in between. Nothing that is learned depends on it.
+The loops that count steps are nested deep and have many callers. The listener is therefore stored in a
+context variable of the calling thread, and functions in between need no parameter for it. Results never
+depend on the listener.
 """
 
 from collections.abc import Callable, Iterator
@@ -9,32 +10,32 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 Progress = Callable[[str, int, int | None], None]
-"""Called with the name of a step, the units of it that are done, and their total if it is known."""
+"""Called with the name of a task, the number of units done, and their total if it is known."""
 
 Listener = Callable[[str, int, int], None]
-"""Called with what is being done, the steps of it that are done, and how many there are at most."""
+"""Called with the name of a task, the number of steps done, and the largest number of steps."""
 
-Step = Callable[[], None]
-"""Called when one more step is done."""
+StepDone = Callable[[], None]
+"""Called after each step."""
 
 
-def _nobody(doing: str, done: int, most: int) -> None:
+def _ignore(task: str, n_done: int, n_steps: int) -> None:
     pass
 
 
-_listener: ContextVar[Listener] = ContextVar("listener", default=_nobody)
+_listener: ContextVar[Listener] = ContextVar("listener", default=_ignore)
 
 
 @contextmanager
-def told_to(listener: Listener | None) -> Iterator[None]:
-    """Tell someone how far a learning is, as long as the ``with`` block runs.
+def report_to(listener: Listener | None) -> Iterator[None]:
+    """Report the progress of computations in the ``with`` block to a listener.
 
     Parameters
     ----------
     listener : callable or None
-        None is nobody.
+        None to report nothing.
     """
-    before = _listener.set(listener or _nobody)
+    before = _listener.set(listener or _ignore)
     try:
         yield
     finally:
@@ -42,32 +43,33 @@ def told_to(listener: Listener | None) -> Iterator[None]:
 
 
 @contextmanager
-def counted(doing: str, most: int) -> Iterator[Step]:
-    """Count steps, and tell of each; what ends before it must is complete with the steps it took.
+def track(task: str, n_steps: int) -> Iterator[StepDone]:
+    """Count the steps of a task and report each; a task that ends early is reported as complete.
 
     Parameters
     ----------
-    doing : str
-        What is being done.
-    most : int
-        Steps at most.
+    task : str
+        Name of the task.
+    n_steps : int
+        Largest number of steps.
 
-    Returns
-    -------
-    context manager that gives a callable
+    Yields
+    ------
+    callable
+        To be called after each step.
     """
-    tell, done = _listener.get(), 0
+    report, n_done = _listener.get(), 0
 
-    def step() -> None:
-        nonlocal done
-        done += 1
-        tell(doing, done, max(done, most))
+    def step_done() -> None:
+        nonlocal n_done
+        n_done += 1
+        report(task, n_done, max(n_done, n_steps))
 
-    tell(doing, 0, most)
-    yield step
-    done = max(done, 1)  # what had nothing to do is complete as well
-    tell(doing, done, done)
+    report(task, 0, n_steps)
+    yield step_done
+    n_done = max(n_done, 1)  # a task without any step is complete as well
+    report(task, n_done, n_done)
 
 
-def not_counted() -> None:
-    """Do nothing: steps of what is too short to tell of."""
+def ignore_step() -> None:
+    """Do nothing after a step, where progress is not reported."""

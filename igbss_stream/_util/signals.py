@@ -1,7 +1,8 @@
-"""The wish that a command stops, noted where it may come at any moment and heeded where it is safe.
+"""Stop a command on SIGINT or SIGTERM at a safe point.
 
-An exception out of a signal handler can strike between two frames of a message or inside a write of HDF5.
-Here the handler only takes a note, which also wakes whoever waits. A second signal acts as it always does.
+An exception raised by a signal handler can interrupt a program between two frames of a message, or within a
+write to HDF5. The handler here only records the signal and wakes a waiting thread; the command checks for
+it where it can stop safely. A second signal has its usual effect.
 """
 
 import os
@@ -11,18 +12,18 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_EXIT_BASE = 128  # what shells add to the number of the signal that ended a command
+_EXIT_BASE = 128  # shells add this to the number of the signal that ended a command
 
 
-class Stop:
-    """Notes SIGINT and SIGTERM while its ``with`` block runs; for the main thread.
+class StopSignal:
+    """Records SIGINT and SIGTERM while its ``with`` block runs, in the main thread.
 
-    A signal that the process was started to ignore, as in the background of a shell, stays ignored.
+    Signals that the process was started to ignore, as in the background of a shell, remain ignored.
 
     Attributes
     ----------
     signal : int or None
-        The signal that came.
+        Number of the received signal.
     """
 
     def __init__(self) -> None:
@@ -30,10 +31,10 @@ class Stop:
         self._previous: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
-        self._wakes, self._alarm = os.pipe()
+        self._read_end, self._write_end = os.pipe()
         for number in _SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:
-                self._previous[number] = signal.signal(number, self._note)
+                self._previous[number] = signal.signal(number, self._record)
         return self
 
     def __exit__(
@@ -44,25 +45,25 @@ class Stop:
     ) -> None:
         for number, handler in self._previous.items():
             signal.signal(number, handler)
-        os.close(self._alarm)
-        os.close(self._wakes)
+        os.close(self._write_end)
+        os.close(self._read_end)
 
     @property
     def requested(self) -> bool:
-        """Whether a signal came."""
+        """Whether a signal was received."""
         return self.signal is not None
 
     @property
     def exit_code(self) -> int:
-        """The exit code that tells of the signal: 130 after Ctrl-C; 0 where none came."""
+        """Exit code for the received signal, e.g. 130 after Ctrl-C; 0 without a signal."""
         return 0 if self.signal is None else _EXIT_BASE + self.signal
 
     def wait(self, seconds: float) -> bool:
-        """Wait, but no longer than until a signal comes; return whether one has."""
-        select.select([self._wakes], [], [], max(0.0, seconds))
+        """Wait until a signal arrives or the time is over; return whether a signal was received."""
+        select.select([self._read_end], [], [], max(0.0, seconds))
         return self.requested
 
-    def _note(self, number: int, frame: FrameType | None) -> None:
+    def _record(self, number: int, frame: FrameType | None) -> None:
         self.signal = number
-        os.write(self._alarm, b"!")
+        os.write(self._write_end, b"!")
         signal.signal(number, self._previous[number])

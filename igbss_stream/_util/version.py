@@ -1,3 +1,3 @@
-"""The version of the package; packaging reads it from here."""
+"""Version of the package; the build reads it from this file."""
 
 __version__ = "0.2.0"

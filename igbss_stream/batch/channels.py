@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream._util.compute_pool import Memory
+from igbss_stream._util.compute_pool import BlockPool
 from igbss_stream.errors import InputError
 from igbss_stream.files.recording import Recording
 from igbss_stream.preparation.offline import PreparedRecording
@@ -91,7 +91,7 @@ class Channels:
         self.n_samples, self.breaks = self._stop - self._first, recording.breaks
         self.dtype = recording.dtype
         self.block_length = min(_block_length(recording), self.n_samples)
-        self.memory = Memory(self.block_length, len(keep), recording.dtype)
+        self.memory = BlockPool(self.block_length, len(keep), recording.dtype)
 
     def blocks(self, length: int, tell: Progress, doing: str) -> Iterator[tuple[int, NDArray[Any]]]:
         """Yield (start, samples) and report progress after each block is done with."""

@@ -20,7 +20,7 @@ from typing import Any
 
 import distributed
 
-from igbss_stream._util.closeable import Closing
+from igbss_stream._util.closeable import Closeable
 from igbss_stream.batch import dask_task
 from igbss_stream.batch.dask_cluster import elsewhere, processes, silence
 from igbss_stream.batch.job import DONE, FAILED, SKIPPED, Do, Job, Result, Watch, result_of
@@ -35,7 +35,7 @@ _LOOK = 0.05  # seconds between looks whether they have
 _EVENTS = "all"  # what a scheduler tells of: workers that come and go
 
 
-class Workers(Closing):
+class Workers(Closeable):
     """Workers of Dask, a context manager: leaving it ends what is not finished; nothing half done is left.
 
     Parameters

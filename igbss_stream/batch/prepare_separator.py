@@ -6,7 +6,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
 
-from igbss_stream._util.progress import told_to
+from igbss_stream._util.progress import report_to
 from igbss_stream.batch.channels import Channels, Progress
 from igbss_stream.batch.models import KnownModel
 from igbss_stream.batch.segment_context import FirstPass
@@ -47,8 +47,8 @@ class Start:
             Told how far it is.
         """
         for _, block in source.blocks(source.block_length, tell, "surveying"):
-            self.survey.update(source.memory.copied(block))
-        with told_to(tell):
+            self.survey.update(source.memory.copy(block))
+        with report_to(tell):
             self.make_ready(self.survey)
 
 

@@ -17,7 +17,7 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-from igbss_stream._util.compute_pool import reckoning
+from igbss_stream._util.compute_pool import compute_pool
 from igbss_stream.batch.channels import Channels, Progress, flat_channels, prepared
 from igbss_stream.batch.job import (
     DONE,
@@ -199,7 +199,7 @@ def _look(
     if known is not None:
         keep = keep[known.positions([recording.channels[i] for i in keep], recording.unit)]
     source = Channels(recording, keep)
-    with reckoning() as pool:
+    with compute_pool() as pool:
         start = starting(source, job.settings, known, pool)
         _check_separator(start.separator)
         start.look(source, progress)

@@ -15,7 +15,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from igbss_stream._util.compute_pool import Memory, in_order, reckoning
+from igbss_stream._util.compute_pool import BlockPool, compute_pool, map_in_order
 from igbss_stream.batch.channels import Channels, Progress, flat_channels, prepared
 from igbss_stream.batch.fits import Fits
 from igbss_stream.batch.models import KnownModel
@@ -112,7 +112,7 @@ def separate_recording(
         If the recording cannot be read or separated, or the output cannot be written.
     """
     tell = progress or (lambda *_: None)
-    with Hdf5Sink(output, overwrite=overwrite, source=recording.path) as sink, reckoning() as pool:
+    with Hdf5Sink(output, overwrite=overwrite, source=recording.path) as sink, compute_pool() as pool:
         flat = _flat(recording, settings, segment, tell)
         left_out = tuple(recording.channels[i] for i in flat)
         recording, keep = prepared(recording, settings.preparation, flat)
@@ -174,22 +174,22 @@ def _separate_by_sample(
 ) -> None:
     """Separate block by block; the samples are surveyed on the way, if they have not been before."""
     separator, survey, on_the_way = start.separator, start.survey, not start.looks_first
-    memory = Memory(source.block_length, separator.stage.n_sources, source.dtype)
+    memory = BlockPool(source.block_length, separator.stage.n_sources, source.dtype)
 
     def good() -> Iterator[_Work]:
         for first, block in source.blocks(source.block_length, tell, "separating"):
-            own = source.memory.copied(block)  # the next one is read while this one is separated
+            own = source.memory.copy(block)  # the next one is read while this one is separated
             if on_the_way:
                 survey.update(own)
             if survey.n_bad == 0:  # else only the count goes on, for the message
-                yield own, first, memory.rows(len(own))
+                yield own, first, memory.get_rows(len(own))
 
     def separated(work: _Work) -> tuple[NDArray[Any], NDArray[Any] | None]:
         samples, first, out = work
         sources = separator.sources(samples, first, out)
         return sources, separator.cleaned(samples, sources)
 
-    for sources, cleaned in in_order(pool, separated, good()):
+    for sources, cleaned in map_in_order(pool, separated, good()):
         append_samples(sink, sources, cleaned)
     if on_the_way:
         start.make_ready(survey)

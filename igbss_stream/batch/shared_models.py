@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream._util.progress import told_to
+from igbss_stream._util.progress import report_to
 from igbss_stream.batch.channels import Channels, Progress, flat_channels, prepared
 from igbss_stream.batch.fingerprint import digest, of_file
 from igbss_stream.batch.job import FAILED, Job, Result, Watch
@@ -236,7 +236,7 @@ def _prepared(group: Sequence[Member], watch: Watch | None) -> Separator:
             tell = _teller(member.job, watch)
             for _, block in source.blocks(source.block_length, tell, "surveying"):
                 survey.update(block.astype(dtype, copy=False))
-    with told_to(_teller(first.job, watch)):
+    with report_to(_teller(first.job, watch)):
         separator.prepare(survey, remedy=" with --drop-flat")
     return separator
 

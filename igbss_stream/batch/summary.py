@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from igbss_stream._util.atomic_write import write_whole
+from igbss_stream._util.atomic_write import write_atomically
 from igbss_stream._util.version import __version__
 from igbss_stream.batch.job import DONE, FAILED, SKIPPED, Result
 from igbss_stream.errors import ParameterError, RecordingError
@@ -61,7 +61,7 @@ def write(path: Path, results: Sequence[Result]) -> None:
     rows = [result.row() for result in results]
     text = {".csv": _as_csv, ".json": _as_json, ".jsonl": as_lines}[path.suffix.lower()](rows)
     try:
-        write_whole(path, lambda file: file.write(text.encode()))
+        write_atomically(path, lambda file: file.write(text.encode()))
     except OSError as error:
         raise RecordingError(f"--summary '{path}' cannot be written: {error.strerror}") from error
 

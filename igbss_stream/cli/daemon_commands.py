@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from igbss_stream._util.atomic_write import write_whole
+from igbss_stream._util.atomic_write import write_atomically
 from igbss_stream.cli.console import EXIT_MISTAKE, reports_mistakes
 from igbss_stream.errors import RecordingError
 
@@ -73,7 +73,7 @@ def init(path: Path, source: str, sink: str, overwrite: bool) -> None:
     if os.path.lexists(path) and not overwrite:
         raise RecordingError(f"'{path}' exists; pass --overwrite to replace it")
     try:
-        write_whole(path, lambda file: file.write(template(source, sink).encode()))
+        write_atomically(path, lambda file: file.write(template(source, sink).encode()))
     except OSError as error:
         raise RecordingError(f"'{path}' cannot be written: {error.strerror}") from None
     click.echo(f"{path} is written; `igbss-stream check {path}` tells what it would run.")

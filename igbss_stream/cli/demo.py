@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream._util.progress import Progress, told_to
+from igbss_stream._util.progress import Progress, report_to
 from igbss_stream.separation.api import separate
 from igbss_stream.separation.metrics import rmse, sir
 
@@ -68,7 +68,7 @@ def run(seed: int = 0, n_samples: int = 500, progress: Progress | None = None) -
         if progress is not None:
             progress("separating", done, len(WAYS))
         began = time.perf_counter()
-        with told_to(progress):
+        with report_to(progress):
             sources = separate(x, **options).sources
         seconds = time.perf_counter() - began
         scores.append(Score(name, rmse(sources, truth), float(sir(sources, truth).min()), seconds))

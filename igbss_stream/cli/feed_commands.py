@@ -209,7 +209,7 @@ def listen(
 
     A table on a terminal, elsewhere a line a second. Ends with the stream, or after Ctrl-C.
     """
-    from igbss_stream._util.signals import Stop
+    from igbss_stream._util.signals import StopSignal
     from igbss_stream.cli.key_file import client_keys
     from igbss_stream.playback import listen as listening
     from igbss_stream.playback.render import shown
@@ -219,7 +219,7 @@ def listen(
         raise ParameterError(f"--seconds must be a time above 0. Got {seconds:g} instead.")
     (keys,) = client_keys(key_file, {"--server-key": server_key})
     with (
-        Stop() as stop,
+        StopSignal() as stop,
         Subscriber(address, topic, keys=keys) as subscriber,
         _recorder(record, if_exists) as recorder,
         shown(quiet=quiet, json=json) as show,
@@ -241,12 +241,12 @@ def _recorder(path: Path | None, if_exists: "Existing") -> "AbstractContextManag
 
 def _publish(feed: "Feed", address: str, *, wait: bool, as_json: bool, quiet: bool) -> None:
     """Publish a feed, tell where and how it went, and exit."""
-    from igbss_stream._util.signals import Stop
+    from igbss_stream._util.signals import StopSignal
     from igbss_stream.feeds.zmq_publisher import ZmqPublisher
     from igbss_stream.playback.publishing import publish
 
     stream = feed.stream
-    with Stop() as stop, ZmqPublisher(address) as sink:
+    with StopSignal() as stop, ZmqPublisher(address) as sink:
         place = sink.address
         if not quiet:
             where = f"'{stream.name}' at {place}: {stream.n_channels} channels, {stream.rate:g} Hz"

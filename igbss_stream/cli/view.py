@@ -72,13 +72,13 @@ def view(
         raise ParameterError(
             "the page needs Bokeh, which is not installed; pip install 'igbss-stream[view]'"
         ) from None
-    from igbss_stream._util.scheduling import as_others
-    from igbss_stream._util.signals import Stop
+    from igbss_stream._util.scheduling import use_normal_priority
+    from igbss_stream._util.signals import StopSignal
     from igbss_stream.cli.key_file import client_keys
     from igbss_stream.pages.view.feed import Feed
 
     if parent is not None:
-        as_others()
+        use_normal_priority()
         os.nice(_GIVES_WAY)
 
     def told(url: str) -> None:
@@ -90,6 +90,6 @@ def view(
         key_file, {"--server-key": server_key, "--channels-server-key": channels_server_key}
     )
     feed = Feed(address, topic, keys=keys, channels=channels, channels_keys=channels_keys, metrics=metrics)
-    with Stop() as stop, feed:
+    with StopSignal() as stop, feed:
         serve(feed, port, told, lambda: stop.requested or (parent is not None and os.getppid() != parent))
     sys.exit(0 if parent is not None else stop.exit_code)

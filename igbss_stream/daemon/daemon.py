@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from igbss_stream._util.scheduling import as_others
+from igbss_stream._util.scheduling import use_normal_priority
 from igbss_stream.daemon import logs, state
 from igbss_stream.daemon.config.load import key_path, load
 from igbss_stream.daemon.config.reload import differences, taken_over
@@ -65,7 +65,7 @@ class Worker(Executor):
         return future
 
     def _run(self) -> None:
-        as_others()
+        use_normal_priority()
         while True:
             self._ready.acquire()
             self._work.popleft()()

@@ -14,7 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
-from igbss_stream._util.scheduling import as_others
+from igbss_stream._util.scheduling import use_normal_priority
 from igbss_stream.daemon.stream_runner import DELAYS, Lane
 from igbss_stream.errors import FeedError
 
@@ -131,7 +131,7 @@ class HealthServer:
         threading.Thread(target=self._serve, name="health", daemon=True).start()
 
     def _serve(self) -> None:
-        as_others()
+        use_normal_priority()
         self._server.serve_forever()
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from igbss_stream._util.atomic_write import write_whole
+from igbss_stream._util.atomic_write import write_atomically
 from igbss_stream.errors import InputError, ParameterError, StateError
 from igbss_stream.model.poset import Poset
 from igbss_stream.preparation.settings import Preparation
@@ -65,7 +65,7 @@ def save(path: Path, model: StreamModel, preparation: Preparation) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # its stubs take the names of arrays for its option allow_pickle
-        write_whole(path, lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
+        write_atomically(path, lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
     except OSError as error:
         raise StateError(f"the state '{path}' cannot be written: {error.strerror}") from None
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from igbss_stream._util.closeable import Closing
-from igbss_stream._util.dtypes import working_dtype
+from igbss_stream._util.closeable import Closeable
+from igbss_stream._util.dtypes import get_working_dtype
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import FeedError, IgbssError, ParameterError, StreamNotFoundError
 from igbss_stream.feeds.liblsl import ERRORS, measure_unix_offset, pylsl
@@ -24,7 +24,7 @@ _ANSWER = 1.0  # seconds in which all streams answer: LSL asks twice in this tim
 _DRAIN = 8192  # samples taken at once
 
 
-class LslInlet(Closing):
+class LslInlet(Closeable):
     """Receives a stream of LSL, as chunks and gaps that account for every sample.
 
     A context manager, which closes the inlet.
@@ -232,5 +232,5 @@ def _describe(info: Any) -> Stream:
         info.nominal_srate(),
         tuple(label or f"channel-{i}" for i, label in enumerate(labels)),
         shorten_unit(unit),
-        working_dtype(pylsl.inlet.fmt2npdtype[info.channel_format()], f"LSL stream {info.name()!r}"),
+        get_working_dtype(pylsl.inlet.fmt2npdtype[info.channel_format()], f"LSL stream {info.name()!r}"),
     )

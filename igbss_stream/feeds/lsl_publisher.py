@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from igbss_stream._util.closeable import Closing
+from igbss_stream._util.closeable import Closeable
 from igbss_stream._util.version import __version__
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import FeedError
@@ -19,7 +19,7 @@ from igbss_stream.feeds.liblsl import ERRORS, measure_unix_offset, pylsl
 _BUFFER = 30  # seconds that are held for each receiver
 
 
-class LslPublisher(Closing):
+class LslPublisher(Closeable):
     """Publishes one stream; a context manager, which closes the outlet.
 
     Parameters

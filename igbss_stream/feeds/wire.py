@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream._util.dtypes import working_dtype
+from igbss_stream._util.dtypes import get_working_dtype
 from igbss_stream._util.version import __version__
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import WireError
@@ -180,7 +180,7 @@ class _SampleType(msgspec.Struct, frozen=True):
 
 
 _SAMPLE_TYPES = {
-    name: _SampleType(np.dtype(name).newbyteorder("<"), working_dtype(name))
+    name: _SampleType(np.dtype(name).newbyteorder("<"), get_working_dtype(name))
     for name in ("float32", "float64", "float16", "int16", "int32")
 }
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import zmq
 
-from igbss_stream._util.closeable import Closing
+from igbss_stream._util.closeable import Closeable
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.feeds.endpoint import ZmqEndpoint
 from igbss_stream.feeds.keys import ServerKeys
@@ -29,7 +29,7 @@ def _never() -> bool:
     return False
 
 
-class ZmqPublisher(Closing):
+class ZmqPublisher(Closeable):
     """Publishes one stream; a context manager, which says that the stream ends and closes the socket.
 
     Parameters

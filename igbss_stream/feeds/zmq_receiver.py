@@ -7,7 +7,7 @@ from typing import Literal
 
 import zmq
 
-from igbss_stream._util.closeable import Closing
+from igbss_stream._util.closeable import Closeable
 from igbss_stream.errors import ParameterError, WireError
 from igbss_stream.feeds.endpoint import ZmqEndpoint
 from igbss_stream.feeds.keys import CurveKeys
@@ -23,7 +23,7 @@ _GATE_PATIENCE = 20  # ms that a handshake may wait while no message comes
 _DEFAULT_LIMITS = WireLimits()
 
 
-class ZmqReceiver(Closing):
+class ZmqReceiver(Closeable):
     """Receives messages in the format of docs/wire.md, or of Open Ephys.
 
     A context manager, which closes the socket. Whatever comes in, `receive` does not raise.

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream._util.closeable import Closing
+from igbss_stream._util.closeable import Closeable
 from igbss_stream.errors import ParameterError
 
 Fill = Callable[[int, NDArray[Any]], None]
@@ -79,7 +79,7 @@ class Facts:
     notes: tuple[str, ...] = ()
 
 
-class Recording(Closing):
+class Recording(Closeable):
     """A recording in an open file. A context manager, which closes it.
 
     Parameters

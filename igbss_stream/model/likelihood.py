@@ -34,7 +34,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream._util.progress import Step, not_counted
+from igbss_stream._util.progress import StepDone, ignore_step
 from igbss_stream.model.kernels import learning
 
 Array = NDArray[np.float64]
@@ -99,7 +99,7 @@ class Descent:
         *,
         memory: float = 0.0,
         beat: float = math.inf,
-        step_done: Step = not_counted,
+        step_done: StepDone = ignore_step,
     ) -> End:
         """Descend from an unmixing of the whitened channels, itself worth so many samples.
 

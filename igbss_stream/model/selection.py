@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream._util.progress import counted
+from igbss_stream._util.progress import track
 from igbss_stream.model.likelihood import LAGS, Descent, End
 from igbss_stream.model.spectra import STEPS, Bands, autocorrelation, bands, match_spectra, noise_power
 from igbss_stream.model.starts import N_STARTS, starts
@@ -89,7 +89,7 @@ def select(signal: Signal, previous: Array | None) -> End:
         start, memory = previous, _MEMORY * len(previous)
         if is_noisy:
             by_spectra = _by_spectra(signal, start, memory / signal.z.shape[1])
-    with counted("learning", _STEPS) as step:
+    with track("learning", _STEPS) as step:
         end = descent.run(start, _STEPS, memory=memory, step_done=step)
     if by_spectra is None or signal.z.shape[1] < _SHORTEST:
         return end
@@ -99,7 +99,7 @@ def select(signal: Signal, previous: Array | None) -> End:
 def _starts(signal: Signal, descent: Descent) -> list[Array]:
     """Return where descents begin."""
     begin = []
-    with counted("finding starts", N_STARTS) as found:
+    with track("finding starts", N_STARTS) as found:
         for start in starts(signal.z, _without_noise(descent)):
             begin.append(start)
             found()
@@ -108,13 +108,13 @@ def _starts(signal: Signal, descent: Descent) -> list[Array]:
 
 def _by_spectra(signal: Signal, start: Array, inertia: float = 0.0) -> Array:
     """Return what spectra tell."""
-    with counted("matching spectra", STEPS) as step:
+    with track("matching spectra", STEPS) as step:
         return match_spectra(signal.spectra, signal.noise, start, inertia, step)
 
 
 def _likeliest(trial: Descent, begin: list[Array]) -> Array:
     """Return the end of the most likely of short descents."""
-    with counted("trying starts", len(begin) * _TRIAL_STEPS) as step:
+    with track("trying starts", len(begin) * _TRIAL_STEPS) as step:
         best = trial.run(begin[0], _TRIAL_STEPS, step_done=step)
         for start in begin[1:]:
             end = trial.run(start, _TRIAL_STEPS, beat=best.loss, step_done=step)
@@ -132,7 +132,7 @@ def _most_reproducible(signal: Signal, innovations: End, spectra: End) -> End:
     """Return the end that both halves of the samples agree about."""
     middle = signal.z.shape[1] // 2
     halves = [signal.part(slice(middle)), signal.part(slice(middle, None))]
-    with counted("comparing halves", 2 * (_TRIAL_STEPS + STEPS)) as step:
+    with track("comparing halves", 2 * (_TRIAL_STEPS + STEPS)) as step:
         first, second = (
             half.descent().run(innovations.unmixing, _TRIAL_STEPS, step_done=step).unmixing
             for half in halves

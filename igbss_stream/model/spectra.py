@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream._util.progress import Step, not_counted
+from igbss_stream._util.progress import StepDone, ignore_step
 
 Array = NDArray[np.float64]
 
@@ -95,7 +95,7 @@ def autocorrelation(power: Array, weights: Array, n_lags: int) -> Array:
 
 
 def match_spectra(
-    found: Bands, noise: Array, start: Array, inertia: float = 0.0, step_done: Step = not_counted
+    found: Bands, noise: Array, start: Array, inertia: float = 0.0, step_done: StepDone = ignore_step
 ) -> Array:
     """Return the unmixing of whitened channels under which noisy spectra are most likely.
 

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from igbss_stream._util.signals import Stop
+from igbss_stream._util.signals import StopSignal
 from igbss_stream.chunk import Stream
 from igbss_stream.errors import IgbssWarning, RecordingError
 from igbss_stream.feeds.wire import MetaMessage
@@ -83,7 +83,7 @@ class Tape:
 
 def listen(
     subscriber: Subscriber,
-    stop: Stop,
+    stop: StopSignal,
     show: Show,
     *,
     seconds: float = math.inf,
@@ -94,7 +94,7 @@ def listen(
     Parameters
     ----------
     subscriber : Subscriber
-    stop : Stop
+    stop : StopSignal
     show : callable
         Takes a `Report`, every second and at the end.
     seconds : float

@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass, replace
 
 from igbss_stream._util.progress import Progress
-from igbss_stream._util.signals import Stop
+from igbss_stream._util.signals import StopSignal
 from igbss_stream.chunk import Chunk, Stream
 from igbss_stream.feeds.zmq_publisher import ZmqPublisher
 from igbss_stream.playback.pacing import Feed, Item
@@ -86,7 +86,7 @@ class ServingClock:
     stop : Stop
     """
 
-    def __init__(self, sink: ZmqPublisher, stop: Stop) -> None:
+    def __init__(self, sink: ZmqPublisher, stop: StopSignal) -> None:
         self._sink = sink
         self._stop = stop
 
@@ -109,7 +109,7 @@ class ServingClock:
 def publish(
     feed: Feed,
     sink: ZmqPublisher,
-    stop: Stop,
+    stop: StopSignal,
     *,
     wait: bool = False,
     progress: Progress | None = None,

@@ -111,7 +111,7 @@ class Simulation:
         _check("the rate", rate, "above 100 Hz, for mains of 50 Hz", _LOWEST_RATE < rate < math.inf)
         _check("the seed", seed, "0 to 2**64 - 1", 0 <= seed < 1 << 64)
         _check("the drift", drift, "0 to 1", 0 <= drift <= 1)
-        most = len(system.names())
+        most = len(system.list_names())
         if montage != "even":
             _check("the number of channels", n_channels, f"2 to {most} by names", n_channels <= most)
         self.n_channels = n_channels
@@ -166,14 +166,18 @@ class Simulation:
     def stream(self, name: str) -> Stream:
         """Describe the stream of `block`."""
         numbered = tuple(f"E{i + 1}" for i in range(self.n_channels))
-        return Stream(name, self.rate, system.spread(self.n_channels) if self._named else numbered, UNIT)
+        return Stream(
+            name, self.rate, system.pick_spread(self.n_channels) if self._named else numbered, UNIT
+        )
 
     @cached_property
     def _scalp(self) -> Scalp:
         rng = generator(self.seed, _PLACES, 0)
         places = tuple(kind.place or anywhere(rng) for kind in self._kinds)
-        names = system.spread(self.n_channels) if self._named else ()
-        positions = np.array([*system.positions(names).values()]) if names else electrodes(self.n_channels)
+        names = system.pick_spread(self.n_channels) if self._named else ()
+        positions = (
+            np.array([*system.find_positions(names).values()]) if names else electrodes(self.n_channels)
+        )
         return Scalp(positions, places, self.drift, generator(self.seed, _WAYS, 0))
 
     def _mixing_at(self, knot: int) -> Array:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream._util.compute_pool import n_threads
+from igbss_stream._util.compute_pool import get_n_threads
 from igbss_stream.errors import InputError, printable
 from igbss_stream.model.kernels import samples
 
@@ -259,7 +259,7 @@ class Survey:
             products += _products(x, self._origin, self._unit)
             return
         self._coming.append(self._pool.submit(_products, x, self._origin, self._unit))
-        self._await_products(products, n_threads())
+        self._await_products(products, get_n_threads())
 
     def _await_products(self, products: NDArray[np.float64], n_left: int) -> None:
         """Add products that are under way, until so many are left."""

@@ -1,11 +1,11 @@
-"""A library that is not there is told together with the extra that brings it."""
+"""The error for a missing optional library names the extra that installs it."""
 
 import sys
 from importlib import import_module
 
 import pytest
 
-from igbss_stream._util.optional import needed
+from igbss_stream._util.optional import require
 from igbss_stream.errors import RecordingError
 
 
@@ -13,7 +13,7 @@ from igbss_stream.errors import RecordingError
     ("module", "library", "extra"),
     [("sklearn", "sklearn.base", "sklearn"), ("mne", "mne", "mne")],
 )
-def test_a_module_that_needs_one_names_its_extra(
+def test_import_error_of_a_module_names_the_extra(
     module: str, library: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, library, None)  # as if it were not installed
@@ -22,6 +22,6 @@ def test_a_module_that_needs_one_names_its_extra(
         import_module(f"igbss_stream.{module}")
 
 
-def test_a_reader_that_needs_one_names_its_extra() -> None:
+def test_error_of_a_reader_names_the_extra() -> None:
     with pytest.raises(RecordingError, match=r"^a is read by b, .*pip install 'igbss-stream\[c\]'$"):
-        needed("no_such_library", "c", "a is read by b")
+        require("no_such_library", "c", "a is read by b")

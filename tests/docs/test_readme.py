@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from igbss_stream._util.signals import Stop
+from igbss_stream._util.signals import StopSignal
 from igbss_stream.chunk import Chunk, Stream
 from igbss_stream.feeds.zmq_publisher import ZmqPublisher
 from igbss_stream.playback.pacing import Feed
@@ -37,7 +37,7 @@ def test_the_readme_is_short() -> None:
 @pytest.fixture
 def published() -> Iterator[str]:
     """Publish a chunk to whoever comes, and end."""
-    with ZmqPublisher("tcp://127.0.0.1:*") as sink, Stop() as stop:
+    with ZmqPublisher("tcp://127.0.0.1:*") as sink, StopSignal() as stop:
         stream = Stream("sources", 250.0, ("source-0", "source-1"), None, np.dtype("f4"))
         feed = Feed(stream, lambda clock: iter([Chunk(np.zeros((5, 2), "f4"), 0)]), 5, 1.0)
         sender = threading.Thread(target=publish, args=(feed, sink, stop), kwargs={"wait": True})

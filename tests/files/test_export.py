@@ -266,7 +266,7 @@ def test_memory_and_missing_libraries_are_told(
 ) -> None:
     source = output_of_batch(tmp_path / "out.h5", sources)
     with monkeypatch.context() as patch:
-        patch.setattr("igbss_stream._util.memory.available_memory", lambda: 10000)
+        patch.setattr("igbss_stream._util.memory.get_available_memory", lambda: 10000)
         for name, library in (("x.edf", "edfio"), ("x.bdf", "edfio"), ("x.vhdr", "pybv")):
             assert_says(
                 refused("export", source, "-o", tmp_path / name), library, "GB of memory at once where"

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from igbss_stream._util.dtypes import working_dtype
+from igbss_stream._util.dtypes import get_working_dtype
 from igbss_stream.errors import InputError, ParameterError, RecordingError
 from igbss_stream.files.open import open_recording
 from igbss_stream.files.readers.hdf5.contents import describe
@@ -165,21 +165,21 @@ def test_blocks_join_to_the_dataset(n: int, axis: int, dtype: str, storage: str)
 
 @pytest.mark.parametrize(("stored", "expected"), [(s, e) for e, group in NUMBERS.items() for s in group])
 def test_working_dtype(stored: str, expected: str) -> None:
-    assert working_dtype(stored) == np.dtype(expected)
-    assert working_dtype(stored).isnative
+    assert get_working_dtype(stored) == np.dtype(expected)
+    assert get_working_dtype(stored).isnative
 
 
 @pytest.mark.parametrize("stored", ["?", "c8", "S3", "U3", "O", "M8[s]", "V4", "i4,f8"])
 def test_working_dtype_refuses(stored: str) -> None:
     with pytest.raises(InputError, match=r"^calibration has dtype .* float32 or float64$"):
-        working_dtype(stored, "calibration")
+        get_working_dtype(stored, "calibration")
 
 
 def test_working_dtype_refuses_long_double() -> None:
     if np.dtype(np.longdouble).itemsize == 8:
         pytest.skip("a long double is a double here")
     with pytest.raises(InputError, match="has dtype"):
-        working_dtype(np.longdouble)
+        get_working_dtype(np.longdouble)
 
 
 def test_attributes_of_a_bare_dataset(path: Path) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from igbss_stream._util.signals import Stop
+from igbss_stream._util.signals import StopSignal
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import RecordingError
 from igbss_stream.feeds.wire import Encoder, MetaMessage, decode
@@ -232,7 +232,7 @@ def test_a_tape_does_not_keep_for_ever() -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_is_noted_and_ends_a_wait(number: signal.Signals) -> None:
     before = signal.getsignal(number)
-    with Stop() as stop:
+    with StopSignal() as stop:
         assert not stop.wait(0.0)
         assert (stop.requested, stop.exit_code) == (False, 0)
         os.kill(os.getpid(), number)
@@ -243,7 +243,7 @@ def test_a_signal_is_noted_and_ends_a_wait(number: signal.Signals) -> None:
 
 
 def test_a_wait_lasts_as_long_as_it_should() -> None:
-    with Stop() as stop:
+    with StopSignal() as stop:
         began = time.monotonic()
         assert not stop.wait(0.05)
         assert time.monotonic() - began >= 0.05
@@ -253,9 +253,9 @@ def test_a_wait_lasts_as_long_as_it_should() -> None:
 def test_a_signal_that_is_ignored_stays_ignored() -> None:
     code = (
         "import os, signal\n"
-        "from igbss_stream._util.signals import Stop\n"
+        "from igbss_stream._util.signals import StopSignal\n"
         "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
-        "with Stop() as stop:\n"
+        "with StopSignal() as stop:\n"
         "    os.kill(os.getpid(), signal.SIGINT)\n"
         "    print(stop.wait(0.0))\n"
     )

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from igbss_stream._util.signals import Stop
+from igbss_stream._util.signals import StopSignal
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.feeds.zmq_publisher import ZmqPublisher
 from igbss_stream.files.open import open_recording
@@ -157,7 +157,7 @@ def test_subscribers_that_fall_behind_are_told_of(
 def test_progress_is_told_up_to_the_end(address: str) -> None:
     told: list[tuple[str, int, int | None]] = []
     feed = simulated(Simulation(2), "head", "50", speed=1e6, n_samples=120)
-    with Stop() as stop, ZmqPublisher(address) as sink:
+    with StopSignal() as stop, ZmqPublisher(address) as sink:
         done = publish_feed(feed, sink, stop, progress=lambda *what: told.append(what))
     assert told == [("publishing", n, 120) for n in (50, 100, 120)]
     assert (done.n_samples, done.overflows) == (120, 0)

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from igbss_stream._util.memory import check_memory
-from igbss_stream._util.optional import needed
+from igbss_stream._util.optional import require
 from igbss_stream.errors import ParameterError
 from igbss_stream.files.export.content import Array, Content, Rounding, Written, gap_text
 from igbss_stream.files.results.series import Series
@@ -47,7 +47,7 @@ def write_brainvision(content: Content, output: Path) -> Written:
     IgbssError
         If pybv is missing, something does not fit into the format, or memory does not suffice.
     """
-    pybv = needed("pybv", "export", "BrainVision is written by pybv")
+    pybv = require("pybv", "export", "BrainVision is written by pybv")
     series = content.series
     _check(series, output)
     unit, factor, notes = _unit(series.unit)

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from igbss_stream._util.atomic_write import write_whole
+from igbss_stream._util.atomic_write import write_atomically
 from igbss_stream._util.memory import check_memory
-from igbss_stream._util.optional import needed
+from igbss_stream._util.optional import require
 from igbss_stream.errors import ParameterError, RecordingError
 from igbss_stream.files.export.content import Content, Rounding, Written, gap_text
 from igbss_stream.files.export.records import Records, cuts
@@ -44,7 +44,7 @@ def write_edf(content: Content, output: Path, *, bits: int) -> Written:
     IgbssError
         If edfio is missing, something does not fit into the format, or memory does not suffice.
     """
-    edfio = needed("edfio", "export", "EDF and BDF are written by edfio")
+    edfio = require("edfio", "export", "EDF and BDF are written by edfio")
     kinds: dict[int, tuple[Any, Any, Any]] = {
         16: (edfio.Edf, edfio.EdfSignal, np.int16),
         24: (edfio.Bdf, edfio.BdfSignal, np.int32),
@@ -78,7 +78,7 @@ def write_edf(content: Content, output: Path, *, bits: int) -> Written:
     file, cut = _first_that_fits(assembled, cuts(series.n_samples, content.rate, row_bytes))
     rounding = _fill(file.signals, content, factor)
     notes += _about(content, cut)
-    write_whole(output, file.write)
+    write_atomically(output, file.write)
     return Written(f"{bits} bits", rounding, tuple(notes))
 
 

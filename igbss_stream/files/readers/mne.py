@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream._util.optional import needed
+from igbss_stream._util.optional import require
 from igbss_stream.errors import InputError, ParameterError, RecordingError
 from igbss_stream.files.channel_selection import picked
 from igbss_stream.files.read_options import Wanted
@@ -230,7 +230,7 @@ def _opened(path: Path, kind: str, include: list[str] | None) -> tuple[Any, tupl
     options = {} if include is None else {"include": include}
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
-        mne = needed("mne", "mne", f"{str(path)!r} is {kind}, read by MNE")
+        mne = require("mne", "mne", f"{str(path)!r} is {kind}, read by MNE")
         try:
             raw = mne.io.read_raw(path, preload=False, verbose="ERROR", **options)
         except Exception as error:  # MNE raises what each format has it stumble over

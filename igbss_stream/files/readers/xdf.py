@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream._util.dtypes import working_dtype
+from igbss_stream._util.dtypes import get_working_dtype
 from igbss_stream._util.memory import check_memory
-from igbss_stream._util.optional import needed
+from igbss_stream._util.optional import require
 from igbss_stream.chunk import Gap
 from igbss_stream.errors import InputError, ParameterError, RecordingError
 from igbss_stream.feeds.timestamps import TimestampIndexer
@@ -88,7 +88,7 @@ def open_xdf(path: Path, wanted: Wanted) -> XdfRecording:
     what = f"stream {stream.name!r} of {str(path)!r}"
     if stream.dtype is None:
         raise InputError(f"{what} holds text, not samples; choose another with --dataset")
-    dtype = working_dtype(stream.dtype, what)
+    dtype = get_working_dtype(stream.dtype, what)
     names = numbered(stream.labels, stream.n_channels)
     picks = None if wanted.channels is None else picked(wanted.channels, names, what)
     n_channels = len(names) if picks is None else len(picks)
@@ -98,9 +98,9 @@ def open_xdf(path: Path, wanted: Wanted) -> XdfRecording:
             f"{what} has {n_channels} channels and {stream.n_samples} samples, fewer than channels; pass "
             f"--channels with at most {stream.n_samples} of them"
         )
-    needed = stream.n_samples * (_COPIES * stream.n_channels * stream.dtype.itemsize + _BYTES_OF_TIMES)
+    require = stream.n_samples * (_COPIES * stream.n_channels * stream.dtype.itemsize + _BYTES_OF_TIMES)
     remedy = "store it as /data in HDF5 on a larger machine, which is read in blocks"
-    check_memory(needed, f"{what} has to be read as a whole, which", remedy)
+    check_memory(require, f"{what} has to be read as a whole, which", remedy)
     samples, times, notes = _loaded(path, stream)
     rate, breaks, told = _timed(stream, times, wanted, what)
     facts = Facts(
@@ -157,7 +157,7 @@ def _offered(stream: XdfStream, found: list[XdfStream]) -> Offered:
 
 def _loaded(path: Path, stream: XdfStream) -> tuple[NDArray[Any], NDArray[np.float64], tuple[str, ...]]:
     """Return samples and times of a stream, and what pyxdf warned of."""
-    pyxdf = needed("pyxdf", "xdf", f"{str(path)!r} is XDF, read by pyxdf")
+    pyxdf = require("pyxdf", "xdf", f"{str(path)!r} is XDF, read by pyxdf")
     try:
         with _heard("pyxdf") as said:
             loaded, _ = pyxdf.load_xdf(path, select_streams=[stream.id], dejitter_timestamps=False)

@@ -10,7 +10,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream._util.closeable import Closing
+from igbss_stream._util.closeable import Closeable
 from igbss_stream.errors import RecordingError
 from igbss_stream.files.readers.hdf5.file import NO_HDF5, damage_reported, naming, open_file, stated_rate
 from igbss_stream.files.readers.hdf5.layouts.plain import gaps_beside
@@ -52,7 +52,7 @@ class OutputFacts:
     n_failed: int
 
 
-class OutputFile(Closing):
+class OutputFile(Closeable):
     """An output of `batch`, open for reading. A context manager, which closes it.
 
     Parameters

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from igbss_stream._util.closeable import Closing
+from igbss_stream._util.closeable import Closeable
 from igbss_stream.errors import RecordingError
 from igbss_stream.files.readers.hdf5.file import damage_reported, naming, open_file
 from igbss_stream.files.readers.hdf5.layouts.plain import gaps_beside
@@ -59,7 +59,7 @@ class StreamFacts:
     changes: tuple[ModelChange, ...]
 
 
-class StreamFile(Closing):
+class StreamFile(Closeable):
     """A recording of a stream, open for reading, also while it is written. A context manager.
 
     Parameters

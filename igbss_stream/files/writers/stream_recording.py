@@ -15,7 +15,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream._util.closeable import Closing
+from igbss_stream._util.closeable import Closeable
 from igbss_stream._util.version import __version__
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import ParameterError, RecordingError
@@ -35,7 +35,7 @@ MODEL = np.dtype([("row", "<i8"), ("start", "<i8"), ("version", "<i8")])
 _CAPACITY = 1 << 16  # gaps, and models, that one file lists; the room for them takes no disk space unused
 
 
-class RecordingSink(Closing):
+class RecordingSink(Closeable):
     """Records a stream into an HDF5 file that can be opened at any moment, even after a kill.
 
     A context manager, which closes the file. After a kill the file holds all that was written up to

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream._util.progress import counted
+from igbss_stream._util.progress import track
 from igbss_stream.errors import InputError, ParameterError
 from igbss_stream.model.interactions.descent import LAGS, Descent, End, Schedule, products, standardised
 from igbss_stream.model.interactions.search import descended, search
@@ -192,7 +192,7 @@ def _searched(x: Array, n_sources: int, masks: Masks) -> list[End]:
     if len(x) > _STRETCH:
         places = _neighbourhoods(x[stretch])
         longer = [_followed(x, masks, end.weights, places, end.z.T).T for end in ends]
-        with counted("descending on all samples", len(longer)) as step:
+        with track("descending on all samples", len(longer)) as step:
             ends = descended(x, masks, longer, _SLOWLY, step)
     return ends
 
@@ -201,7 +201,7 @@ def _finished(x: Array, masks: Masks, ends: list[End]) -> End:
     """Return the best end with hardly any misfit; where any sources make up the channels, its do."""
     descent = Descent(x, masks, len(ends[0].z), LAGS)
     finished = []
-    with counted("improving the best ends", len(ends)) as step:
+    with track("improving the best ends", len(ends)) as step:
         for end in ends:
             finished.append(descent.run(end.z, _FINISH, end.weights))
             step()

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream._util.progress import Step, counted, not_counted
+from igbss_stream._util.progress import StepDone, ignore_step, track
 from igbss_stream.model import structure
 from igbss_stream.model.interactions.descent import (
     LAGS,
@@ -70,7 +70,7 @@ def search(x: Array, n_sources: int, masks: Masks, stretch: slice) -> list[End]:
     x = x[stretch]
     for pool, most in zip(pools, _BEGUN, strict=False):
         begun += explaining(x, pool, itertools.combinations(range(len(pool)), n_sources), masks, most)
-    with counted("searching", len(begun) + _ROUNDS * _IN_A_ROUND) as step:
+    with track("searching", len(begun) + _ROUNDS * _IN_A_ROUND) as step:
         ends = descended(x, masks, begun, _SCHEDULE, step)
         rng = np.random.default_rng(0)
         waited = 0
@@ -85,7 +85,7 @@ def search(x: Array, n_sources: int, masks: Masks, stretch: slice) -> list[End]:
 
 
 def descended(
-    x: Array, masks: Masks, starts: list[Array], schedule: Schedule, step_done: Step = not_counted
+    x: Array, masks: Masks, starts: list[Array], schedule: Schedule, step_done: StepDone = ignore_step
 ) -> list[End]:
     """Return the ends of descents from sources (sources, samples), no two alike, the best ones first."""
     descent = Descent(x, masks, len(starts[0]), LAGS)

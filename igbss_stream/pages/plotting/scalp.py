@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import RBFInterpolator
 
-from igbss_stream._util.electrodes import flat, positions
+from igbss_stream._util.electrodes import find_positions, project_from_above
 
 Array = NDArray[np.float64]
 
@@ -43,10 +43,10 @@ def montage(names: Sequence[str]) -> Montage | None:
     Montage or None
         None if fewer than four have names of the 10-20 system, or less than half of them.
     """
-    found = positions(names)
+    found = find_positions(names)
     if len(found) < max(_LEAST, len(names) / 2):
         return None
-    places = flat(np.array([*found.values()]))
+    places = project_from_above(np.array([*found.values()]))
     _, first = np.unique(np.round(places / 1e-6).astype(int), axis=0, return_index=True)
     first.sort()  # T3 and T7 are one place
     if (

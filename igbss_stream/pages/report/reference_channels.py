@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream._util.closeable import Closing
+from igbss_stream._util.closeable import Closeable
 from igbss_stream.errors import ParameterError, RecordingError, printable
 from igbss_stream.files.open import open_file_of_any_kind
 from igbss_stream.files.read_options import Wanted
@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 _BLOCK = 1 << 16  # rows that are read at a time
 
 
-class Aside(Closing):
+class Aside(Closeable):
     """Some channels of the input, in step with the sources. A context manager, which closes it.
 
     Parameters

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from igbss_stream._util.atomic_write import write_whole
+from igbss_stream._util.atomic_write import write_atomically
 from igbss_stream._util.progress import Progress
 from igbss_stream.errors import RecordingError
 from igbss_stream.files.results.output import OutputFile
@@ -78,7 +78,7 @@ def write_report(
         html = page(contents, references, details, given, tell).encode()
         n = contents.sources.n_channels
     try:
-        write_whole(place, lambda target: target.write(html))
+        write_atomically(place, lambda target: target.write(html))
     except OSError as error:
         raise RecordingError(f"'{place}' cannot be written: {why_not_written(error)}") from error
     return Written(place, len(html), n, min(n, details))

@@ -10,7 +10,7 @@ from functools import partial
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from igbss_stream._util.closeable import Closing
+from igbss_stream._util.closeable import Closeable
 from igbss_stream.feeds.addresses import check_address
 from igbss_stream.feeds.keys import ClientKeys
 from igbss_stream.pages.view.state import Shown
@@ -79,7 +79,7 @@ def _quantile(buckets: list[tuple[float, float]], share: float) -> float | None:
     return next((bound for bound, count in sorted(buckets) if count >= share * total > 0), None)
 
 
-class Feed(Closing):
+class Feed(Closeable):
     """Reads a stream in a thread of its own, from the first page on.
 
     Parameters

@@ -17,7 +17,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream._util.compute_pool import n_threads
+from igbss_stream._util.compute_pool import get_n_threads
 from igbss_stream.files.recording import Fill
 
 _LARGEST_BAND = 1 << 25  # bytes of the chunks beside each other that hold one sample
@@ -75,7 +75,7 @@ def inflating(handle: Any) -> Fill | None:
         Of two axes, the first of which runs over samples.
     """
     chunks: tuple[int, ...] | None = handle.chunks
-    if chunks is None or n_threads() < 2 or not _is_plain(handle):
+    if chunks is None or get_n_threads() < 2 or not _is_plain(handle):
         return None
     plist = handle.id.get_create_plist()
     codes = tuple(plist.get_filter(i)[0] for i in range(plist.get_nfilters()))
@@ -92,7 +92,7 @@ class _Chunks:
         self._handle, self._codes = handle, codes
         self._shape, self._chunk, self._dtype = handle.shape, handle.chunks, handle.dtype
         self._waiting: dict[tuple[int, int], Future[NDArray[Any]]] = {}
-        self._pool = ThreadPoolExecutor(n_threads(), "inflating")  # ends when it is collected
+        self._pool = ThreadPoolExecutor(get_n_threads(), "inflating")  # ends when it is collected
 
     def fill(self, start: int, out: NDArray[Any]) -> None:
         """Read rows from `start` on."""

@@ -15,8 +15,8 @@ from typing import Any
 import h5py
 import numpy as np
 
-from igbss_stream._util.compression import has_plugins
-from igbss_stream._util.dtypes import unsupported_dtype, working_dtype
+from igbss_stream._util.compression import register_plugins
+from igbss_stream._util.dtypes import get_working_dtype, make_dtype_error
 from igbss_stream.errors import IgbssError, InputError, RecordingError
 
 # What h5py raises when a file, a link, a type or an attribute is broken; it depends on the version.
@@ -89,14 +89,14 @@ def checked_type(handle: Any, what: str) -> np.dtype[Any]:
     """Return the type of the blocks of a dataset, if it holds numbers."""
     special = special_type(handle)
     if special is not None:
-        raise unsupported_dtype(what, special)
-    return working_dtype(handle.dtype, what)
+        raise make_dtype_error(what, special)
+    return get_working_dtype(handle.dtype, what)
 
 
 def check_filters(handle: Any, what: str) -> None:
     """Refuse a dataset whose chunks cannot be decompressed here."""
     for name, code in filters(handle):
-        if not h5py.h5z.filter_avail(code) and not (has_plugins() and h5py.h5z.filter_avail(code)):
+        if not h5py.h5z.filter_avail(code) and not (register_plugins() and h5py.h5z.filter_avail(code)):
             raise RecordingError(
                 f"{what} needs the HDF5 filter {name!r} (number {code}), which is not installed; "
                 "install hdf5plugin (pip install 'igbss-stream[compression]'), or rewrite the file with "

@@ -14,7 +14,7 @@ import h5py
 import numpy as np
 import numpy.typing as npt
 
-from igbss_stream._util.dtypes import working_dtype
+from igbss_stream._util.dtypes import get_working_dtype
 from igbss_stream.errors import InputError, ParameterError, RecordingError
 from igbss_stream.files.channel_selection import picked
 from igbss_stream.files.read_options import Wanted
@@ -245,10 +245,10 @@ def _facts(layout: Contents, signal: Signal, names: tuple[str, ...]) -> Facts:
 def _size(handle: Any, signal: Signal, axis: int, what: str) -> tuple[int, int, np.dtype[Any]]:
     """Return samples, channels and the type of the blocks."""
     if signal.raw:
-        return *signal.raw.shape, working_dtype(signal.raw.dtype, what)
+        return *signal.raw.shape, get_working_dtype(signal.raw.dtype, what)
     if signal.fields:
         check_filters(handle, what)
-        kinds = [working_dtype(handle.dtype[field].base, what) for field in signal.fields]
+        kinds = [get_working_dtype(handle.dtype[field].base, what) for field in signal.fields]
         return signal.shape[0], signal.shape[1], np.result_type(*kinds)
     if signal.axis is None or len(handle.shape) > 2:
         shape, dtype = checked(handle, axis, what)
