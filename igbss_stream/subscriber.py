@@ -14,46 +14,49 @@ from igbss_stream.feeds.socket_monitor import HandshakeFailure
 from igbss_stream.feeds.wire import DataMessage, EndMessage, Message, MetaMessage
 from igbss_stream.feeds.zmq_receiver import ZmqReceiver
 
-_SLICE = 1.0  # seconds that one wait takes at most
-_MOST_OTHERS = 32  # streams that are named besides the one that is read
+_MAX_WAIT = 1.0  # seconds of a single wait
+_MAX_OTHERS = 32  # other streams whose names are kept
 
 _NO_KEYS = (
-    "it encrypts, and no keys were given (or it is no publisher at all): give its public key, and a key of "
-    "your own where it lets in only those it knows (--server-key and --key-file; in Python, keys)"
+    "it encrypts and no keys were given, or it is not a publisher: give its public key, and a secret key "
+    "if it admits only known keys (--server-key and --key-file; in Python, keys)"
 )
-_OTHER_TERMS = "its public key is another than the one that was given, or it does not encrypt"
-_NO_KEY = "it lets in only those it knows: give a key of your own (--key-file; in Python, secret_key)"
+_OTHER_ENCRYPTION = (
+    "its public key differs from the given one, or it does not encrypt: check the public key "
+    "(--server-key; in Python, server_key)"
+)
+_NO_SECRET_KEY = "it admits only known keys: give a secret key (--key-file; in Python, secret_key)"
 
 
 class Subscriber(Closeable):
-    """Subscribes to a stream; iterating over it gives its chunks and gaps until it ends.
+    """Subscribe to a stream; iterate over its chunks and gaps until it ends.
 
     A context manager, which closes the socket.
 
     Parameters
     ----------
     address : str
-        Of the publisher, such as ``"tcp://127.0.0.1:5556"``; ``"5556"`` is the same.
+        Address of the publisher, such as ``"tcp://127.0.0.1:5556"``; ``"5556"`` is the same.
     topic : str
-        Name of the stream; left out, the first one that comes.
+        Name of the stream; by default the first stream that arrives.
     timeout : float or None
-        Longest wait in seconds for what comes next; None waits for ever.
+        Longest wait for the next message in seconds; None waits forever.
     high_water_mark : int
-        Messages held while the caller is busy. Beyond it the publisher drops, which shows as a gap.
+        Largest number of queued messages. The publisher drops messages beyond it, which results in a gap.
     keys : ClientKeys, optional
-        Where the publisher wants to know who reads.
+        Needed if the publisher encrypts.
 
     Raises
     ------
     FeedError
-        If the address cannot be used; while reading, if nothing comes for `timeout` seconds.
+        If the address cannot be used; while reading, if nothing arrives for `timeout` seconds.
 
     Notes
     -----
-    Indices are those of the publisher. What it declares as missing is a `Gap` with its reason, as soon as
-    it says so: what is missing in a row may come as several (`Gap.continues`). What was dropped on the way
-    is one with the reason ``"dropped"``, and if the publisher starts over a gap of zero samples,
-    ``"restart"``, stands before what follows.
+    Indices are those of the publisher. Samples that it declares missing are a `Gap` with its reason, as
+    soon as they are declared; consecutive missing samples may arrive as several gaps (`Gap.continues`).
+    Samples that were dropped on the way are a gap with the reason ``"dropped"``. If the publisher restarts,
+    a gap of zero samples with the reason ``"restart"`` precedes the new samples.
     """
 
     def __init__(
@@ -65,7 +68,7 @@ class Subscriber(Closeable):
         high_water_mark: int = 1000,
         keys: ClientKeys | None = None,
     ) -> None:
-        self._source = ZmqReceiver(
+        self._receiver = ZmqReceiver(
             address, topic, high_water_mark=high_water_mark, keys=keys, watch_handshakes=True
         )
         self._sequencer = Sequencer(reason="dropped")
@@ -79,78 +82,81 @@ class Subscriber(Closeable):
 
     def close(self) -> None:
         """Close the socket. Closing it twice is allowed."""
-        self._source.close()
+        self._receiver.close()
 
     @property
     def stream(self) -> Stream:
-        """What holds for all samples; waits until the publisher has told."""
+        """Description of the stream; waits until it has arrived."""
         return self.meta.description
 
     @property
     def meta(self) -> MetaMessage:
-        """The publisher's description in full; waits until it has come."""
+        """The complete description by the publisher; waits until it has arrived."""
         self._read_until(lambda: self._meta is not None)
         if self._meta is None:
-            raise FeedError(f"the stream at '{self._source.address}' ended before it was described")
+            raise FeedError(
+                f"the stream at '{self._receiver.address}' ended before it was described; "
+                "subscribe before its publisher ends"
+            )
         return self._meta
 
     @property
     def described(self) -> bool:
-        """Whether the publisher has described the stream, so that `stream` and `meta` need not wait."""
+        """Whether the description has arrived; `stream` and `meta` do not wait then."""
         return self._meta is not None
 
     @property
     def ended(self) -> bool:
-        """Whether the publisher has said that the stream is over."""
+        """Whether the publisher has ended the stream."""
         return self._ended
 
     @property
     def others(self) -> tuple[str, ...]:
-        """Names of other streams that came from this address, whose beginning is `topic`."""
+        """Names of other streams received from this address; they begin with `topic`."""
         return tuple(sorted(self._others))
 
     @property
     def refusal(self) -> str:
-        """Why the publisher does not let this end in, and what to do about it; empty if it does."""
-        if self._source.handshake_failure is None:
+        """Why the publisher refuses the connection, and the remedy; empty if it does not."""
+        if self._receiver.handshake_failure is None:
             return ""
         if self._keys is None:
             return _NO_KEYS
-        if self._source.handshake_failure is HandshakeFailure.ENCRYPTION:
-            return _OTHER_TERMS
+        if self._receiver.handshake_failure is HandshakeFailure.ENCRYPTION:
+            return _OTHER_ENCRYPTION
         if self._keys.secret_key is None:
-            return _NO_KEY
+            return _NO_SECRET_KEY
         own = derive_public_key(self._keys.secret_key)
-        return f"it does not let in the public key {own!r}: add it to curve.allowed of the publisher"
+        return f"it does not allow the public key {own!r}: add it to curve.allowed of the publisher"
 
     def receive(self, timeout: float) -> list[Chunk | Gap]:
-        """Wait until something comes in, and take what is there: for a caller that has more to do.
+        """Wait for messages, and return the items that have arrived; an alternative to iteration.
 
         Parameters
         ----------
         timeout : float
-            Longest wait in seconds; 0 takes what is there.
+            Longest wait in seconds; 0 does not wait.
 
         Returns
         -------
         list of Chunk and Gap
-            Empty if no samples came; `ended` tells whether more can come.
+            Empty if no samples arrived; `ended` shows whether the stream is over.
         """
         if not (self._ready or self._ended):
-            for message in self._source.receive(timeout):
-                self._take(message)
+            for message in self._receiver.receive(timeout):
+                self._handle_message(message)
         ready = list(self._ready)
         self._ready.clear()
         return ready
 
     def silence(self, seconds: float) -> FeedError:
-        """Return the error which says that nothing came for so many seconds, and what may be the cause."""
-        address = self._source.address
+        """Return the error of a publisher that was silent for `seconds`, with the possible causes."""
+        address = self._receiver.address
         if self.refusal:
             return FeedError(f"nothing came from '{address}' for {seconds:g} s: {self.refusal}")
         return FeedError(
             f"nothing came from '{address}' for {seconds:g} s; "
-            f"check that the publisher runs{self._further_causes()}"
+            f"check that the publisher runs{self._list_causes()}"
         )
 
     def __iter__(self) -> Iterator[Chunk | Gap]:
@@ -161,30 +167,30 @@ class Subscriber(Closeable):
             yield self._ready.popleft()
 
     def _read_until(self, done: Callable[[], bool]) -> None:
-        """Take messages in until `done`, or the stream has ended."""
+        """Receive messages until `done` or the end of the stream."""
         timeout = math.inf if self._timeout is None else self._timeout
         deadline = time.monotonic() + timeout
         while not (done() or self._ended):
-            wait = min(deadline - time.monotonic(), _SLICE)
+            wait = min(deadline - time.monotonic(), _MAX_WAIT)
             if wait <= 0:
                 raise self.silence(timeout)
-            for message in self._source.receive(wait):
-                self._take(message)
+            for message in self._receiver.receive(wait):
+                self._handle_message(message)
 
-    def _further_causes(self) -> str:
+    def _list_causes(self) -> str:
         causes = [f"that it publishes '{self._name}'"] if self._name else []
-        causes += ["that the keys are right"] if self._keys else []
-        if self._source.rejected:
+        causes += ["that the keys are correct"] if self._keys else []
+        if self._receiver.rejected:
             causes.append(
-                f"that it speaks this format ({dict(self._source.rejected)} messages were refused)"
+                f"that it uses this format ({dict(self._receiver.rejected)} messages were rejected)"
             )
         return "".join(f", {cause}" for cause in causes)
 
-    def _take(self, message: Message) -> None:
+    def _handle_message(self, message: Message) -> None:
         header = message.header if isinstance(message, DataMessage) else message
         self._name = self._name or header.stream
         if header.stream != self._name:
-            if len(self._others) < _MOST_OTHERS:
+            if len(self._others) < _MAX_OTHERS:
                 self._others.add(header.stream)
             return
         if isinstance(message, MetaMessage):

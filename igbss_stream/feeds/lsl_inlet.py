@@ -1,7 +1,7 @@
-"""Samples from a stream of the lab streaming layer (LSL); needs the extra ``lsl``.
+"""Read a stream of the lab streaming layer (LSL); needs the extra ``lsl``.
 
-LSL numbers no samples. Their order is their place, and their times tell what is missing; see
-`TimestampIndexer`. An outlet that vanishes is looked for until it returns.
+LSL does not number samples. They are indexed in their order, and their timestamps show which are missing;
+see `TimestampIndexer`. If the outlet vanishes, the inlet searches for it until it returns.
 """
 
 import math
@@ -20,48 +20,50 @@ from igbss_stream.feeds.liblsl import ERRORS, measure_unix_offset, pylsl
 from igbss_stream.feeds.lsl_units import shorten_unit
 from igbss_stream.feeds.timestamps import TimestampIndexer
 
-_ANSWER = 1.0  # seconds in which all streams answer: LSL asks twice in this time
-_DRAIN = 8192  # samples taken at once
+_ANSWER_TIME = 1.0  # seconds in which all streams answer; LSL asks twice in this time
+_MAX_SAMPLES = 8192  # samples read at once
 
 
 class LslInlet(Closeable):
-    """Receives a stream of LSL, as chunks and gaps that account for every sample.
+    """Receive an LSL stream as chunks and gaps that account for every sample.
 
     A context manager, which closes the inlet.
 
     Parameters
     ----------
     name, type, source_id : str, optional
-        What the stream must have; at least one of them.
+        Properties of the stream; at least one of them is needed.
     timeout : float
-        Seconds to look for the stream. An inlet from which nothing comes for as long is opened anew.
+        Longest search for the stream, in seconds. An inlet that is silent for this time is opened again.
     buffer : float
-        Seconds of samples that LSL holds while the caller is busy.
+        Seconds of samples that LSL buffers while the caller is busy.
     tolerance : float
-        Seconds that the times of samples may be off.
+        Largest error of a timestamp, in seconds.
     settle : float
-        Seconds of samples that must be off before something counts as missing.
+        Seconds of samples that must be late before samples are declared missing.
 
     Attributes
     ----------
     stream : Stream
-        `t0` is known when the first samples have come.
+        `t0` is known once the first samples have arrived.
     received : int
-        Number of blocks that came in.
+        Number of blocks received.
     rejected : Counter
-        Number of times that a stream with another description was found instead, reason ``"description"``.
-    account : TimestampIndexer
-        Counts samples.
+        Number of times that a stream with another description was found, reason ``"description"``.
+    indexer : TimestampIndexer
+        Has the counts of samples.
     connected : bool
-        Whether there is an outlet to read from.
+        Whether the inlet is connected to an outlet.
 
     Raises
     ------
     ParameterError
-        If an option cannot be used.
+        If an option is not valid.
+    StreamNotFoundError
+        If there is no such stream.
     FeedError
-        If there is no such stream, more than one, or one that cannot be separated: of text, or without a
-        regular rate.
+        If there are several such streams, or the stream cannot be separated because it is text or has no
+        regular sampling rate.
     """
 
     def __init__(
@@ -75,31 +77,31 @@ class LslInlet(Closeable):
         tolerance: float = 0.1,
         settle: float = 1.0,
     ) -> None:
-        wanted = {"name": name, "type": type, "source_id": source_id}
-        self._wanted = {key: value for key, value in wanted.items() if value is not None}
-        if not self._wanted:
+        properties = {"name": name, "type": type, "source_id": source_id}
+        self._properties = {key: value for key, value in properties.items() if value is not None}
+        if not self._properties:
             raise ParameterError("an LSL stream needs a name, a type or a source_id.")
-        self._predicate = " and ".join(f"{key}={_quote(value)}" for key, value in self._wanted.items())
+        self._predicate = " and ".join(f"{key}={_quote(value)}" for key, value in self._properties.items())
         self._timeout = timeout
         self._buffer = max(1, math.ceil(buffer))
         self.received = 0
         self.rejected: Counter[str] = Counter()
         self._inlet: Any = None
-        self._last = time.monotonic()  # when samples came, or an inlet was opened
+        self._last = time.monotonic()  # when samples arrived or an inlet was opened
         info = self._find(timeout)
         if info is None:
             raise StreamNotFoundError(
-                f"no LSL stream with {self._told} was found within {timeout:g} s; check that its sender "
-                "runs, and that this machine may see it (LSLAPICFG, KnownPeers)"
+                f"no LSL stream with {self._properties_text} was found within {timeout:g} s; "
+                "check that its sender runs and that this machine can discover it (LSLAPICFG, KnownPeers)"
             )
         self._check_single()
         self.stream = self._open(info, timeout)
-        self._correction = self._clock_offset(timeout)
+        self._clock_offset = self._measure_clock_offset(timeout)
         self.indexer = TimestampIndexer(self.stream.rate, tolerance=tolerance, settle=settle)
 
     @property
     def connected(self) -> bool:
-        """Whether there is an outlet to read from."""
+        """Whether the inlet is connected to an outlet."""
         return self._inlet is not None
 
     def close(self) -> None:
@@ -107,62 +109,62 @@ class LslInlet(Closeable):
         self._inlet = None  # pylsl destroys it
 
     def receive(self, timeout: float) -> list[Chunk | Gap]:
-        """Wait until something comes in, then take all that is there, up to a limit.
+        """Wait for samples, then return all that have arrived, up to a limit.
 
         Parameters
         ----------
         timeout : float
-            Longest wait in seconds, about; 0 takes what is there.
+            Approximate longest wait in seconds; 0 does not wait.
 
         Returns
         -------
         list of Chunk and Gap
             In order, each index once, from 0. Gaps have the reason ``"lost"``, ``"disconnected"`` (the
-            outlet had vanished) or, with zero samples, ``"restart"`` (its clock was set). Samples after a
-            loss are held back for `settle` seconds.
+            outlet had vanished) or, with zero samples, ``"restart"`` (the clock of the sender was set).
+            Samples after a loss are held back for `settle` seconds.
         """
-        if self._inlet is None and not self._find_again(timeout):
+        if self._inlet is None and not self._reconnect(timeout):
             return []
         try:
-            data, times = self._inlet.pull_chunk(timeout, _DRAIN, min_samples=1, as_numpy=True)
+            data, times = self._inlet.pull_chunk(timeout, _MAX_SAMPLES, min_samples=1, as_numpy=True)
         except ERRORS:
-            return self._lose()
+            return self._disconnect()
         if not len(data):
-            silent = time.monotonic() - self._last > self._timeout
-            return self._lose() if silent else []
+            is_silent = time.monotonic() - self._last > self._timeout
+            return self._disconnect() if is_silent else []
         self._last = time.monotonic()
         self.received += 1
-        if self.stream.t0 is None and self._correction is not None:
-            t0 = float(times[0]) + self._correction + measure_unix_offset()
+        if self.stream.t0 is None and self._clock_offset is not None:
+            t0 = float(times[0]) + self._clock_offset + measure_unix_offset()
             self.stream = replace(self.stream, t0=t0)
         return self.indexer.push(np.ascontiguousarray(data, self.stream.dtype), times)
 
     def flush(self) -> list[Chunk | Gap]:
-        """Return what is held back, at the end."""
+        """Return the samples that are held back, at the end of the stream."""
         return self.indexer.flush()
 
     @property
-    def _told(self) -> str:
-        return ", ".join(f"{key} {value!r}" for key, value in self._wanted.items())
+    def _properties_text(self) -> str:
+        return ", ".join(f"{key} {value!r}" for key, value in self._properties.items())
 
     def _find(self, timeout: float) -> Any:
-        """Return the description of a stream that is wanted; None if there is none."""
+        """Return the LSL description of the stream; None if there is no such stream."""
         found = pylsl.resolve_bypred(self._predicate, 1, timeout)
         return found[0] if found else None
 
     def _check_single(self) -> None:
-        """Refuse to choose; the other streams need a moment to answer."""
-        found = pylsl.resolve_bypred(self._predicate, 2, _ANSWER)
+        """Check that only one stream matches; wait for all streams to answer."""
+        found = pylsl.resolve_bypred(self._predicate, 2, _ANSWER_TIME)
         if len(found) > 1:
             listed = ", ".join(
                 f"{info.name()!r} ({info.type()}, {info.source_id()!r})" for info in found[:8]
             )
             raise FeedError(
-                f"{len(found)} LSL streams have {self._told}: {listed}; give a source_id as well"
+                f"{len(found)} LSL streams have {self._properties_text}: {listed}; give a source_id as well"
             )
 
     def _open(self, info: Any, timeout: float) -> Stream:
-        """Open the inlet; return what its outlet says of the stream."""
+        """Open the inlet; return the description that its outlet gives."""
         _check_regular(info)
         inlet = pylsl.StreamInlet(info, max_buflen=self._buffer, recover=False)
         try:
@@ -170,20 +172,20 @@ class LslInlet(Closeable):
             inlet.open_stream(timeout)
         except ERRORS as error:
             raise FeedError(
-                f"the LSL stream {info.name()!r} cannot be opened: {error}; start it again"
+                f"the LSL stream {info.name()!r} cannot be opened: {error}; restart its sender"
             ) from error
         self._inlet, self._last = inlet, time.monotonic()
         return stream
 
-    def _clock_offset(self, timeout: float) -> float | None:
-        """Return what to add to the sender's times to have those of this machine, in seconds, if known."""
+    def _measure_clock_offset(self, timeout: float) -> float | None:
+        """Return the difference of this machine's clock and the sender's in seconds; None if unknown."""
         try:
             return float(self._inlet.time_correction(timeout))
         except ERRORS:
             return None
 
-    def _find_again(self, timeout: float) -> bool:
-        """Look for an outlet that has vanished; whatever it finds, it does not raise."""
+    def _reconnect(self, timeout: float) -> bool:
+        """Search for an outlet that has vanished; return whether it was found. Does not raise."""
         try:
             info = self._find(timeout)
             if info is None:
@@ -194,31 +196,33 @@ class LslInlet(Closeable):
         if stream != replace(self.stream, t0=None):
             self.rejected["description"] += 1
             self._inlet = None
-            time.sleep(timeout)  # a resolver would find it again at once
+            time.sleep(timeout)  # the next search would find it again at once
         return self._inlet is not None
 
-    def _lose(self) -> list[Chunk | Gap]:
+    def _disconnect(self) -> list[Chunk | Gap]:
         self._inlet = None
         return self.indexer.interrupt("disconnected")
 
 
 def _quote(value: str) -> str:
-    """Return a value as XPath has it, which knows no escapes."""
+    """Return a value as a literal of XPath, which has no escapes."""
     for quote in "'\"":
         if quote not in value:
             return f"{quote}{value}{quote}"
-    raise ParameterError(f"an LSL stream is not found by a text with both kinds of quotes. Got {value!r}.")
+    raise ParameterError(
+        f"a property of an LSL stream must not have both kinds of quotes. Got {value!r}; use another one."
+    )
 
 
 def _check_regular(info: Any) -> None:
-    """Refuse what is not a series of numbers."""
+    """Check that the stream has numbers at a regular sampling rate."""
     name = info.name()
     if info.channel_format() == pylsl.cf_string:
-        raise FeedError(f"the LSL stream {name!r} holds text, not samples; choose another one")
+        raise FeedError(f"LSL stream {name!r} has text, not samples; choose another stream")
     if not info.nominal_srate() > 0:
         raise FeedError(
-            f"the LSL stream {name!r} has no regular rate (nominal rate {info.nominal_srate():g}), as "
-            "streams of events have; separation needs evenly sampled channels: choose another stream"
+            f"LSL stream {name!r} has no regular sampling rate (nominal rate {info.nominal_srate():g}), "
+            "and separation needs evenly sampled channels: choose another stream"
         )
 
 

@@ -1,11 +1,12 @@
-r"""Messages of the ZMQ Interface plugin of Open Ephys, as messages of docs/wire.md.
+r"""Decode messages of the ZMQ Interface plugin of Open Ephys.
 
-The plugin sends each channel of a block by itself: ``b"DATA\0" | JSON | raw float32``, in microvolts. What
-belongs together has the same ``sample_num``. A block is handed on when all its channels are there, and
-dropped when a later block is complete before it; the gap then shows in the sample index.
+The plugin sends each channel of a block separately: ``b"DATA\0" | JSON | raw float32``, in microvolts. The
+channels of a block have the same ``sample_num``. A block is returned when all its channels have arrived. It
+is dropped when a later block is complete first; the sample index then shows the gap.
 
-How many channels there are, no message tells. It is learned at the start: two blocks in succession must
-have the same channels, which leaves out a block joined in its middle. Events and spikes are passed over.
+No message contains the number of channels. The decoder determines it at the start: two consecutive blocks
+must have the same channels, which excludes a block whose beginning was missed. Events and spikes are
+skipped.
 """
 
 from collections import Counter
@@ -30,7 +31,7 @@ from igbss_stream.feeds.wire import (
     WireLimits,
 )
 
-_PENDING = 8  # blocks that may be incomplete at a time
+_MAX_PENDING = 8  # blocks that may be incomplete at the same time
 _UNIT = "uV"
 _STORED = np.dtype("<f4")
 
@@ -56,11 +57,11 @@ _parse_type = msgspec.json.Decoder(_Envelope).decode
 _parse_data = msgspec.json.Decoder(_DataEnvelope).decode
 
 _Block = dict[int, NDArray[np.float32]]
-"""The channels of a block that have come, by number."""
+"""The channels of a block that have arrived, by number."""
 
 
 class OpenEphysDecoder:
-    """Gathers the channels of each block.
+    """Collect the channels of each block.
 
     Parameters
     ----------
@@ -69,8 +70,8 @@ class OpenEphysDecoder:
     Attributes
     ----------
     counts : Counter
-        ``incomplete``: blocks that were dropped because channels of them were missing;
-        ``learning``: blocks passed over until the channels were known; ``events``: other messages.
+        ``incomplete``: blocks dropped because channels were missing; ``learning``: blocks skipped until
+        the channels were known; ``events``: other messages.
     """
 
     def __init__(self, limits: WireLimits) -> None:
@@ -79,10 +80,10 @@ class OpenEphysDecoder:
         self._stream: tuple[str, float] | None = None
         self._channels: tuple[int, ...] | None = None
         self._pending: dict[int, _Block] = {}
-        self._learned: tuple[int, ...] | None = None  # channels of the block before
+        self._previous_channels: tuple[int, ...] | None = None  # of the previous block
 
     def decode(self, frames: Sequence[bytes]) -> list[Message]:
-        """Take a message in.
+        """Decode a message.
 
         Parameters
         ----------
@@ -91,30 +92,31 @@ class OpenEphysDecoder:
         Returns
         -------
         list of MetaMessage and DataMessage
-            A block that is complete; before the first one, what describes the stream.
+            The block that the message completes, if any; the first block comes after a description of the
+            stream.
 
         Raises
         ------
         WireError
-            If the message is not one.
+            If the message is not valid.
         """
-        content = self._content(frames)
+        content = self._check_frames(frames)
         if content is None:
             return []
         samples = np.frombuffer(frames[2], _STORED)
         if self._channels is None:
-            return self._learn(content, samples)
+            return self._detect_channels(content, samples)
         block = self._pending.get(content.sample_num, {})
-        self._put(block, content, samples)
+        self._add_channel(block, content, samples)
         self._pending[content.sample_num] = block
         if len(block) == len(self._channels):
             return [self._complete(content, block)]
-        if len(self._pending) > _PENDING:
+        if len(self._pending) > _MAX_PENDING:
             self._drop(next(iter(self._pending)))
         return []
 
-    def _content(self, frames: Sequence[bytes]) -> _Content | None:
-        """Return what a message of samples says; None for other messages and empty ones."""
+    def _check_frames(self, frames: Sequence[bytes]) -> _Content | None:
+        """Return the header of a data message; None for other messages and empty ones."""
         if len(frames) < 2:
             raise WireError(RejectReason.FRAMES, f"a message has 3 frames. Got {len(frames)} instead.")
         if not frames[0].startswith(b"DATA"):
@@ -125,49 +127,55 @@ class OpenEphysDecoder:
         content = _parse_content(frames[1], self._limits)
         size = len(frames[2])
         if size > self._limits.message_bytes:
-            raise WireError(RejectReason.SIZE, f"the buffer has {size} bytes; the limit is below that.")
+            raise WireError(
+                RejectReason.SIZE,
+                f"the buffer has {size} bytes; at most {self._limits.message_bytes} are allowed.",
+            )
         if size != content.num_samples * _STORED.itemsize:
             raise WireError(
                 RejectReason.LENGTH, f"{content.num_samples} float32 announced. Got {size} bytes instead."
             )
         if content.channel_num >= self._limits.channels:
-            raise WireError(RejectReason.CHANNELS, f"channel {content.channel_num} is beyond the limits.")
+            raise WireError(
+                RejectReason.CHANNELS,
+                f"channel {content.channel_num} is beyond the limit of {self._limits.channels}.",
+            )
         if self._stream is None:
             self._stream = content.stream, content.sample_rate
         elif self._stream != (content.stream, content.sample_rate):
             raise WireError(RejectReason.TOPIC, f"stream {content.stream!r} is not the first one received.")
         return content if content.num_samples else None
 
-    def _learn(self, content: _Content, samples: NDArray[np.float32]) -> list[Message]:
-        """Learn from successive blocks which channels there are."""
+    def _detect_channels(self, content: _Content, samples: NDArray[np.float32]) -> list[Message]:
+        """Determine the channels from consecutive blocks."""
         if content.sample_num in self._pending:
-            self._put(self._pending[content.sample_num], content, samples)
+            self._add_channel(self._pending[content.sample_num], content, samples)
             return []
-        before, self._pending = self._pending, {content.sample_num: {content.channel_num: samples}}
-        if not before:
+        previous, self._pending = self._pending, {content.sample_num: {content.channel_num: samples}}
+        if not previous:
             return []
         self.counts["learning"] += 1
-        channels = tuple(sorted(next(iter(before.values()))))
-        if channels != self._learned:
-            self._learned = channels
+        channels = tuple(sorted(next(iter(previous.values()))))
+        if channels != self._previous_channels:
+            self._previous_channels = channels
             return []
         self._channels = channels
-        return [self._meta(content, channels), *self._first(content)]
+        return [self._make_meta(content, channels), *self._get_first_block(content)]
 
-    def _first(self, content: _Content) -> list[Message]:
-        """Return the block that began when the channels became known, if it is complete already."""
+    def _get_first_block(self, content: _Content) -> list[Message]:
+        """Return the block that was pending when the channels became known, if it is complete."""
         block = self._pending[content.sample_num]
-        whole = len(block) == len(self._channels or ())
-        return [self._complete(content, block)] if whole else []
+        is_complete = len(block) == len(self._channels or ())
+        return [self._complete(content, block)] if is_complete else []
 
-    def _put(self, block: _Block, content: _Content, samples: NDArray[np.float32]) -> None:
+    def _add_channel(self, block: _Block, content: _Content, samples: NDArray[np.float32]) -> None:
         number = content.channel_num
         if self._channels is not None and number not in self._channels:
             raise WireError(RejectReason.CHANNELS, f"channel {number} was not present at the start.")
         if number in block:
-            raise WireError(RejectReason.CHANNELS, f"channel {number} came twice.")
+            raise WireError(RejectReason.CHANNELS, f"channel {number} arrived twice.")
         if any(len(other) != len(samples) for other in block.values()):
-            raise WireError(RejectReason.LENGTH, f"channel {number} has another length than the others.")
+            raise WireError(RejectReason.LENGTH, f"channel {number} differs in length from the others.")
         block[number] = samples
 
     def _complete(self, content: _Content, block: _Block) -> DataMessage:
@@ -193,7 +201,7 @@ class OpenEphysDecoder:
         self.counts["incomplete"] += 1
 
     @staticmethod
-    def _meta(content: _Content, channels: tuple[int, ...]) -> MetaMessage:
+    def _make_meta(content: _Content, channels: tuple[int, ...]) -> MetaMessage:
         return MetaMessage(
             version=VERSION,
             stream=content.stream,
@@ -207,10 +215,13 @@ class OpenEphysDecoder:
 
 def _parse_content(head: bytes, limits: WireLimits) -> _Content:
     if len(head) > limits.header_bytes:
-        raise WireError(RejectReason.SIZE, f"the header has {len(head)} bytes; the limit is below that.")
+        raise WireError(
+            RejectReason.SIZE,
+            f"the header has {len(head)} bytes; at most {limits.header_bytes} are allowed.",
+        )
     try:
         if _parse_type(head).type != "data":
-            raise WireError(RejectReason.HEADER, "the envelope says DATA, the header something else.")
+            raise WireError(RejectReason.HEADER, "the envelope is DATA, but the header has another type.")
         content = _parse_data(head).content
         content.stream.encode()
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:

@@ -1,18 +1,20 @@
-"""From messages in the order of their arrival to an account of every sample, in the order of its index.
+"""Order messages by sample index, declare gaps, and account for every sample.
 
-Where a message belongs (its position) is the sender's sample index, `start`. A sender that gives none is
-placed by its message counter `seq` times the length of its blocks, one that gives neither by arrival.
+The position of a message is the sender's sample index, `start`. Without `start`, it is the message counter
+`seq` times the block length; without both, messages are taken in the order of arrival.
 
-- What comes too early waits until what is missing has come or `patience` is used up; then a gap is
-  declared.
-- What comes twice, or after its gap was declared, is dropped and counted.
-- A sender that starts over begins a new run. Its indices begin anew, those that leave here go on: a gap of
-  zero samples, reason ``"restart"``, stands between. Time derived from the old `t0` does not hold after it.
+- A message that arrives too early waits until the missing ones have arrived or `patience` is used up; then
+  a gap is declared.
+- A message that arrives twice, or after its gap was declared, is dropped and counted.
+- A sender that restarts begins a new run. Its indices start again, whereas the output indices continue; a
+  gap of zero samples, reason ``"restart"``, separates the runs. Times derived from the old `t0` are not
+  valid after it.
 
-A new run is known by another `run` in the header. Where senders give none, a message is taken for one if it
-lies more than `horizon` samples back, or more than `patience` and is the first of all (`seq` or `start` is
-0). A jump ahead by more than `max_gap` samples is one as well, or a gap if senders give the same `run`. In
-all these cases a second message must follow on the first, or it was a stray and is dropped.
+A new run is recognised by another `run` in the header. If senders give no `run`, a message is considered
+the first of a new run if it is more than `horizon` samples back, or if it is more than `patience` samples
+back and has `seq` or `start` 0. A jump ahead by more than `max_gap` samples is a new run as well, or a gap
+if both messages have the same `run`. In all these cases a second message must follow the first; otherwise
+the first was a stray and is dropped.
 """
 
 from bisect import insort
@@ -27,27 +29,27 @@ from igbss_stream.chunk import Chunk, Gap
 from igbss_stream.errors import ParameterError
 from igbss_stream.feeds.wire import DataMessage, GapMessage
 
-_REMEMBERED = 64  # gaps and runs that are over, to tell what is late from what came twice
+_REMEMBERED = 64  # past gaps and runs, which distinguish late messages from duplicates
 
 
 @dataclass(slots=True)
 class SequencerCounts:
-    """What became of the messages and of their samples.
+    """Counts of messages and samples.
 
-    ``samples_in = samples_out + samples_dropped + samples that wait``, and the indices that left,
-    from the first to the last, are ``samples_out + samples_lost``.
+    ``samples_in = samples_out + samples_dropped + waiting samples``; the number of output indices, from the
+    first to the last, is ``samples_out + samples_lost``.
 
     Parameters
     ----------
     messages : int
-        All that came.
+        All messages received.
     reordered : int
-        Came after a later one, yet in time.
+        Arrived after a later one, but in time.
     duplicates, late, strays : int
-        Dropped: came before, came after their gap was declared, belonged nowhere.
+        Dropped because they arrived twice, arrived after their gap was declared, or belong to no run.
     restarts : int
     rejected : Counter
-        Refused, by reason: ``channels`` and ``dtype`` differ from those of the first message.
+        Rejected, by reason: ``channels`` and ``dtype`` differ from those of the first message.
     samples_in, samples_out, samples_lost, samples_dropped : int
     """
 
@@ -66,7 +68,7 @@ class SequencerCounts:
 
 @dataclass(slots=True)
 class _PlacedMessage:
-    """A message in its place, in the sender's indices; a declared gap has no data."""
+    """A message with its position, in the sender's indices; a declared gap has no data."""
 
     start: int
     stop: int
@@ -76,25 +78,25 @@ class _PlacedMessage:
 
 
 class Sequencer:
-    """Puts messages in order and declares what is missing.
+    """Order messages and declare missing samples as gaps.
 
     Parameters
     ----------
     patience : int
-        Number of samples beyond a missing one that are waited for it; 0 for a feed that keeps its order,
-        as one publisher over TCP does.
+        Number of later samples to wait for before a sample is declared missing; 0 for a feed that keeps its
+        order, such as one publisher over TCP.
     max_waiting : int
-        Number of messages that may wait.
+        Largest number of messages that may wait.
     max_gap : int
-        Largest gap, in samples, that one message is believed to show.
+        Largest gap, in samples, that a single message may cause.
     horizon : int, optional
-        How far back, in samples, a message without `run` may lie and belong to the run that goes on.
-        Left out: 8 times the patience, at least 8192.
+        Largest distance, in samples, by which a message without `run` may be behind and still belong to the
+        current run. By default 8 times the patience, at least 8192.
     wrap : int, optional
-        Number of values that the sender's `seq` takes before it begins again at 0, e.g. 256. Such a
-        counter cannot tell n lost messages from n + `wrap`, nor show a restart.
+        Number of values of the sender's `seq` before it starts again at 0, e.g. 256. Such a counter cannot
+        distinguish n lost messages from n + `wrap`, nor show a restart.
     reason : str
-        What gaps are called that the sender did not declare.
+        Reason of the gaps that the sender did not declare.
 
     Attributes
     ----------
@@ -103,7 +105,7 @@ class Sequencer:
     Raises
     ------
     ParameterError
-        If a number cannot be used.
+        If a number is not valid.
     """
 
     def __init__(
@@ -126,36 +128,36 @@ class Sequencer:
         self._wrap = None if wrap is None else _check_at_least(2, "wrap", wrap)
         self._reason = reason
         self._layout: tuple[int, np.dtype[Any]] | None = None
-        self._begun = False
-        self._next = 0  # position of the next sample to leave
-        self._offset = 0  # from positions to the indices that leave
+        self._has_begun = False
+        self._next = 0  # position of the next output sample
+        self._offset = 0  # output index minus position
         self._waiting: list[_PlacedMessage] = []
         self._suspect: tuple[_PlacedMessage, DataMessage | GapMessage] | None = (
             None  # the first of a new run, or a stray
         )
         self._run: int | None = None
         self._past_runs: deque[int | None] = deque(maxlen=_REMEMBERED)
-        self._new_run()
+        self._reset_run()
 
-    def _new_run(self) -> None:
-        self._furthest = -1  # largest start that came
-        self._seq: int | None = None  # largest counter that came, unwrapped
-        self._block: int | None = None  # length of the blocks that `seq` counts
+    def _reset_run(self) -> None:
+        self._largest_start = -1  # of the received messages
+        self._seq: int | None = None  # largest counter received, unwrapped
+        self._block: int | None = None  # length of the blocks counted by `seq`
         self._lost: deque[tuple[int, int]] = deque(maxlen=_REMEMBERED)
 
     @property
     def stop(self) -> int:
-        """Index after the last sample that left."""
+        """Index after the last output sample."""
         return self._next + self._offset
 
     @property
     def samples_waiting(self) -> int:
-        """Number of samples that came and neither left nor were dropped."""
-        pieces = self._waiting + ([self._suspect[0]] if self._suspect else [])
-        return sum(_count_samples(piece) for piece in pieces)
+        """Number of samples that were received and are neither output nor dropped yet."""
+        waiting = self._waiting + ([self._suspect[0]] if self._suspect else [])
+        return sum(_count_samples(each) for each in waiting)
 
     def push(self, message: DataMessage | GapMessage) -> list[Chunk | Gap]:
-        """Take a message in.
+        """Add a message.
 
         Parameters
         ----------
@@ -164,38 +166,38 @@ class Sequencer:
         Returns
         -------
         list of Chunk and Gap
-            What leaves by it; each begins where the one before stopped.
+            The items that are complete now; each begins where the previous one stopped.
         """
         self.counts.messages += 1
-        if isinstance(message, DataMessage) and not self._fits(message.data):
+        if isinstance(message, DataMessage) and not self._check_layout(message.data):
             return []
         header = message.header if isinstance(message, DataMessage) else message
-        if not self._begun:
+        if not self._has_begun:
             self._begin(message, header.run)
         elif header.run != self._run:
-            return self._other_run(message, header.run)
-        elif self._outgrows(message):
+            return self._start_other_run(message, header.run)
+        elif self._exceeds_block(message):
             return self._restart([message])
-        piece = self._placed(message)
-        if self._is_far(piece, header.seq):
-            return self._doubt(piece, message)
+        placed = self._place(message)
+        if self._is_far(placed, header.seq):
+            return self._check_suspect(placed, message)
         self._dismiss_suspect()
-        return self._accept(piece)
+        return self._accept(placed)
 
     def flush(self) -> list[Chunk | Gap]:
-        """Stop waiting: return what waits, and gaps for what is missing before it."""
+        """Return all waiting samples, and gaps for the samples missing before them."""
         self._dismiss_suspect()
         return self._release(patience=-1)
 
     def end(self, stop: int | None = None) -> list[Chunk | Gap]:
-        """Return what waits, and a gap up to where the sender says that it stopped."""
+        """Flush, and return a gap up to the index at which the sender declares its end."""
         out = self.flush()
-        if stop is not None and self._begun and 0 < stop - self._next <= self._max_gap:
-            out.append(self._lose(stop))
+        if stop is not None and self._has_begun and 0 < stop - self._next <= self._max_gap:
+            out.append(self._declare_lost(stop))
         return out
 
-    def _fits(self, data: NDArray[Any]) -> bool:
-        """Whether samples are as the first ones were; a stage after this one could not go on otherwise."""
+    def _check_layout(self, data: NDArray[Any]) -> bool:
+        """Return whether samples have the layout of the first ones; count them or their rejection."""
         layout = data.shape[1], data.dtype
         if self._layout is None:
             self._layout = layout
@@ -206,12 +208,12 @@ class Sequencer:
         return True
 
     def _begin(self, message: DataMessage | GapMessage, run: int | None) -> None:
-        self._begun = True
+        self._has_begun = True
         self._run = run
-        self._next = self._placed(message).start
+        self._next = self._place(message).start
 
-    def _outgrows(self, message: DataMessage | GapMessage) -> bool:
-        """Whether a block is longer than those counted so far, so that positions are others now."""
+    def _exceeds_block(self, message: DataMessage | GapMessage) -> bool:
+        """Return whether a block is longer than those counted so far, which changes all positions."""
         return (
             isinstance(message, DataMessage)
             and message.header.start is None
@@ -219,17 +221,17 @@ class Sequencer:
             and len(message.data) > self._block
         )
 
-    def _placed(self, message: DataMessage | GapMessage) -> _PlacedMessage:
+    def _place(self, message: DataMessage | GapMessage) -> _PlacedMessage:
         if isinstance(message, GapMessage):
             return _PlacedMessage(message.start, message.start + message.n_samples, None, 0, message.reason)
         header, length = message.header, len(message.data)
         start = header.start
         if start is None:
-            start = self._end_of_all() if header.seq is None else self._counted(header.seq, length)
+            start = self._find_end() if header.seq is None else self._locate_counter(header.seq, length)
         return _PlacedMessage(start, start + length, message.data, header.model, "")
 
-    def _counted(self, seq: int, length: int) -> int:
-        """Return the position that a counter stands for; a block shorter than the first leaves a gap."""
+    def _locate_counter(self, seq: int, length: int) -> int:
+        """Return the position of a message counter; a block shorter than the first leaves a gap."""
         if self._block is None:
             self._block = length
         if self._wrap is not None:
@@ -238,49 +240,52 @@ class Sequencer:
             self._seq = max(before, seq)
         return seq * self._block
 
-    def _end_of_all(self) -> int:
+    def _find_end(self) -> int:
+        """Return the position after all samples received so far."""
         return max(self._waiting[-1].stop, self._next) if self._waiting else self._next
 
-    def _is_far(self, piece: _PlacedMessage, seq: int | None) -> bool:
-        """Whether a message lies where none of this run should."""
-        ahead = piece.stop - self._next
-        if ahead > self._max_gap + _count_samples(piece):
+    def _is_far(self, placed: _PlacedMessage, seq: int | None) -> bool:
+        """Return whether a message is too far from the current position to belong to this run."""
+        ahead = placed.stop - self._next
+        if ahead > self._max_gap + _count_samples(placed):
             return True
         if self._run is not None or self._wrap is not None:
             return False
-        first = seq == 0 or piece.start == 0
+        first = seq == 0 or placed.start == 0
         return -ahead > (self._patience if first else self._horizon)
 
-    def _doubt(self, piece: _PlacedMessage, message: DataMessage | GapMessage) -> list[Chunk | Gap]:
-        """Hold what may be the first of a new run, until a second one follows on it."""
+    def _check_suspect(
+        self, placed: _PlacedMessage, message: DataMessage | GapMessage
+    ) -> list[Chunk | Gap]:
+        """Hold a message that may be the first of a new run until a second one follows it."""
         if self._suspect is None:
-            self._suspect = piece, message
+            self._suspect = placed, message
             return []
         first, first_message = self._suspect
-        if first.start == piece.start:
-            self._drop(piece)
+        if first.start == placed.start:
+            self._drop(placed)
             return []
-        if 0 <= piece.start - first.stop <= self._patience:
+        if 0 <= placed.start - first.stop <= self._patience:
             return self._jump([first_message, message])
-        if 0 <= first.start - piece.stop <= self._patience:
+        if 0 <= first.start - placed.stop <= self._patience:
             return self._jump([message, first_message])
         self._drop(first)
-        self._suspect = piece, message
+        self._suspect = placed, message
         return []
 
     def _jump(self, messages: list[DataMessage | GapMessage]) -> list[Chunk | Gap]:
-        """Go where two messages that follow each other say that the stream is now."""
+        """Continue at the position of two consecutive messages."""
         self._suspect = None
         if self._run is None:
             return self._restart(messages)
-        return [item for message in messages for item in self._accept(self._placed(message))]
+        return [item for message in messages for item in self._accept(self._place(message))]
 
     def _dismiss_suspect(self) -> None:
         if self._suspect is not None:
             self._drop(self._suspect[0])
             self._suspect = None
 
-    def _other_run(self, message: DataMessage | GapMessage, run: int | None) -> list[Chunk | Gap]:
+    def _start_other_run(self, message: DataMessage | GapMessage, run: int | None) -> list[Chunk | Gap]:
         if run in self._past_runs:
             self.counts.late += 1
             self.counts.samples_dropped += len(message.data) if isinstance(message, DataMessage) else 0
@@ -290,42 +295,42 @@ class Sequencer:
         return self._restart([message])
 
     def _restart(self, messages: list[DataMessage | GapMessage]) -> list[Chunk | Gap]:
-        """End the run and go on with the first messages of another."""
+        """End the run and continue with the first messages of another."""
         out = self.flush()
         stop = self.stop
         out.append(Gap(stop, 0, "restart"))
         self.counts.restarts += 1
-        self._new_run()
+        self._reset_run()
         for message in messages:
-            piece = self._placed(message)
+            placed = self._place(message)
             if message is messages[0]:
-                self._next, self._offset = piece.start, stop - piece.start
-            out += self._accept(piece)
+                self._next, self._offset = placed.start, stop - placed.start
+            out += self._accept(placed)
         return out
 
-    def _accept(self, piece: _PlacedMessage) -> list[Chunk | Gap]:
-        if piece.start == self._next and not self._waiting:
-            self._furthest = piece.start
-            return [self._deliver(piece)]
-        if self._is_over(piece) or any(other.start == piece.start for other in self._waiting):
-            self._drop(piece)
+    def _accept(self, placed: _PlacedMessage) -> list[Chunk | Gap]:
+        if placed.start == self._next and not self._waiting:
+            self._largest_start = placed.start
+            return [self._deliver(placed)]
+        if self._is_over(placed) or any(other.start == placed.start for other in self._waiting):
+            self._drop(placed)
             return []
-        self.counts.reordered += piece.start < self._furthest
-        self._furthest = max(self._furthest, piece.start)
-        insort(self._waiting, piece, key=_get_start)
+        self.counts.reordered += placed.start < self._largest_start
+        self._largest_start = max(self._largest_start, placed.start)
+        insort(self._waiting, placed, key=_get_start)
         return self._release(self._patience)
 
     def _release(self, patience: int) -> list[Chunk | Gap]:
-        """Return what need not wait any longer."""
+        """Return the items that need not wait any longer."""
         out: list[Chunk | Gap] = []
         while self._waiting and self._is_due(patience):
-            piece = self._waiting.pop(0)
-            if self._is_over(piece):
-                self._drop(piece)
+            placed = self._waiting.pop(0)
+            if self._is_over(placed):
+                self._drop(placed)
                 continue
-            if piece.start > self._next:
-                out.append(self._lose(piece.start))
-            out.append(self._deliver(piece))
+            if placed.start > self._next:
+                out.append(self._declare_lost(placed.start))
+            out.append(self._deliver(placed))
         return out
 
     def _is_due(self, patience: int) -> bool:
@@ -335,47 +340,49 @@ class Sequencer:
             or len(self._waiting) > self._max_waiting
         )
 
-    def _is_over(self, piece: _PlacedMessage) -> bool:
-        return piece.start < self._next and piece.stop <= self._next
+    def _is_over(self, placed: _PlacedMessage) -> bool:
+        return placed.start < self._next and placed.stop <= self._next
 
-    def _deliver(self, piece: _PlacedMessage) -> Chunk | Gap:
-        """Let a message go, less its samples that went before."""
-        known, start = self._next - piece.start, self.stop
-        self._next = piece.stop
-        if piece.data is None:
+    def _deliver(self, placed: _PlacedMessage) -> Chunk | Gap:
+        """Return a message as a chunk or gap, without samples that were output before."""
+        n_known, start = self._next - placed.start, self.stop
+        self._next = placed.stop
+        if placed.data is None:
             self.counts.samples_lost += self.stop - start
-            return Gap(start, self.stop - start, piece.reason)
-        data = piece.data[known:] if known else piece.data
+            return Gap(start, self.stop - start, placed.reason)
+        data = placed.data[n_known:] if n_known else placed.data
         self.counts.samples_out += len(data)
-        self.counts.samples_dropped += known
-        return Chunk(data, start, piece.model_version)
+        self.counts.samples_dropped += n_known
+        return Chunk(data, start, placed.model_version)
 
-    def _lose(self, position: int) -> Gap:
+    def _declare_lost(self, position: int) -> Gap:
         gap = Gap(self.stop, position - self._next, self._reason)
         self._lost.append((self._next, position))
         self.counts.samples_lost += gap.n_samples
         self._next = position
         return gap
 
-    def _drop(self, piece: _PlacedMessage) -> None:
-        self.counts.samples_dropped += _count_samples(piece)
-        if piece.start >= self._next and not any(piece.start == other.start for other in self._waiting):
+    def _drop(self, placed: _PlacedMessage) -> None:
+        self.counts.samples_dropped += _count_samples(placed)
+        if placed.start >= self._next and not any(placed.start == other.start for other in self._waiting):
             self.counts.strays += 1
-        elif any(start < piece.stop and piece.start < stop for start, stop in self._lost):
+        elif any(start < placed.stop and placed.start < stop for start, stop in self._lost):
             self.counts.late += 1
         else:
             self.counts.duplicates += 1
 
 
-def _get_start(piece: _PlacedMessage) -> int:
-    return piece.start
+def _get_start(placed: _PlacedMessage) -> int:
+    return placed.start
 
 
-def _count_samples(piece: _PlacedMessage) -> int:
-    return 0 if piece.data is None else len(piece.data)
+def _count_samples(placed: _PlacedMessage) -> int:
+    return 0 if placed.data is None else len(placed.data)
 
 
 def _check_at_least(least: int, name: str, value: int) -> int:
     if value < least:
-        raise ParameterError(f"{name} must be a whole number >= {least}. Got {value!r} instead.")
+        raise ParameterError(
+            f"{name} must be a whole number >= {least}. Got {value!r} instead.", parameter=name
+        )
     return value

@@ -1,8 +1,8 @@
-"""Chunks, gaps and what describes them, as the frames of a message and back. Bytes only, no sockets.
+"""Encode and decode messages. Bytes only, no sockets.
 
-A message has three frames: ``topic | JSON header | raw little-endian C-order buffer``; docs/wire.md has all
-fields. `Encoder` writes the messages of one stream, `decode` reads any, and trusts none: each size is
-checked against what came and against `WireLimits` before memory is taken for it.
+A message has three frames: ``topic | JSON header | raw little-endian C-order buffer``; docs/wire.md defines
+all fields. `Encoder` encodes the messages of one stream. `decode` decodes any message and trusts none: each
+size is checked against the received frames and against `WireLimits` before memory is allocated.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,11 +20,11 @@ from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import WireError
 
 VERSION = 1
-_MAX_INTEGER = 2**53 - 1  # the largest that JSON keeps whole in every language
-_MOST_WEIGHTS = 16_384  # of a mixing that is sent, at up to 25 bytes each: a header holds 1 MiB
+_MAX_INTEGER = 2**53 - 1  # the largest integer that JSON preserves in every language
+_MAX_WEIGHTS = 16_384  # of a mixing matrix, at up to 25 bytes each; a header has at most 1 MiB
 
 Frames = list[Any]
-"""Topic, header and buffer: bytes, or for the buffer of a chunk its array."""
+"""Topic, header and buffer as bytes; the buffer of a chunk may be its array."""
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=_MAX_INTEGER)]
 Positive = Annotated[int, msgspec.Meta(ge=1, le=_MAX_INTEGER)]
@@ -33,28 +33,30 @@ Rate = Annotated[float, msgspec.Meta(gt=0)]
 
 
 class RejectReason(StrEnum):
-    """Why a message is refused."""
+    """Why a message is rejected."""
 
-    FRAMES = "frames"  # not three frames
-    SIZE = "size"  # a frame is larger than the limits allow
-    HEADER = "header"  # not JSON, or not the fields that its kind has
+    FRAMES = "frames"  # not three
+    SIZE = "size"  # a frame exceeds the limits
+    HEADER = "header"  # not JSON, or not the fields of its kind
     VERSION = "version"
-    TOPIC = "topic"  # not the name of the stream
+    TOPIC = "topic"  # differs from the name of the stream
     DTYPE = "dtype"
-    CHANNELS = "channels"  # more than the limits allow
-    LENGTH = "length"  # the buffer is not as long as the header says
+    CHANNELS = "channels"  # more than the limit
+    LENGTH = "length"  # of the buffer, differs from the header
 
 
 @dataclass(frozen=True, slots=True)
 class WireLimits:
-    """What a receiver takes at most.
+    """Limits of the messages that a receiver accepts.
 
     Parameters
     ----------
     message_bytes : int
-        Size of a buffer.
+        Largest size of a buffer.
     header_bytes : int
+        Largest size of a header.
     channels : int
+        Largest number of channels.
     """
 
     message_bytes: int = 1 << 26
@@ -82,7 +84,7 @@ class _StreamHeader(_Header, frozen=True, kw_only=True):
 
 
 class DataHeader(_StreamHeader, frozen=True, kw_only=True, tag="data"):
-    """Header of a message of samples; docs/wire.md has the fields."""
+    """Header of a message of samples; docs/wire.md defines the fields."""
 
     shape: tuple[Positive, Positive]
     start: Count | None = None
@@ -90,27 +92,27 @@ class DataHeader(_StreamHeader, frozen=True, kw_only=True, tag="data"):
 
 
 class DataMessage(msgspec.Struct, frozen=True):
-    """A message of samples: its header, and the samples in their working type."""
+    """A message of samples: its header, and the samples in their working dtype."""
 
     header: DataHeader
     data: NDArray[Any]
 
 
 class Mixing(msgspec.Struct, frozen=True, kw_only=True):
-    """What the channels are made of, as a model has it: ``channels = sources @ matrix.T + mean``.
+    """The mixing of a model: ``channels = sources @ matrix.T + mean``.
 
     Parameters
     ----------
     version : int
-        Of the model.
+        Version of the model.
     channels : tuple of str
         Names of the channels.
-    unit : str or None
-        Of the channels.
     matrix : tuple of tuple of float
-        A row a channel, a column a source.
+        One row per channel, one column per source.
+    unit : str or None
+        Unit of the channels.
     mean : tuple of float or None
-        Of each channel; None is zero.
+        Mean of each channel; None means zero.
     """
 
     version: Count
@@ -121,8 +123,8 @@ class Mixing(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def fits_in_header(self) -> bool:
-        """Whether it is small enough to be sent."""
-        return len(self.matrix) * len(self.matrix[0]) <= _MOST_WEIGHTS if self.matrix else False
+        """Whether the mixing is small enough for a header."""
+        return len(self.matrix) * len(self.matrix[0]) <= _MAX_WEIGHTS if self.matrix else False
 
 
 class MetaMessage(_StreamHeader, frozen=True, kw_only=True, tag="meta"):
@@ -135,7 +137,7 @@ class MetaMessage(_StreamHeader, frozen=True, kw_only=True, tag="meta"):
 
     @property
     def description(self) -> Stream:
-        """The stream as the stages know it."""
+        """The description as a `Stream`."""
         return Stream(
             self.stream,
             self.rate,
@@ -173,7 +175,7 @@ _parse_version = msgspec.json.Decoder(_Version).decode
 
 
 class _SampleType(msgspec.Struct, frozen=True):
-    """How samples lie in a buffer, and the type they are processed in."""
+    """The dtype of samples in a buffer, and the dtype in which they are processed."""
 
     stored: np.dtype[Any]
     working: np.dtype[Any]
@@ -186,7 +188,7 @@ _SAMPLE_TYPES = {
 
 
 def decode(frames: Sequence[bytes], limits: WireLimits = _DEFAULT_LIMITS) -> Message:
-    """Read a message.
+    """Decode a message.
 
     Parameters
     ----------
@@ -196,13 +198,13 @@ def decode(frames: Sequence[bytes], limits: WireLimits = _DEFAULT_LIMITS) -> Mes
     Returns
     -------
     DataMessage, MetaMessage, GapMessage or EndMessage
-        Samples of type float32 and float64 are a read-only view of their frame; other types become
-        the float type that holds them all, times the scale if the header has one.
+        Samples of dtype float32 and float64 are a read-only view of their frame. Others are converted to
+        the float dtype that represents all their values, and multiplied by the scale if the header has one.
 
     Raises
     ------
     WireError
-        If the message is not one; its `reason` is one of `RejectReason`.
+        If the message is not valid; its `reason` is one of `RejectReason`.
     """
     if len(frames) != 3:
         raise WireError(RejectReason.FRAMES, f"a message has 3 frames. Got {len(frames)} instead.")
@@ -218,7 +220,7 @@ def decode(frames: Sequence[bytes], limits: WireLimits = _DEFAULT_LIMITS) -> Mes
         return DataMessage(header, _read_samples(header, buffer, limits))
     if len(buffer):
         raise WireError(
-            RejectReason.LENGTH, f"{len(buffer)} bytes follow a header of a kind that has no samples."
+            RejectReason.LENGTH, f"{len(buffer)} bytes follow a header of a kind without samples."
         )
     if isinstance(header, MetaMessage):
         _get_sample_type(header.dtype)
@@ -230,7 +232,9 @@ def decode(frames: Sequence[bytes], limits: WireLimits = _DEFAULT_LIMITS) -> Mes
 
 def _check_size(what: str, frame: bytes, limit: int) -> None:
     if len(frame) > limit:
-        raise WireError(RejectReason.SIZE, f"the {what} has {len(frame)} bytes; at most {limit} are taken.")
+        raise WireError(
+            RejectReason.SIZE, f"the {what} has {len(frame)} bytes; at most {limit} are allowed."
+        )
 
 
 def _read_header(head: bytes) -> DataHeader | MetaMessage | GapMessage | EndMessage:
@@ -246,7 +250,7 @@ def _read_header(head: bytes) -> DataHeader | MetaMessage | GapMessage | EndMess
 
 
 def _check_version(head: bytes) -> None:
-    """Say that the version is another one, if that is why a header is not understood."""
+    """Report another version of the format, if that is why a header cannot be parsed."""
     try:
         version = _parse_version(head).version
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
@@ -262,14 +266,14 @@ def _refuse_version(version: int) -> None:
 
 
 def _get_sample_type(name: str) -> _SampleType:
-    storage = _SAMPLE_TYPES.get(name)
-    if storage is None:
-        remedy = "; send it in little-endian byte order, by its plain name" if name[:1] in "<>=|" else ""
+    sample_type = _SAMPLE_TYPES.get(name)
+    if sample_type is None:
+        remedy = "; send little-endian samples under the plain name" if name[:1] in "<>=|" else ""
         raise WireError(
             RejectReason.DTYPE,
             f"dtype must be one of {', '.join(_SAMPLE_TYPES)}. Got {name[:64]!r}{remedy}.",
         )
-    return storage
+    return sample_type
 
 
 def _check_channels(n_channels: int, limits: WireLimits) -> None:
@@ -298,37 +302,46 @@ def _check_mixing(mixing: Mixing, n_sources: int, limits: WireLimits) -> None:
 
 
 def _read_samples(header: DataHeader, buffer: bytes, limits: WireLimits) -> NDArray[Any]:
-    storage = _get_sample_type(header.dtype)
+    sample_type = _get_sample_type(header.dtype)
     n_samples, n_channels = header.shape
     _check_channels(n_channels, limits)
-    n_bytes = n_samples * n_channels * storage.stored.itemsize  # Python's integers do not overflow
+    n_bytes = n_samples * n_channels * sample_type.stored.itemsize  # Python integers do not overflow
     if n_bytes != len(buffer):
         raise WireError(
             RejectReason.LENGTH,
             f"{n_samples} x {n_channels} {header.dtype} are {n_bytes} bytes. Got {len(buffer)} instead.",
         )
-    samples: NDArray[Any] = np.ndarray(header.shape, storage.stored, buffer)
-    if header.scale is None and storage.stored == storage.working:
+    samples: NDArray[Any] = np.ndarray(header.shape, sample_type.stored, buffer)
+    if header.scale is None and sample_type.stored == sample_type.working:
         return samples
-    with np.errstate(all="ignore"):  # what is not finite is dealt with where gaps are
-        scaled: NDArray[Any] = np.multiply(samples, header.scale or 1.0, dtype=storage.working)
+    with np.errstate(all="ignore"):  # the repair stage handles values that are not finite
+        scaled: NDArray[Any] = np.multiply(samples, header.scale or 1.0, dtype=sample_type.working)
     return scaled
 
 
 class Encoder:
-    """Writes the messages of one run of a stream, and numbers them.
+    """Encode and number the messages of one run of a stream.
 
     Parameters
     ----------
     stream : Stream
     run : int
-        Tells this run from others of the same stream, e.g. the time it began in microseconds.
+        Distinguishes this run from others of the same stream, e.g. its start time in microseconds.
     extra : mapping, optional
-        What else the meta message tells; anything that JSON can say.
+        More items of the meta message, of types that JSON supports.
+
+    Attributes
+    ----------
+    seq : int
+        Counter of the next message.
+    stop : int
+        Index after the last encoded sample.
+    model_version : int
+        Of the last chunk.
 
     Notes
     -----
-    All of a header but five numbers is the same in every message, and is written once.
+    Only five numbers of a data header vary; the constant part is encoded once.
     """
 
     def __init__(self, stream: Stream, run: int, extra: Mapping[str, Any] | None = None) -> None:
@@ -347,15 +360,15 @@ class Encoder:
             "unit": stream.unit,
             "delay": stream.delay,
         }
-        self._constant = self._json("data", self._description)[:-1]
+        self._constant = self._encode_header("data", self._description)[:-1]
         self._mixing: msgspec.Raw | None = None
 
     def encode(self, item: Chunk | Gap) -> Frames:
-        """Return the message for a chunk, whose buffer is its array, or for a gap."""
+        """Return the message of a chunk, whose buffer is its array, or of a gap."""
         seq, self.seq, self.stop = self.seq, self.seq + 1, item.stop
         if isinstance(item, Gap):
-            where = {"seq": seq, "start": item.start, "n_samples": item.n_samples, "reason": item.reason}
-            return [self._topic, self._json("gap", where), b""]
+            position = {"seq": seq, "start": item.start, "n_samples": item.n_samples, "reason": item.reason}
+            return [self._topic, self._encode_header("gap", position), b""]
         self.model_version = item.model_version
         varying = b',"seq":%d,"start":%d,"model":%d,"shape":[%d,%d]}' % (
             seq,
@@ -366,24 +379,24 @@ class Encoder:
         return [self._topic, self._constant + varying, np.ascontiguousarray(item.data, self._dtype)]
 
     def set_mixing(self, mixing: Mixing | None) -> None:
-        """Put a mixing into every description from now on; one that is too large is left out."""
+        """Include a mixing in every later description; one that is too large is omitted."""
         fits = mixing is not None and mixing.fits_in_header
         self._mixing = msgspec.Raw(msgspec.json.encode(mixing)) if fits else None
 
     def encode_meta(self) -> Frames:
-        """Return the message that describes the stream; it takes no number of its own."""
-        more = {
+        """Return the message that describes the stream; it does not increase `seq`."""
+        fields = {
             "seq": self.seq,
             "model": self.model_version,
             "channels": self.stream.channels,
             "software": f"igbss_stream {__version__}",
             "extra": self._extra,
         } | ({} if self._mixing is None else {"mixing": self._mixing})
-        return [self._topic, self._json("meta", self._description | more), b""]
+        return [self._topic, self._encode_header("meta", self._description | fields), b""]
 
     def encode_end(self) -> Frames:
         """Return the message that ends the stream."""
-        return [self._topic, self._json("end", {"seq": self.seq, "start": self.stop}), b""]
+        return [self._topic, self._encode_header("end", {"seq": self.seq, "start": self.stop}), b""]
 
-    def _json(self, kind: str, fields: Mapping[str, Any]) -> bytes:
+    def _encode_header(self, kind: str, fields: Mapping[str, Any]) -> bytes:
         return msgspec.json.encode({"kind": kind} | self._common | dict(fields))

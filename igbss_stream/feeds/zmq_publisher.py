@@ -1,11 +1,10 @@
 """Publish a stream on a ZeroMQ socket, to any number of subscribers, in the format of docs/wire.md.
 
-Publishing never waits, unless it is told to. For each subscriber ZeroMQ holds up to `high_water_mark`
-messages; a subscriber that falls further behind misses messages, the others miss none, and memory stays
-bounded by that many messages a subscriber. ZeroMQ does not tell who missed which message. What it can be
-made to tell is when a queue is found full, that is when a subscriber begins to miss messages; it then
-misses all until it has read about half of its queue. `overflows` counts these times. Which messages were
-missed, a subscriber sees from `seq`.
+Publishing does not wait by default. ZeroMQ queues up to `high_water_mark` messages for each subscriber. A
+subscriber that falls further behind misses messages; the others miss none, and memory is bounded by
+`high_water_mark` messages per subscriber. ZeroMQ does not report who missed which message, but it reports a
+full queue, which is when a subscriber begins to miss messages. It then misses all until it has read about
+half of its queue. `overflows` counts these events. A subscriber recognises the missed messages by `seq`.
 """
 
 import time
@@ -21,8 +20,8 @@ from igbss_stream.feeds.keys import ServerKeys
 from igbss_stream.feeds.sockets import get_publisher_options, is_readable, send_nowait
 from igbss_stream.feeds.wire import Encoder, Frames, Mixing
 
-_META_INTERVAL = 1.0  # seconds
-_LINGER = 0.5  # seconds that closing waits for the last messages to go out
+_META_INTERVAL = 1.0  # seconds between descriptions
+_LINGER = 0.5  # seconds that closing waits for unsent messages
 
 
 def _never() -> bool:
@@ -30,33 +29,33 @@ def _never() -> bool:
 
 
 class ZmqPublisher(Closeable):
-    """Publishes one stream; a context manager, which says that the stream ends and closes the socket.
+    """Publish one stream; a context manager, which ends the stream and closes the socket.
 
     Parameters
     ----------
     address : str
-        Where to bind, such as ``"tcp://127.0.0.1:5556"``. A port alone is this machine only;
-        ``tcp://*:5556`` is open to the network. Port ``*`` takes a free one, see `address`.
+        Address to bind to, such as ``"tcp://127.0.0.1:5556"``. With a port alone, only this machine can
+        connect; ``tcp://*:5556`` is open to the network. Port ``*`` chooses a free port, see `address`.
     high_water_mark : int
-        Messages held for each subscriber.
+        Largest number of queued messages per subscriber.
     keys : ServerKeys, optional
-        Encrypts, and lets in only the subscribers whose keys are allowed.
+        Encrypt the stream, and admit only the subscribers whose keys are allowed.
 
     Attributes
     ----------
     address : str
-        The address in full.
+        The complete address, with the port that was bound.
     sent : int
-        Messages of samples and gaps that were published.
+        Number of published messages of samples and gaps.
     overflows : int
-        Times that a subscriber fell too far behind and began to miss messages.
+        Number of times that a subscriber fell too far behind and began to miss messages.
     subscriptions : int
-        Subscriptions that are in force.
+        Number of active subscriptions.
 
     Raises
     ------
     ParameterError
-        If the address is not one.
+        If the address is not valid.
     FeedError
         If the socket cannot be bound.
     """
@@ -80,51 +79,51 @@ class ZmqPublisher(Closeable):
         return self._endpoint.denied
 
     def start(self, stream: Stream, extra: Mapping[str, Any] | None = None) -> None:
-        """Begin a run of the stream, and describe it.
+        """Begin a run of the stream, and publish its description.
 
         Parameters
         ----------
         stream : Stream
         extra : mapping, optional
-            What else the description tells; anything that JSON can say.
+            More items of the description, of types that JSON supports.
         """
         self._encoder = Encoder(stream, time.time_ns() // 1000, extra)
         self._next_meta = 0.0
         self.serve()
 
     def publish_mixing(self, mixing: Mixing | None) -> None:
-        """Tell at once what the channels are made of from now on, and with every description.
+        """Publish a description with a new mixing, and include it in every later description.
 
         Parameters
         ----------
         mixing : Mixing or None
-            None if it is not known. One of more than 16,384 weights is not told.
+            None if it is not known. One with more than 16,384 weights is omitted.
 
         Raises
         ------
         RuntimeError
-            If no stream was started.
+            If `start` was not called.
         """
         if self._encoder is None:
-            raise RuntimeError("start a stream before telling what it is made of")
+            raise RuntimeError("start a stream before publishing its mixing")
         self._encoder.set_mixing(mixing)
         self._next_meta = 0.0
         self.serve()
 
     def publish(self, item: Chunk | Gap, retry: Callable[[], bool] = _never) -> None:
-        """Publish samples, or a gap. The array may be changed afterwards.
+        """Publish samples or a gap. The array may be modified afterwards.
 
         Parameters
         ----------
         item : Chunk or Gap
         retry : callable, optional
-            Asked each time a subscriber's queue is full: True tries again, so that nobody misses the
-            message; False, the default, leaves out who fell behind. It should wait a little.
+            Called each time the queue of a subscriber is full. True tries again, and nobody misses the
+            message; False, the default, skips that subscriber. It should wait briefly.
 
         Raises
         ------
         RuntimeError
-            If no stream was started.
+            If `start` was not called.
         """
         if self._encoder is None:
             raise RuntimeError("start a stream before publishing")
@@ -133,25 +132,25 @@ class ZmqPublisher(Closeable):
         self.sent += 1
 
     def serve(self) -> None:
-        """Do what is due: answer handshakes, and describe the stream to new subscribers and every second.
+        """Answer handshakes, and describe the stream to new subscribers and every second.
 
-        `publish` calls it; where nothing is published it must be called in its place, a few times a second.
+        `publish` calls it. While nothing is published, call it a few times a second.
         """
         if self._endpoint.authenticator is not None:
             self._endpoint.authenticator.serve()
-        newcomers = self._read_subscriptions()
+        has_new = self._read_subscriptions()
         now = time.monotonic()
-        if self._encoder is not None and (newcomers or now >= self._next_meta):
+        if self._encoder is not None and (has_new or now >= self._next_meta):
             self._next_meta = now + _META_INTERVAL
             self._send(self._encoder.encode_meta())
 
     def close(self, linger: float = _LINGER, retry: Callable[[], bool] = _never) -> None:
-        """End the stream and close. Closing it twice is allowed.
+        """End the stream and close the socket. Closing it twice is allowed.
 
         Parameters
         ----------
         linger : float
-            Seconds that closing waits at most for what subscribers have not taken yet.
+            Longest wait for messages that are not sent yet, in seconds.
         retry : callable, optional
             See `publish`.
         """
@@ -161,16 +160,16 @@ class ZmqPublisher(Closeable):
         self._endpoint.close(linger)
 
     def _read_subscriptions(self) -> bool:
-        """Read what subscribers sent; return whether one of them is new."""
-        newcomers = 0
+        """Read the requests of subscribers; return whether one of them is new."""
+        n_new = 0
         while is_readable(self._socket):
             kind = self._socket.recv()[:1]
-            newcomers += kind == b"\1"
+            n_new += kind == b"\1"
             self.subscriptions += (kind == b"\1") - (kind == b"\0")
-        return newcomers > 0
+        return n_new > 0
 
     def _send(self, frames: Frames, retry: Callable[[], bool] = _never) -> None:
-        """Send to all whose queue is open."""
+        """Send to all subscribers whose queue is not full."""
         while True:
             try:
                 send_nowait(self._socket, frames)
@@ -178,7 +177,7 @@ class ZmqPublisher(Closeable):
             except zmq.Again:
                 if not retry():
                     break
-        # a full queue stops a socket that must not drop, so it may, for this message
+        # with XPUB_NODROP a full queue blocks the socket; disable it for this message
         self._socket.set(zmq.XPUB_NODROP, 0)
         send_nowait(self._socket, frames)
         self._socket.set(zmq.XPUB_NODROP, 1)

@@ -1,4 +1,4 @@
-"""Messages from a ZeroMQ socket, checked; what is not a message is counted and dropped."""
+"""Receive and check messages from a ZeroMQ socket; invalid ones are counted and dropped."""
 
 import time
 from collections import Counter
@@ -16,50 +16,50 @@ from igbss_stream.feeds.socket_monitor import HandshakeFailure
 from igbss_stream.feeds.sockets import is_readable, wait_readable
 from igbss_stream.feeds.wire import Message, WireLimits, decode
 
-_DRAIN = 256  # messages taken at once, so that the caller gets its turn
-_FRAMES = 4  # kept of a message: one more than any good one has
-_GATE_PATIENCE = 20  # ms that a handshake may wait while no message comes
+_MAX_MESSAGES = 256  # read at once, which bounds the time until the caller continues
+_MAX_FRAMES = 4  # kept of a message: one more than any valid one has
+_SERVE_INTERVAL = 20  # ms that a handshake may wait while no message arrives
 
 _DEFAULT_LIMITS = WireLimits()
 
 
 class ZmqReceiver(Closeable):
-    """Receives messages in the format of docs/wire.md, or of Open Ephys.
+    """Receive messages in the format of docs/wire.md, or of Open Ephys.
 
-    A context manager, which closes the socket. Whatever comes in, `receive` does not raise.
+    A context manager, which closes the socket. `receive` does not raise, whatever arrives.
 
     Parameters
     ----------
     address : str
         Such as ``"tcp://127.0.0.1:5556"``; ``"5556"`` is the same.
     topic : str
-        Beginning of the names of the streams to take; for a SUB socket only.
+        Prefix of the names of the streams to receive; for a SUB socket only.
     socket : {"sub", "pull"}
         SUB reads from PUB and XPUB, PULL from PUSH.
     bind : bool
-        Whether the source binds and its senders connect, or the other way round.
+        Whether the receiver binds and its senders connect, or the other way round.
     format : {"igbss", "openephys"}
     high_water_mark : int
-        Messages held while the caller is busy; beyond it a publisher drops.
+        Largest number of queued messages; a publisher drops messages beyond it.
     limits : WireLimits
     keys : ServerKeys or ClientKeys, optional
     watch_handshakes : bool
-        Whether to take note of how it is received where it connects, for `refusal`. `receive` must then be
-        called again and again.
+        Whether to record why a handshake fails, see `handshake_failure`; only if the receiver connects.
+        `receive` must then be called regularly.
 
     Attributes
     ----------
     received : int
-        Number of messages that came in.
+        Number of messages received.
     rejected : Counter
-        Number of messages that were refused, by reason.
+        Number of messages rejected, by reason.
     address : str
-        The address in full, with the port that was bound.
+        The complete address, with the port that was bound.
 
     Raises
     ------
     ParameterError
-        If an option cannot be used.
+        If an option is not valid.
     FeedError
         If the socket cannot be opened.
     """
@@ -95,10 +95,10 @@ class ZmqReceiver(Closeable):
             watch_handshakes=watch_handshakes,
         )
         self._socket = self._endpoint.socket
-        self._wait: int | None = None  # RCVTIMEO as it is set
+        self._wait: int | None = None  # current value of RCVTIMEO
         self.address = self._endpoint.address
         if socket == "sub":
-            # Open Ephys names the kind of a message there, not the stream
+            # with Open Ephys the topic is the kind of a message, not the stream
             self._socket.subscribe("DATA" if format == "openephys" else topic)
 
     def close(self) -> None:
@@ -112,30 +112,30 @@ class ZmqReceiver(Closeable):
 
     @property
     def handshake_failure(self) -> HandshakeFailure | None:
-        """Why the peer does not let this end in, as far as it is `watch_handshakes`; None if it does."""
-        handshakes = self._endpoint.monitor
-        return None if handshakes is None else handshakes.failure
+        """Why the peer refuses the connection; None if it does not or if handshakes are not watched."""
+        monitor = self._endpoint.monitor
+        return None if monitor is None else monitor.failure
 
     def receive(self, timeout: float) -> list[Message]:
-        """Wait until something comes in, then take all that is there, up to a limit.
+        """Wait for a message, then return all that have arrived, up to a limit.
 
         Parameters
         ----------
         timeout : float
-            Longest wait in seconds; 0 takes what is there.
+            Longest wait in seconds; 0 does not wait.
 
         Returns
         -------
         list of DataMessage, MetaMessage, GapMessage and EndMessage
-            In the order of their arrival; empty if nothing came, or nothing that is a message.
+            In the order of arrival; empty if no valid message arrived.
         """
         messages: list[Message] = []
         frames = self._wait_for_frames(timeout)
         if frames is None and self._endpoint.monitor is not None:
             self._endpoint.monitor.poll()
-        for count in range(_DRAIN):
-            if count:
-                frames = self._frames() if is_readable(self._socket) else None
+        for i in range(_MAX_MESSAGES):
+            if i:
+                frames = self._read_frames() if is_readable(self._socket) else None
             if frames is None:
                 break
             self.received += 1
@@ -149,12 +149,12 @@ class ZmqReceiver(Closeable):
         authenticator = self._endpoint.authenticator
         if authenticator is None:
             self._set_wait(round(1000 * timeout))
-            return self._frames()
-        self._set_wait(_GATE_PATIENCE)
+            return self._read_frames()
+        self._set_wait(_SERVE_INTERVAL)
         deadline = time.monotonic() + timeout
         while True:  # no handshake completes unless the authenticator is served
             authenticator.serve()
-            frames = self._frames(0 if time.monotonic() < deadline else zmq.DONTWAIT)
+            frames = self._read_frames(0 if time.monotonic() < deadline else zmq.DONTWAIT)
             if frames is not None or time.monotonic() >= deadline:
                 return frames
 
@@ -162,22 +162,22 @@ class ZmqReceiver(Closeable):
         if wait != self._wait:
             self._socket.rcvtimeo = self._wait = wait
 
-    def _frames(self, flags: int = 0) -> list[bytes] | None:
-        """Return the frames of a message, but no more than the first few, or None."""
+    def _read_frames(self, flags: int = 0) -> list[bytes] | None:
+        """Return the first few frames of a message; None if no message arrived."""
         try:
             frames = [self._socket.recv(flags)]
         except zmq.Again:
             return None
         while self._socket.get(zmq.RCVMORE):
             frame = self._socket.recv()
-            if len(frames) < _FRAMES:
+            if len(frames) < _MAX_FRAMES:
                 frames.append(frame)
         return frames
 
 
-def wait_for_any(sources: Sequence[ZmqReceiver], timeout: float) -> list[int]:
-    """Wait up to so many seconds until a source has something; return the positions of those that have."""
-    return wait_readable([source._socket for source in sources], timeout)
+def wait_for_any(receivers: Sequence[ZmqReceiver], timeout: float) -> list[int]:
+    """Wait up to `timeout` seconds for messages; return the positions of the receivers that have one."""
+    return wait_readable([receiver._socket for receiver in receivers], timeout)
 
 
 _SOCKETS = {"sub": zmq.SUB, "pull": zmq.PULL}

@@ -28,8 +28,11 @@ SERVER, FRIEND, STRANGER = (zmq.curve_keypair()[1].decode() for _ in range(3))
 STREAM = Stream("s", 250.0, ("source-0", "source-1"), None, np.dtype("f4"), 1000.0)
 FOR_FRIENDS, FOR_ALL = ServerKeys(SERVER, (derive_public_key(FRIEND),)), ServerKeys(SERVER, None)
 SERVER_KEY = derive_public_key(SERVER)
-NO_KEYS = "it encrypts, and no keys were given"
-OTHER_TERMS = "its public key is another than the one that was given, or it does not encrypt"
+NO_KEYS = "it encrypts and no keys were given"
+OTHER_KEYS = (
+    "its public key differs from the given one, or it does not encrypt: check the public key "
+    "(--server-key; in Python, server_key)"
+)
 
 
 @pytest.fixture
@@ -75,11 +78,11 @@ CASES: dict[str, tuple[ServerKeys | None, ClientKeys | None, str]] = {
     "a stranger": (
         FOR_FRIENDS,
         ClientKeys(SERVER_KEY, STRANGER),
-        f"it does not let in the public key '{derive_public_key(STRANGER)}': add it to curve.allowed",
+        f"it does not allow the public key '{derive_public_key(STRANGER)}': add it to curve.allowed",
     ),
-    "no key of its own": (FOR_FRIENDS, ClientKeys(SERVER_KEY), "it lets in only those it knows"),
-    "another server": (FOR_FRIENDS, ClientKeys(derive_public_key(STRANGER), FRIEND), OTHER_TERMS),
-    "keys in vain": (None, ClientKeys(SERVER_KEY, FRIEND), OTHER_TERMS),
+    "no key of its own": (FOR_FRIENDS, ClientKeys(SERVER_KEY), "it admits only known keys"),
+    "another server": (FOR_FRIENDS, ClientKeys(derive_public_key(STRANGER), FRIEND), OTHER_KEYS),
+    "keys in vain": (None, ClientKeys(SERVER_KEY, FRIEND), OTHER_KEYS),
 }
 
 
@@ -105,11 +108,11 @@ def test_who_was_turned_away_is_let_in_once_the_publisher_knows_it(monkeypatch: 
     """Libzmq would not try again by itself."""
     monkeypatch.setattr(socket_monitor, "_RETRY_INTERVAL", 0.1)
     with Subscriber(f"127.0.0.1:{free_port()}", keys=ClientKeys(SERVER_KEY, FRIEND)) as reader:
-        with ZmqPublisher(reader._source.address, keys=ServerKeys(SERVER, ())) as sink:
-            until(lambda: reader.refusal.startswith("it does not let in"), lambda: served(sink, reader))
-        with ZmqPublisher(reader._source.address) as sink:
-            until(lambda: reader.refusal == OTHER_TERMS, lambda: served(sink, reader))
-        with ZmqPublisher(reader._source.address, keys=FOR_FRIENDS) as sink:
+        with ZmqPublisher(reader._receiver.address, keys=ServerKeys(SERVER, ())) as sink:
+            until(lambda: reader.refusal.startswith("it does not allow"), lambda: served(sink, reader))
+        with ZmqPublisher(reader._receiver.address) as sink:
+            until(lambda: reader.refusal == OTHER_KEYS, lambda: served(sink, reader))
+        with ZmqPublisher(reader._receiver.address, keys=FOR_FRIENDS) as sink:
             sink.start(STREAM)
             until(lambda: reader.described, lambda: served(sink, reader))
         assert reader.refusal == ""
@@ -163,7 +166,7 @@ def test_listen_reads_what_is_encrypted_and_says_why_it_may_not(
         assert FRIEND not in told.output
         assert NO_KEYS in refused("listen", sink.address, "--seconds", 1, "--quiet")
         shown = igbss("listen", sink.address, "--server-key", SERVER_KEY, "--seconds", 1.2)
-        assert re.match(r"waiting 1 s  refused it lets in only those it knows: give a key", shown.output)
+        assert re.match(r"waiting 1 s  refused it admits only known keys: give a secret key", shown.output)
 
 
 def test_a_page_has_keys_for_sources_and_channels_and_says_which_are_missing() -> None:
@@ -192,7 +195,7 @@ def test_a_page_has_keys_for_sources_and_channels_and_says_which_are_missing() -
             assert feed.shown.problem == ""
         with Feed(sink.address, keys=keys, channels=raw.address, channels_keys=keys) as feed:
             feed.start()
-            refused = f"No channels come: {raw.address} does not let the page in: {OTHER_TERMS}."
+            refused = f"No channels come: {raw.address} does not let the page in: {OTHER_KEYS}."
             until(lambda: feed.shown.problem == refused, told=lambda: feed.shown.problem)
 
 

@@ -1,4 +1,4 @@
-"""Leave out the tests of LSL where its library cannot be loaded."""
+"""Skip the tests of LSL if its library cannot be loaded."""
 
 from igbss_stream.errors import FeedError
 

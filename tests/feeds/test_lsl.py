@@ -1,4 +1,4 @@
-"""Streams of LSL on this machine: what is published arrives, and what is missing is declared."""
+"""LSL streams on this machine: published samples arrive, and missing ones are declared."""
 
 import json
 import subprocess
@@ -20,7 +20,7 @@ from tests import lsl_settings
 assert lsl_settings
 
 STREAM = Stream("eeg", 250.0, ("Fz", "Öz", "Cz"), "uV", np.dtype("f4"), None, 2)
-PATIENCE = 20  # seconds that anything may take here
+PATIENCE = 20  # longest wait in seconds
 
 
 def until(done: Callable[[], object], doing: Callable[[], object] = lambda: time.sleep(0.001)) -> None:
@@ -37,7 +37,7 @@ def chunk(start: int, n_samples: int, dtype: str = "f4") -> Chunk:
 
 
 def receive(source: LslInlet, stop: int) -> list[Chunk | Gap]:
-    """Return what comes until an index is reached."""
+    """Return the items received until an index is reached."""
     items: list[Chunk | Gap] = []
     until(lambda: items and items[-1].stop >= stop, lambda: items.extend(source.receive(0.05)))
     assert items[-1].stop == stop
@@ -64,7 +64,7 @@ def outlet(name: str, rate: float = 100.0, kind: str = "float32", source_id: str
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
-def test_what_is_published_arrives(dtype: str) -> None:
+def test_published_samples_arrive(dtype: str) -> None:
     stream = Stream("eeg", 250.0, STREAM.channels, "uV", np.dtype(dtype), 1.7e9, 2)
     with LslPublisher() as sink:
         sink.start(stream)
@@ -89,7 +89,7 @@ def test_what_is_published_arrives(dtype: str) -> None:
     assert sink.sent == 4
 
 
-def test_a_stream_without_t0_is_one_of_now(sink: LslPublisher) -> None:
+def test_a_stream_without_t0_starts_now(sink: LslPublisher) -> None:
     with LslInlet(source_id="igbss_stream eeg", timeout=PATIENCE) as source:
         sink.publish(chunk(1000, 10))
         receive(source, 10)
@@ -133,7 +133,7 @@ def test_description_of_an_outlet(sink: LslPublisher) -> None:
 
 @pytest.mark.parametrize(("kind", "dtype"), [("int16", "f4"), ("int32", "f8"), ("double64", "f8")])
 def test_other_senders(kind: str, dtype: str) -> None:
-    """No labels, no unit, integers: what plain senders give."""
+    """Simple senders give no labels and no unit, and send integers."""
     sender = outlet("plain", kind=kind)
     with LslInlet("plain", type="EEG", timeout=PATIENCE) as source:
         assert source.stream.channels == ("channel-0", "channel-1")
@@ -196,7 +196,7 @@ def test_an_outlet_that_vanishes_and_returns() -> None:
     assert round(after[0] - before[-1]) % 10000 == pytest.approx(gap.n_samples + 1, abs=1)
 
 
-def test_an_outlet_that_falls_silent_is_opened_anew() -> None:
+def test_a_silent_outlet_is_opened_again() -> None:
     quiet = outlet("quiet")
     with LslInlet("quiet", timeout=1.0) as source:
         quiet.push_chunk(np.zeros((5, 2), "f4"), 100.0)
@@ -209,7 +209,7 @@ def test_an_outlet_that_falls_silent_is_opened_anew() -> None:
     assert gaps(items) == [Gap(5, 295, "disconnected")]
 
 
-# What is refused
+# Streams that are rejected
 
 
 @pytest.mark.parametrize(
@@ -247,8 +247,8 @@ def test_more_than_one_stream() -> None:
 @pytest.mark.parametrize(
     ("rate", "kind", "message"),
     [
-        (0.0, "float32", r"'odd' has no regular rate \(nominal rate 0\), as streams of events have"),
-        (100.0, "string", "'odd' holds text"),
+        (0.0, "float32", r"'odd' has no regular sampling rate \(nominal rate 0\)"),
+        (100.0, "string", "'odd' has text"),
     ],
 )
 def test_streams_that_cannot_be_separated(rate: float, kind: str, message: str) -> None:

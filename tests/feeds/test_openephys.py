@@ -1,4 +1,4 @@
-"""Messages as the ZMQ Interface of Open Ephys sends them, gathered into blocks."""
+"""Messages of the ZMQ Interface of Open Ephys are collected into blocks."""
 
 import json
 import random
@@ -48,14 +48,14 @@ def read(decoder: OpenEphysDecoder, messages: list[list[bytes]]) -> list[Message
     return [message for frames in messages for message in decoder.decode(frames)]
 
 
-def learned() -> OpenEphysDecoder:
+def ready_decoder() -> OpenEphysDecoder:
     decoder = OpenEphysDecoder(WireLimits())
     assert read(decoder, block(0) + block(4)) == []
     return decoder
 
 
 def test_channels_are_gathered_into_blocks() -> None:
-    out = read(learned(), [*block(8), event(), *block(12)])
+    out = read(ready_decoder(), [*block(8), event(), *block(12)])
     meta, first, second = out
     assert isinstance(meta, MetaMessage)
     assert (meta.channels, meta.rate, meta.unit, meta.stream) == (
@@ -72,7 +72,7 @@ def test_channels_are_gathered_into_blocks() -> None:
         assert np.array_equal(message.data, np.add.outer(np.arange(start, start + 4), [0, 1000, 2000]))
 
 
-def test_a_block_joined_in_its_middle_does_not_count() -> None:
+def test_a_block_whose_beginning_was_missed_is_skipped() -> None:
     decoder = OpenEphysDecoder(WireLimits())
     assert read(decoder, block(0, (2,)) + block(4) + block(8)) == []
     out = read(decoder, block(12))
@@ -94,7 +94,7 @@ def test_a_lost_channel_costs_its_block_and_leaves_a_gap(seed: int) -> None:
     rng = random.Random(seed)
     messages = [each for start in range(8, 4008, 4) for each in block(start)]
     arrived = [each for each in messages if rng.random() > 0.02]
-    decoder = learned()
+    decoder = ready_decoder()
     sequencer = Sequencer()
     out = [
         item
@@ -103,21 +103,21 @@ def test_a_lost_channel_costs_its_block_and_leaves_a_gap(seed: int) -> None:
         for item in sequencer.push(message)
     ]
     came = {frames[1] for frames in arrived}
-    whole = [start for start in range(8, 4008, 4) if all(frames[1] in came for frames in block(start))]
+    complete = [start for start in range(8, 4008, 4) if all(frames[1] in came for frames in block(start))]
     assert decoder.counts["incomplete"] > 0
-    assert sequencer.counts.samples_out == 4 * len(whole)
+    assert sequencer.counts.samples_out == 4 * len(complete)
     assert {item.reason for item in out if not hasattr(item, "data")} == {"lost"}
     assert len(decoder._pending) <= 8
 
 
-def test_a_block_is_given_up_as_soon_as_a_later_one_is_whole() -> None:
-    decoder = learned()
+def test_a_block_is_dropped_as_soon_as_a_later_one_is_complete() -> None:
+    decoder = ready_decoder()
     read(decoder, block(8)[:2] + block(12))
     assert (decoder.counts["incomplete"], decoder._pending) == (1, {})
 
 
-def test_blocks_that_never_fill_do_not_pile_up() -> None:
-    decoder = learned()
+def test_incomplete_blocks_do_not_accumulate() -> None:
+    decoder = ready_decoder()
     read(decoder, [each for start in range(8, 4000, 4) for each in block(start, (1,))])
     assert len(decoder._pending) <= 8
     assert decoder.counts["incomplete"] > 900
@@ -145,7 +145,7 @@ DATA = np.zeros(4)
         (one_channel(8, 0, DATA, sample_rate=-1), "header"),
     ],
 )
-def test_what_is_no_message_is_refused(frames: list[bytes], reason: str) -> None:
+def test_invalid_messages_are_rejected(frames: list[bytes], reason: str) -> None:
     decoder = OpenEphysDecoder(WireLimits(message_bytes=100, header_bytes=300, channels=8))
     read(decoder, block(0) + block(4) + block(8)[:1])
     if reason == "size" and len(frames[2]) == 0:
@@ -157,11 +157,11 @@ def test_what_is_no_message_is_refused(frames: list[bytes], reason: str) -> None
 
 
 def test_channels_that_do_not_fit_their_block_are_refused() -> None:
-    decoder = learned()
+    decoder = ready_decoder()
     read(decoder, block(8, (0,)))
-    with pytest.raises(WireError, match="channels: channel 0 came twice"):
+    with pytest.raises(WireError, match="channels: channel 0 arrived twice"):
         read(decoder, block(8, (0,)))
-    with pytest.raises(WireError, match="length: channel 1 has another length"):
+    with pytest.raises(WireError, match="length: channel 1 differs in length"):
         read(decoder, block(8, (1,), length=5))
     for start in range(100, 200):
         with pytest.raises(WireError):
@@ -169,5 +169,5 @@ def test_channels_that_do_not_fit_their_block_are_refused() -> None:
     assert len(decoder._pending) == 1
 
 
-def test_empty_blocks_are_passed_over() -> None:
-    assert read(learned(), [one_channel(8, 0, np.zeros(0))]) == []
+def test_empty_blocks_are_skipped() -> None:
+    assert read(ready_decoder(), [one_channel(8, 0, np.zeros(0))]) == []

@@ -1,4 +1,4 @@
-"""Loss, duplication, re-ordering and restarts, against a plain account of what was sent."""
+"""Loss, duplication, reordering and restarts, compared with the messages that were sent."""
 
 import itertools
 import random
@@ -28,7 +28,7 @@ def message(
     value: float | None = None,
     n_channels: int = 2,
 ) -> DataMessage:
-    """Return samples that hold their own index, or begin at `value`, so that a wrong place shows."""
+    """Return samples whose values are their index, or begin at `value`, to detect a wrong position."""
     first = start if value is None else value
     data = np.repeat(np.arange(length)[:, None] + (first or 0), n_channels, axis=1).astype(np.float64)
     header = DataHeader(
@@ -51,7 +51,7 @@ def gap(start: int, n_samples: int, reason: str = "off", run: int | None = None)
 def outcome(
     sequencer: Sequencer, messages: Iterable[DataMessage | GapMessage], *, flush: bool = True
 ) -> list[Item]:
-    """Push all, check the account, and return what left."""
+    """Push all messages, check the counts, and return the output."""
     out: list[Item] = []
     for each in messages:
         out += sequencer.push(each)
@@ -78,7 +78,7 @@ def parts(out: list[Item]) -> list[tuple[object, ...]]:
     ]
 
 
-def holds_its_own_indices(out: list[Item]) -> bool:
+def values_are_indices(out: list[Item]) -> bool:
     return all(
         np.array_equal(item.data[:, 0], np.arange(item.start, item.stop))
         for item in out
@@ -115,7 +115,7 @@ def test_loss_duplication_and_reordering_cost_no_sample_that_came(seed: int, run
     arrived = disturbed(rng, sent, reach)
     sequencer = Sequencer(patience=20 * (reach + 2))
     out = outcome(sequencer, arrived)
-    assert holds_its_own_indices(out)
+    assert values_are_indices(out)
     came = {
         index
         for each in arrived
@@ -131,7 +131,7 @@ def test_too_little_patience_loses_samples_but_not_the_account(seed: int) -> Non
     rng = random.Random(seed)
     sequencer = Sequencer(patience=20)
     out = outcome(sequencer, disturbed(rng, blocks(rng, 100, run=1), reach=30))
-    assert holds_its_own_indices(out)
+    assert values_are_indices(out)
     assert sequencer.counts.late > 0
 
 
@@ -149,7 +149,7 @@ def test_too_little_patience_loses_samples_but_not_the_account(seed: int) -> Non
     st.integers(0, 50),
     st.sampled_from([None, 2, 256]),
 )
-def test_any_messages_at_all_give_a_whole_account(
+def test_arbitrary_messages_give_consistent_counts(
     fields: list[tuple[int | None, int, int | None, int | None, bool]], patience: int, wrap: int | None
 ) -> None:
     sequencer = Sequencer(patience, max_waiting=5, max_gap=1000, horizon=30, wrap=wrap)
@@ -194,7 +194,7 @@ def test_no_more_messages_wait_than_allowed() -> None:
 def test_samples_that_overlap_leave_once() -> None:
     out = outcome(Sequencer(), [message(0, 10), message(5, 10), message(15, 1)])
     assert parts(out) == [("data", 0, 10), ("data", 10, 15), ("data", 15, 16)]
-    assert holds_its_own_indices(out)
+    assert values_are_indices(out)
     out = outcome(
         Sequencer(patience=99), [message(0, 10), message(20, 20), message(25, 5), message(10, 10)]
     )
@@ -215,7 +215,7 @@ def test_gaps_that_the_sender_declares_keep_their_reason() -> None:
     ]
 
 
-def test_the_end_tells_what_was_lost_before_it() -> None:
+def test_the_end_declares_samples_lost_before_it() -> None:
     sequencer = Sequencer(reason="dropped")
     outcome(sequencer, [message(0, 10)])
     assert parts(sequencer.end(25)) == [("dropped", 10, 25)]
@@ -223,7 +223,7 @@ def test_the_end_tells_what_was_lost_before_it() -> None:
 
 
 @pytest.mark.parametrize("run", [None, 3])
-def test_a_restart_goes_on_with_the_indices_and_says_so(run: int | None) -> None:
+def test_a_restart_continues_the_indices_after_a_gap_of_zero_samples(run: int | None) -> None:
     before = [message(10_000 + 10 * i, 10, 1000 + i) for i in range(3)]
     after = [message(10 * i, 10, i, run) for i in range(3)]
     sequencer = Sequencer(patience=20)
@@ -247,7 +247,7 @@ def test_a_restart_is_seen_though_its_first_messages_come_in_disorder() -> None:
     ]  # fmt: skip
 
 
-def test_early_restarts_need_the_run_to_be_told_from_duplicates() -> None:
+def test_early_restarts_need_the_run_to_differ_from_duplicates() -> None:
     twice = [message(0, 10, 0), message(10, 10, 1)] * 2
     assert outcome(Sequencer(patience=50), twice)[-1].stop == 20
     tagged = [message(0, 10, 0, 1), message(10, 10, 1, 1), message(0, 10, 0, 2), message(10, 10, 1, 2)]
@@ -262,7 +262,7 @@ def test_messages_from_within_the_horizon_are_old_ones_and_from_beyond_it_new() 
         assert (sequencer.counts.restarts, sequencer.counts.duplicates) == (restarts, 2 - 2 * restarts)
 
 
-def test_what_a_past_run_left_behind_is_late() -> None:
+def test_messages_of_a_past_run_are_late() -> None:
     sequencer = Sequencer()
     outcome(
         sequencer, [message(0, 10, 0, 1), message(0, 10, 0, 2), message(10, 10, 1, 1), gap(20, 5, run=1)]
@@ -290,7 +290,7 @@ def test_an_absurd_jump_is_a_restart_if_it_lasts_and_a_stray_if_not() -> None:
 def test_messages_are_placed_by_their_counter_where_they_have_no_index() -> None:
     out = outcome(Sequencer(), [message(None, 10, seq, value=10 * seq) for seq in (4, 5, 7)])
     assert parts(out) == [("data", 40, 50), ("data", 50, 60), ("lost", 60, 70), ("data", 70, 80)]
-    assert holds_its_own_indices(out)
+    assert values_are_indices(out)
 
 
 @pytest.mark.parametrize("seed", range(50))
@@ -299,13 +299,13 @@ def test_a_counter_of_eight_bits_wraps_without_loss(seed: int) -> None:
     sent = [message(None, 5, seq % 256, value=5.0 * seq) for seq in range(1000)]
     arrived = disturbed(rng, sent, reach=6)
     out = outcome(Sequencer(patience=50, wrap=256), arrived)
-    assert holds_its_own_indices(out)
+    assert values_are_indices(out)
     assert sum(len(item.data) for item in out if isinstance(item, Chunk)) == 5 * len(
         {each.data[0, 0] for each in arrived}
     )
 
 
-def test_longer_blocks_under_a_counter_start_anew() -> None:
+def test_longer_blocks_with_a_counter_start_a_new_run() -> None:
     out = outcome(
         Sequencer(),
         [message(None, 10, 0), message(None, 10, 1), message(None, 20, 2), message(None, 20, 3)],

@@ -1,4 +1,4 @@
-"""Finding what is missing by the times of samples, against a plain account of what was sent."""
+"""Missing samples found by timestamps, compared with the samples that were sent."""
 
 from itertools import pairwise
 from typing import Any
@@ -20,25 +20,25 @@ CLOCK = 123456.789  # seconds since the sender was switched on
 def run(
     index: NDArray[np.int_], times: NDArray[np.float64], cuts: list[int] | None = None, **options: Any
 ) -> tuple[TimestampIndexer, list[Chunk | Gap]]:
-    """Account for samples that hold the index they were taken at."""
-    account = TimestampIndexer(RATE, **options)
+    """Index samples whose values are the index at which they were recorded."""
+    indexer = TimestampIndexer(RATE, **options)
     data = index[:, None].astype(np.float64)
     out: list[Chunk | Gap] = []
     for start, stop in pairwise([0, *(cuts or []), len(index)]):
-        out += account.push(data[start:stop], times[start:stop])
-    out += account.flush()
-    assert account.samples_in == account.samples_out == len(index)
-    assert account.stop == account.samples_out + account.samples_lost
+        out += indexer.push(data[start:stop], times[start:stop])
+    out += indexer.flush()
+    assert indexer.samples_in == indexer.samples_out == len(index)
+    assert indexer.stop == indexer.samples_out + indexer.samples_lost
     for before, after in pairwise(out):
         assert after.start == before.stop
-    return account, out
+    return indexer, out
 
 
 def gaps(out: list[Chunk | Gap]) -> list[Gap]:
     return [item for item in out if isinstance(item, Gap)]
 
 
-def places(out: list[Chunk | Gap]) -> NDArray[np.int_]:
+def find_indices(out: list[Chunk | Gap]) -> NDArray[np.int_]:
     """Return the index that each sample was given."""
     return np.concatenate([np.arange(item.start, item.stop) for item in out if isinstance(item, Chunk)])
 
@@ -53,21 +53,21 @@ def without(n: int, *lost: tuple[int, int]) -> NDArray[np.int_]:
 
 @given(st.integers(0, 2**32), st.integers(60, 2000), st.integers(60, 2000), st.floats(0, 0.045))
 def test_losses_are_found_through_jitter(seed: int, first: int, second: int, jitter: float) -> None:
-    """Losses longer than tolerance and jitter: each sample is given back its index, to within the jitter."""
+    """Losses longer than tolerance and jitter; each sample gets its index back, to within the jitter."""
     chance = np.random.default_rng(seed)
     index = without(first + second + 8000, (2000, first), (5000 + first, second))
     times = CLOCK + index / RATE + chance.uniform(-jitter / 2, jitter / 2, len(index))
     cuts = sorted(chance.integers(0, len(index), 40).tolist())
     _, out = run(index, times, cuts)
     assert [gap.reason for gap in gaps(out)] == ["lost", "lost"]
-    off = np.abs(places(out) - index)
+    off = np.abs(find_indices(out) - index)
     assert off.max() <= 1 + 2 * jitter * RATE
     assert jitter * RATE >= 0.2 or off.max() == 0
     np.testing.assert_array_equal(samples(out), index)
 
 
 @given(st.lists(st.integers(0, 4000), max_size=30), st.integers(0, 5))
-def test_it_does_not_matter_how_the_feed_is_cut(cuts: list[int], seed: int) -> None:
+def test_the_output_does_not_depend_on_the_chunks(cuts: list[int], seed: int) -> None:
     chance = np.random.default_rng(seed)
     index = without(5000, (700, 100), (1500, 30), (3000, 400))
     times = CLOCK + index * 1.001 / RATE + chance.uniform(0, 0.02, len(index))
@@ -75,14 +75,14 @@ def test_it_does_not_matter_how_the_feed_is_cut(cuts: list[int], seed: int) -> N
     whole = run(index, times)[1]
     pieces = run(index, times, sorted(min(cut, len(index)) for cut in cuts))[1]
     assert gaps(pieces) == gaps(whole)
-    np.testing.assert_array_equal(places(pieces), places(whole))
+    np.testing.assert_array_equal(find_indices(pieces), find_indices(whole))
 
 
 def test_times_that_follow_from_the_index_show_every_single_loss() -> None:
     index = without(3000, (500, 1), (1000, 2), (1800, 7))
     _, out = run(index, CLOCK + index / RATE, tolerance=0.0)
     assert gaps(out) == [Gap(500, 1, "lost"), Gap(1000, 2, "lost"), Gap(1800, 7, "lost")]
-    np.testing.assert_array_equal(places(out), index)
+    np.testing.assert_array_equal(find_indices(out), index)
 
 
 @pytest.mark.parametrize("true_rate", [250.003, 248.0, 252.0])
@@ -104,10 +104,10 @@ def test_a_clock_that_is_set_is_a_break_and_no_loss(shift: float) -> None:
     index = np.arange(5000)
     times = CLOCK + index / RATE
     times[2000:] += shift
-    account, out = run(index, times)
+    indexer, out = run(index, times)
     assert gaps(out) == [Gap(2000, 0, "restart")]
-    assert account.restarts == 1
-    np.testing.assert_array_equal(places(out), index)
+    assert indexer.restarts == 1
+    np.testing.assert_array_equal(find_indices(out), index)
 
 
 @pytest.mark.parametrize(
@@ -120,23 +120,23 @@ def test_a_clock_that_is_set_is_a_break_and_no_loss(shift: float) -> None:
     ],
 )
 def test_an_interruption_is_always_declared(away: float, expected: Gap) -> None:
-    account = TimestampIndexer(RATE)
-    assert account.interrupt("disconnected") == []
+    indexer = TimestampIndexer(RATE)
+    assert indexer.interrupt("disconnected") == []
     data, times = np.zeros((1000, 1)), CLOCK + np.arange(1000) / RATE
-    assert gaps(account.push(data, times)) == []
-    assert account.interrupt("disconnected") == []
-    out = account.push(data, times + 4.0 + away)
+    assert gaps(indexer.push(data, times)) == []
+    assert indexer.interrupt("disconnected") == []
+    out = indexer.push(data, times + 4.0 + away)
     assert gaps(out) == [expected]
-    assert account.push(data[:0], times[:0]) == []
-    assert gaps(account.push(data, times + 8.0 + away)) == []
+    assert indexer.push(data[:0], times[:0]) == []
+    assert gaps(indexer.push(data, times + 8.0 + away)) == []
 
 
 def test_what_is_held_back_is_given_before_an_interruption() -> None:
-    account = TimestampIndexer(RATE)
+    indexer = TimestampIndexer(RATE)
     times = CLOCK + np.arange(100) / RATE
-    account.push(np.zeros((100, 1)), times)
-    assert account.push(np.ones((100, 1)), times + 5.0) == []
-    out = account.interrupt("disconnected")
+    indexer.push(np.zeros((100, 1)), times)
+    assert indexer.push(np.ones((100, 1)), times + 5.0) == []
+    out = indexer.interrupt("disconnected")
     assert (out[0].start, out[0].stop) == (100, 200)
 
 

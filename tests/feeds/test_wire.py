@@ -1,4 +1,4 @@
-"""Messages and what is done to them: round trips, refusals, and floods of nonsense."""
+"""Messages: round trips, rejections, and floods of random messages."""
 
 import dataclasses
 import json
@@ -38,7 +38,7 @@ BUFFER = np.arange(6, dtype="<f4").tobytes()
 
 
 def sent(frames: list[Any]) -> list[bytes]:
-    """Return frames as they arrive."""
+    """Return frames as bytes, as they arrive."""
     return [bytes(frame) for frame in frames]
 
 
@@ -189,13 +189,13 @@ def test_each_type_becomes_the_one_it_is_processed_in(dtype: str, working: str) 
     assert np.array_equal(scaled.data, 0.5 * values.astype(dtype))
 
 
-def test_samples_lie_little_endian_one_sample_after_the_other() -> None:
+def test_samples_are_little_endian_in_order() -> None:
     message = read({}, struct.pack("<6f", *range(6)))
     assert isinstance(message, DataMessage)
     assert message.data.tolist() == [[0, 1, 2], [3, 4, 5]]
 
 
-def test_fields_of_a_later_format_are_passed_over_and_optional_ones_may_be_left_out() -> None:
+def test_unknown_fields_are_ignored_and_optional_ones_may_be_missing() -> None:
     message = read({"colour": {"deep": [1]}, "start": ..., "seq": ...})
     assert isinstance(message, DataMessage)
     assert (message.header.start, message.header.seq, message.header.run, message.header.t0) == (None,) * 4
@@ -233,7 +233,9 @@ def test_fields_of_a_later_format_are_passed_over_and_optional_ones_may_be_left_
         ({"kind": "meta", "channels": []}, "length", "24 bytes follow"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_refused_with_its_reason(changes: dict[str, Any], reason: str, text: str) -> None:
+def test_invalid_fields_are_rejected_with_their_reason(
+    changes: dict[str, Any], reason: str, text: str
+) -> None:
     error = refused(changes)
     assert error.reason == reason
     assert text in str(error)
@@ -252,7 +254,7 @@ def test_meta_without_channels_or_with_an_unknown_type_is_refused() -> None:
         b'{"version":1,"kind":"end","stream":"\xff"}', b'{"version":1,"kind":"end","stream":"\\ud800"}', b"null",
     ],
 )  # fmt: skip
-def test_what_is_no_header_is_refused(head: bytes) -> None:
+def test_invalid_headers_are_rejected(head: bytes) -> None:
     assert refusal([b"s", head, b""]).reason == "header"
 
 
@@ -264,14 +266,14 @@ def test_sizes_are_checked_before_anything_is_read() -> None:
         assert refusal(frames).reason == "frames"
 
 
-def test_overflow_in_a_scale_is_for_the_stage_that_looks_at_values() -> None:
+def test_overflow_of_a_scale_gives_infinity() -> None:
     message = read({"scale": 1e300})
     assert isinstance(message, DataMessage)
     assert np.isinf(message.data).any()
 
 
 def nonsense(rng: random.Random, good: list[list[bytes]]) -> list[bytes]:
-    """Return a good message with something broken, or random bytes."""
+    """Return a valid message with an error, or random bytes."""
     frames = list(rng.choice(good))
     which = rng.randrange(8)
     if which == 0:
@@ -283,7 +285,7 @@ def nonsense(rng: random.Random, good: list[list[bytes]]) -> list[bytes]:
     elif which == 3:
         at = rng.randrange(3)
         frames[at] = frames[at][: rng.randrange(len(frames[at]) + 1)]
-    else:  # change bytes of the header, more often than not into other characters that JSON knows
+    else:  # change bytes of the header, mostly to other characters of JSON
         head = bytearray(frames[1])
         for _ in range(rng.randrange(1, 5)):
             head[rng.randrange(len(head))] = rng.choice(b'0123456789eE+-.,:"[]{}\\nulrtfalse\x00\xff')
@@ -292,7 +294,7 @@ def nonsense(rng: random.Random, good: list[list[bytes]]) -> list[bytes]:
 
 
 def flood(n: int) -> None:
-    """Decode n messages of nonsense: each is refused with a reason, or was good after all."""
+    """Decode n random messages; each is rejected with a reason, or happens to be valid."""
     rng = random.Random(0)
     encoder = Encoder(STREAM, 1, {"a": [1, "b"]})
     chunk = Chunk(np.ones((4, 3), np.float32), 12)
@@ -308,7 +310,7 @@ def flood(n: int) -> None:
     outcomes: Counter[str] = Counter()
     before = 0
     for i in range(n):
-        if i == n // 10:  # what is cached is by now
+        if i == n // 10:  # caches are filled by now
             tracemalloc.start()
             before = tracemalloc.get_traced_memory()[0]
         try:
@@ -323,12 +325,12 @@ def flood(n: int) -> None:
     assert set(outcomes) >= {"frames", "topic", "version", "length", "dtype"}
 
 
-def test_nonsense_is_refused_and_leaves_nothing_behind() -> None:
+def test_random_messages_are_rejected_and_leave_no_memory() -> None:
     flood(30_000)
 
 
 @pytest.mark.slow
-def test_a_million_messages_of_nonsense() -> None:
+def test_a_million_random_messages() -> None:
     flood(1_000_000)
 
 
@@ -354,5 +356,5 @@ def test_time_is_derived_from_the_index() -> None:
     assert (Gap(3, 4, "lost").stop, Chunk(np.zeros((5, 1)), 2).stop, STREAM.n_channels) == (7, 7, 3)
 
 
-def test_a_refused_message_is_one_of_ours() -> None:
+def test_a_wire_error_is_an_error_of_the_package() -> None:
     assert issubclass(WireError, IgbssError)

@@ -1,4 +1,4 @@
-"""Real sockets on this machine: what is published arrives, and what is hostile costs nobody else."""
+"""ZeroMQ sockets on this machine: published samples arrive, and hostile peers affect nobody else."""
 
 import json
 import random
@@ -39,7 +39,7 @@ from tests.feeds.test_openephys import block
 from tests.feeds.test_wire import nonsense, sent
 
 STREAM = Stream("eeg", 250.0, ("a", "b", "c"), "uV", np.dtype(np.float32), 1.7e9, 2)
-PATIENCE = 10  # seconds that anything may take here
+PATIENCE = 10  # longest wait in seconds
 
 
 def until(done: Callable[[], object], doing: Callable[[], object] = lambda: time.sleep(0.001)) -> None:
@@ -55,7 +55,7 @@ def chunk(start: int, n_samples: int = 5) -> Chunk:
 
 
 def receive(source: ZmqReceiver, n: int) -> list[Message]:
-    """Return the next n messages, and no more."""
+    """Return the next n messages; assert that no more arrive."""
     messages: list[Message] = []
     until(lambda: len(messages) >= n, lambda: messages.extend(source.receive(0.05)))
     assert len(messages) == n
@@ -88,7 +88,7 @@ def joined(sink: ZmqPublisher, n: int = 1) -> None:
     until(lambda: sink.subscriptions >= n, sink.serve)
 
 
-def test_what_is_published_arrives_bit_for_bit(sink: ZmqPublisher) -> None:
+def test_published_items_arrive_bit_for_bit(sink: ZmqPublisher) -> None:
     items: list[Chunk | Gap] = [chunk(0), chunk(5, 1), Gap(6, 4, "lost"), Gap(10, 0, "restart"), chunk(10)]
     with Subscriber(sink.address, "eeg") as subscriber:
         joined(sink)
@@ -109,7 +109,7 @@ def test_what_is_published_arrives_bit_for_bit(sink: ZmqPublisher) -> None:
             assert was == now
 
 
-def test_a_late_joiner_learns_of_the_stream_and_keeps_its_indices(sink: ZmqPublisher) -> None:
+def test_a_late_subscriber_receives_the_description_and_the_indices(sink: ZmqPublisher) -> None:
     for start in range(0, 100, 5):
         sink.publish(chunk(start))
     with Subscriber(sink.address) as subscriber:
@@ -188,7 +188,7 @@ def test_gaps_and_ends_come_in_order(source: ZmqReceiver, sender: "zmq.Socket[by
     ]
 
 
-def test_nonsense_is_counted_and_good_messages_get_through(
+def test_random_messages_are_counted_and_valid_ones_get_through(
     source: ZmqReceiver, sender: "zmq.Socket[bytes]"
 ) -> None:
     rng = random.Random(1)
@@ -234,7 +234,7 @@ def test_strangers_and_giants_do_not_disturb_others() -> None:
         good.close()
 
 
-def test_a_flood_leaves_the_caller_its_turn(source: ZmqReceiver, sender: "zmq.Socket[bytes]") -> None:
+def test_a_flood_does_not_block_the_caller(source: ZmqReceiver, sender: "zmq.Socket[bytes]") -> None:
     frames = sent(Encoder(STREAM, 1).encode_meta())
     for _ in range(1000):
         sender.send_multipart(frames)
@@ -243,7 +243,7 @@ def test_a_flood_leaves_the_caller_its_turn(source: ZmqReceiver, sender: "zmq.So
     assert max(counts) <= 256
 
 
-def test_waiting_for_nothing_takes_as_long_as_asked(source: ZmqReceiver) -> None:
+def test_receive_waits_for_the_timeout(source: ZmqReceiver) -> None:
     for timeout in (0.0, 0.2):
         began = time.monotonic()
         assert source.receive(timeout) == []
@@ -287,7 +287,7 @@ def test_a_server_that_allows_everybody_still_encrypts() -> None:
             assert sink.denied == 0
 
 
-def test_a_source_lets_in_only_senders_it_knows() -> None:
+def test_a_receiver_admits_only_known_senders() -> None:
     server = ServerKeys(SERVER, allowed=(derive_public_key(FRIEND),))
     with ZmqReceiver("*", socket="pull", bind=True, keys=server) as source, zmq.Context() as context:
         senders = []
@@ -311,7 +311,7 @@ def test_a_source_lets_in_only_senders_it_knows() -> None:
             sender.close()
 
 
-def test_a_slow_subscriber_costs_bounded_memory_and_nobody_else_anything() -> None:
+def test_a_slow_subscriber_uses_bounded_memory_and_affects_nobody_else() -> None:
     n, length = 3000, 8000  # 288 MB in all
     data = np.zeros((length, 3), np.float32)
     with ZmqPublisher("*", high_water_mark=20) as sink:
@@ -334,8 +334,8 @@ def test_a_slow_subscriber_costs_bounded_memory_and_nobody_else_anything() -> No
 
             def catch_up() -> None:
                 sink.publish(Chunk(data, sink.sent * length))
-                for message in slow._source.receive(0.01):
-                    slow._take(message)
+                for message in slow._receiver.receive(0.01):
+                    slow._handle_message(message)
 
             until(lambda: got and got[-1].stop > n * length, catch_up)
             assert {item.reason for item in got if isinstance(item, Gap)} == {"dropped"}
@@ -356,7 +356,7 @@ def test_closing_does_not_wait_for_a_subscriber_that_does_not_read() -> None:
         assert time.monotonic() - began < 1.0
 
 
-def test_a_publisher_that_starts_over_is_followed(sink: ZmqPublisher) -> None:
+def test_a_restarted_publisher_is_followed(sink: ZmqPublisher) -> None:
     with Subscriber(sink.address) as subscriber:
         joined(sink)
         sink.publish(chunk(0))
@@ -402,17 +402,17 @@ def test_a_stream_that_ends_undescribed_is_an_error(sink: ZmqPublisher) -> None:
                 _ = subscriber.stream
 
 
-def test_silence_is_an_error_that_says_what_to_check() -> None:
+def test_silence_is_an_error_with_possible_causes() -> None:
     nobody = f"tcp://127.0.0.1:{free_port()}"
     with Subscriber(
         nobody, "meg", timeout=0.1, keys=ClientKeys(derive_public_key(SERVER), FRIEND)
     ) as subscriber:
-        subscriber._source.rejected["frames"] += 1
+        subscriber._receiver.rejected["frames"] += 1
         with pytest.raises(FeedError) as caught:
             next(iter(subscriber))
     assert str(caught.value) == (
         f"nothing came from '{nobody}' for 0.1 s; check that the publisher runs, that it publishes 'meg', "
-        "that the keys are right, that it speaks this format ({'frames': 1} messages were refused)"
+        "that the keys are correct, that it uses this format ({'frames': 1} messages were rejected)"
     )
 
 
@@ -434,7 +434,7 @@ def test_open_ephys_through_a_socket() -> None:
     assert [(item.start, item.stop) for item in out] == [(start, start + 4) for start in range(8, 40, 4)]
 
 
-def test_an_address_in_use_is_said_to_be(sink: ZmqPublisher) -> None:
+def test_an_address_in_use_is_reported(sink: ZmqPublisher) -> None:
     with pytest.raises(FeedError) as caught:
         ZmqPublisher(sink.address)
     assert (
@@ -477,7 +477,7 @@ def test_options_that_cannot_be_used(options: dict[str, Any], text: str) -> None
         ZmqReceiver("5556", **options)
 
 
-def test_keys_that_are_none_are_refused_and_secret_ones_not_shown() -> None:
+def test_invalid_keys_are_rejected_and_secret_ones_not_shown() -> None:
     with pytest.raises(ParameterError, match=r"server_key must be a key of 40 characters .* Got 'abc'"):
         ClientKeys("abc", FRIEND)
     with pytest.raises(ParameterError, match="allowed must be a key"):
