@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from igbss_stream.model.loglinear import Target, target
-from igbss_stream.model.poset import Closure, Poset, incidence
+from igbss_stream.model.loglinear import Target, make_target
+from igbss_stream.model.poset import Closure, Poset, make_incidence
 from tests import reference
 
 
@@ -24,7 +24,7 @@ class Case:
 
     @property
     def goal(self) -> Target:
-        return target(self.poset, self.values, self.latent_mass)
+        return make_target(self.poset, self.values, self.latent_mass)
 
     @property
     def theta(self) -> NDArray[np.float64]:
@@ -71,7 +71,7 @@ def cases(draw: st.DrawFn, max_samples: int = 6, masses: tuple[float, ...] = (0.
         if np.linalg.cond(weights[0]) > 1e6:
             weights = 0.1 + np.eye(n_channels, n_sources)[None]
     else:
-        weights = incidence(kind, n_channels, n_sources, rng)
+        weights = make_incidence(kind, n_channels, n_sources, rng)
     return make_case(
         weights,
         draw(st.integers(1, min(3, n_sources))),

@@ -40,7 +40,7 @@ from igbss_stream.chunk import Chunk
 from igbss_stream.cli.demo import mixing_matrix, time_series
 from igbss_stream.model import loglinear
 from igbss_stream.model.kernels import samples
-from igbss_stream.model.poset import Poset, incidence
+from igbss_stream.model.poset import Poset, make_incidence
 from igbss_stream.model.solve import solve
 from igbss_stream.separation.engine import Separator
 from igbss_stream.separation.settings import ModelSettings
@@ -68,11 +68,11 @@ def paired(run: Callable[[], object], floor: Callable[[], object], rounds: int) 
 
 def scaling() -> Iterator[Figure]:
     """Follow the cost of one joint step over the number of samples."""
-    poset = Poset(incidence("systematic", 3))
+    poset = Poset(make_incidence("systematic", 3))
     costs = {}
     for n_samples in (1_000, 10_000, 100_000, 1_000_000):
         values = np.random.default_rng(0).uniform(0.1, 1.0, (n_samples, 3))
-        goal = loglinear.target(poset, values, 1e-3)
+        goal = loglinear.make_target(poset, values, 1e-3)
         start = np.zeros((n_samples, 3)), np.zeros((3, 3))
 
         def fit(
@@ -90,9 +90,9 @@ def scaling() -> Iterator[Figure]:
 
 def fit() -> Iterator[Figure]:
     """Time a whole fit of the paper's time series, from theta = 0."""
-    poset = Poset(incidence("systematic", 3))
+    poset = Poset(make_incidence("systematic", 3))
     x = time_series(500) @ mixing_matrix(0).T
-    goal = loglinear.target(poset, np.exp(x - x.max()), 1e-3)
+    goal = loglinear.make_target(poset, np.exp(x - x.max()), 1e-3)
     start = np.zeros((500, 3)), np.zeros((3, 3))
     runs = [solve(poset, goal, *start, tol=1e-9) for _ in range(20)]
     spent = median(seconds(lambda: solve(poset, goal, *start, tol=1e-9)) for _ in range(200))

@@ -15,7 +15,7 @@ from paper_recordings import SOURCES, eeg, real_sources
 from paper_report import COLOURS, Report, mean_and_deviation, with_best_in_bold
 from paper_tables import assigned, signs, with_best_signs
 
-from igbss_stream.model.structure import learn
+from igbss_stream.model.structure import learn_structure
 from igbss_stream.separation.metrics import sir, standardised
 
 Array = NDArray[np.float64]
@@ -107,7 +107,7 @@ def _warm(cut: Sequence[Array]) -> list[Array]:
     """Learn the first window from scratch, each other from the one before."""
     sources, last = [], None
     for window in cut:
-        structure = learn(window, window.shape[1], previous=last)
+        structure = learn_structure(window, window.shape[1], previous=last)
         last = structure.unmixing
         sources.append((window - structure.mean) @ last.T)
     return sources

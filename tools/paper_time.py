@@ -17,7 +17,7 @@ from scipy.signal import lfilter
 
 from igbss_stream import separate
 from igbss_stream.cli.demo import mixing_matrix, time_series
-from igbss_stream.model.structure import learn
+from igbss_stream.model.structure import learn_structure
 
 Array = NDArray[np.float64]
 Run = Callable[[Array], object]
@@ -115,11 +115,11 @@ def seconds(run: Callable[[], object]) -> float:
 def many_channels() -> Iterator[list[str]]:
     """Yield the lines of the table of 64 channels."""
     x = channels_64(60_000)
-    structure = learn(x, 64)
+    structure = learn_structure(x, 64)
     rival = once(lambda: picard_unmixing(x, 64))
     for name, run in (
-        ("learned", lambda: learn(x, 64)),
-        ("learned, warm start", lambda: learn(x, 64, previous=structure.unmixing)),
+        ("learned", lambda: learn_structure(x, 64)),
+        ("learned, warm start", lambda: learn_structure(x, 64, previous=structure.unmixing)),
     ):
         spent = once(run)
         yield [f"60,000 samples, {name}", f"{spent:.1f}", f"{spent / rival:.2f}", ""]

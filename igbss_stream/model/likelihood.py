@@ -12,8 +12,8 @@ W <- (I + t D) W with
     H[i, j] = mean of psi_i' * mean of (f_i * y_j)^2
 
 solved pair by pair, [[H_ij, 1], [1, H_ji]] (D_ij, D_ji) = -(G_ij, G_ji), as in relative Newton methods of
-ICA. That of the taps solves a regression on lags, see `newton_taps`. |e| is smoothed near zero, so that
-densities with a cusp keep a gradient.
+ICA. That of the taps solves a regression on lags, see `compute_tap_step`. |e| is smoothed near zero, so
+that densities with a cusp keep a gradient.
 
 Sensor noise in z comes out of W correlated between the sources, and biases G. By Stein's lemma,
 E[psi(e + a) b] = E[psi'(e + a)] E[a b] for Gaussian a and b, so that with R_ij the covariance of the noise
@@ -55,7 +55,7 @@ _PATIENCE, _GAIN = 10, 0.1  # a descent is done when so many steps gain less tha
 
 
 @dataclass(frozen=True)
-class End:
+class UnmixingFit:
     """Where a descent ended: an unmixing of the whitened channels, and the loss before each step."""
 
     unmixing: Array
@@ -67,7 +67,7 @@ class End:
         return self.losses[-1] if self.losses else math.inf
 
 
-class Descent:
+class LikelihoodDescent:
     """Maximum likelihood for whitened channels.
 
     Parameters
@@ -100,7 +100,7 @@ class Descent:
         memory: float = 0.0,
         beat: float = math.inf,
         step_done: StepDone = ignore_step,
-    ) -> End:
+    ) -> UnmixingFit:
         """Descend from an unmixing of the whitened channels, itself worth so many samples.
 
         Give up once steps as good as the last one cannot bring the loss below what is to beat.
@@ -113,37 +113,39 @@ class Descent:
             w, lagged = w / size, lagged / lagged[:, :1]
             y /= size
             if taps is None:
-                taps = levinson(lagged)
+                taps = fit_whitening_taps(lagged)
                 learning.filter_rows(y, taps, self._e)
             else:
                 moved = moved / size
                 self._e /= size
-            noise, gain = (w * self.noise) @ w.T, _filtered_power(taps, self.colour)[:, 0]
-            floor = self._floor(np.diag(noise) * gain)
-            shape = self._likeliest(shape, floor)
-            learning.power_scores(self._e, shape, floor, self._psi, self._power, self._curvature)
+            noise, gain = (w * self.noise) @ w.T, _compute_filtered_power(taps, self.colour)[:, 0]
+            floor = self._compute_floor(np.diag(noise) * gain)
+            shape = self._pick_shapes(shape, floor)
+            learning.compute_power_scores(self._e, shape, floor, self._psi, self._power, self._curvature)
             bend = self._curvature / self._power
-            extra = Extra(bend * gain, noise, inertia, moved)
-            likelihood = float(np.sum(source_loss(shape, self._power)) - np.linalg.slogdet(w)[1])
-            losses.append(likelihood + extra.loss())
+            extra = NoiseAndPrior(bend * gain, noise, inertia, moved)
+            likelihood = float(np.sum(compute_source_loss(shape, self._power)) - np.linalg.slogdet(w)[1])
+            losses.append(likelihood + extra.compute_loss())
             learning.filter_rows_adjoint(self._psi, taps, self._adjoint)
-            gradient = (self._adjoint @ y.T) / (self._e.shape[1] * self._power[:, None]) + extra.gradient()
+            gradient = (self._adjoint @ y.T) / (
+                self._e.shape[1] * self._power[:, None]
+            ) + extra.compute_gradient()
             np.fill_diagonal(gradient, 0.0)
-            step = _pairwise_newton(
-                gradient, bend[:, None] * _filtered_power(taps, lagged) + extra.hessian()
+            step = _solve_pairs(
+                gradient, bend[:, None] * _compute_filtered_power(taps, lagged) + extra.compute_hessian()
             )
-            tap_slope, tap_step = newton_taps(y, self._e, self._psi, shape, floor, self._curvature)
+            tap_slope, tap_step = compute_tap_step(y, self._e, self._psi, shape, floor, self._curvature)
             slope = float(np.sum(gradient * step) + np.sum(tap_slope * tap_step / self._power[:, None]))
             hopeless = len(losses) > 3 and losses[-1] - beat > n_steps * abs(losses[-2] - losses[-1])
             if hopeless or self._is_done(slope, losses):
                 break
-            t, y = self._line_search(y, step, slope, taps, tap_step, shape, floor, extra)
+            t, y = self._search_line(y, step, slope, taps, tap_step, shape, floor, extra)
             if t == 0.0:
                 break
             move = np.eye(len(w)) + t * step
             w, moved, taps = move @ w, move @ moved, taps + t * tap_step
             step_done()
-        return End(w, tuple(losses[1:]))
+        return UnmixingFit(w, tuple(losses[1:]))
 
     def _is_done(self, slope: float, losses: list[float]) -> bool:
         """Tell whether what a step promises, or the last ones gained, is too little to mean anything."""
@@ -152,7 +154,7 @@ class Descent:
             return True
         return len(losses) > _PATIENCE + 1 and losses[-1 - _PATIENCE] - losses[-1] < _GAIN / n_samples
 
-    def _floor(self, noise: Array) -> Array:
+    def _compute_floor(self, noise: Array) -> Array:
         """Return what is added to the squares of innovations with so much noise in them, (sources,).
 
         Where there is noise they are never quite zero, and a cusp there would be made up.
@@ -162,19 +164,19 @@ class Descent:
             np.maximum(np.maximum(_SMOOTHING * power, _NOISE_SMOOTHING * noise), _LEAST_POWER)
         )
 
-    def _likeliest(self, last: Array | None, floor: Array) -> Array:
+    def _pick_shapes(self, last: Array | None, floor: Array) -> Array:
         """Return the most likely shape of each source's innovations: of all, or of the last one's like."""
-        some = np.ascontiguousarray(self._e[:, :: _stride(self._e)])
+        some = np.ascontiguousarray(self._e[:, :: _compute_stride(self._e)])
         at = np.zeros(len(floor), dtype=int) if last is None else np.searchsorted(SHAPES, last)
         reach = range(len(SHAPES)) if last is None else (-1, 0, 1)
         tried = np.clip(np.array([at + offset for offset in reach]), 0, len(SHAPES) - 1)
         losses = np.empty(tried.shape)
         for loss, index in zip(losses, tried, strict=True):
-            learning.mean_power(some, SHAPES[index], floor, self._power)
-            loss[:] = source_loss(SHAPES[index], self._power)
+            learning.compute_mean_power(some, SHAPES[index], floor, self._power)
+            loss[:] = compute_source_loss(SHAPES[index], self._power)
         return np.asarray(SHAPES[tried[losses.argmin(axis=0), np.arange(len(floor))]])
 
-    def _line_search(
+    def _search_line(
         self,
         y: Array,
         step: Array,
@@ -183,19 +185,19 @@ class Descent:
         tap_step: Array,
         shape: Array,
         floor: Array,
-        extra: "Extra",
+        extra: "NoiseAndPrior",
     ) -> tuple[float, Array]:
         """Return the largest t = 1, 1/2, ... for which t steps lower the loss, or 0; and y there."""
-        here = float(np.sum(np.log(self._power) / shape)) + extra.loss()
+        here = float(np.sum(np.log(self._power) / shape)) + extra.compute_loss()
         t = 1.0
         for _ in range(12):
             move = np.eye(len(step)) + t * step
             moved = np.matmul(move, y, out=self._adjoint)
             learning.filter_rows(moved, taps + t * tap_step, self._e)
-            learning.mean_power(self._e, shape, floor, self._power)
-            there = float(np.sum(np.log(self._power) / shape) - np.linalg.slogdet(move)[1]) + extra.loss(
-                move
-            )
+            learning.compute_mean_power(self._e, shape, floor, self._power)
+            there = float(
+                np.sum(np.log(self._power) / shape) - np.linalg.slogdet(move)[1]
+            ) + extra.compute_loss(move)
             if there <= here + 1e-4 * t * slope:
                 self._adjoint = y
                 return t, moved
@@ -204,7 +206,7 @@ class Descent:
 
 
 @dataclass(frozen=True)
-class Extra:
+class NoiseAndPrior:
     """What noise and a prior add to the loss at (I + D) W, and its slope and curvature in D.
 
     Parameters
@@ -224,7 +226,7 @@ class Extra:
     inertia: float
     moved: Array
 
-    def loss(self, move: Array | None = None) -> float:
+    def compute_loss(self, move: Array | None = None) -> float:
         """Return the loss once W has moved; at W without a move."""
         moved = self.moved if move is None else move @ self.moved
         noise = self.noise if move is None else move @ self.noise @ move.T
@@ -232,25 +234,25 @@ class Extra:
         prior = np.sum(apart**2) - len(apart)
         return 0.5 * float(self.inertia * prior - np.sum(self.gain * np.diag(noise)))
 
-    def gradient(self) -> Array:
+    def compute_gradient(self) -> Array:
         """Return the slope in the entries of D off its diagonal."""
         diagonal = np.diag(self.moved)[:, None]
         apart = self.moved / diagonal
         slope = apart - np.diag(np.sum(apart**2, axis=1))
         return np.asarray(self.inertia * slope / diagonal @ self.moved.T - self.gain[:, None] * self.noise)
 
-    def hessian(self) -> Array:
+    def compute_hessian(self) -> Array:
         """Return the curvature in each entry of D, of the prior where W is close to the one before."""
         return np.asarray(self.inertia - self.gain[:, None] * np.diag(self.noise))
 
 
-def source_loss(shape: Array, power: Array) -> Array:
+def compute_source_loss(shape: Array, power: Array) -> Array:
     """Return the negative log-likelihood a sample of innovations of these shapes and mean powers."""
     log_gamma = _LOG_GAMMA[np.searchsorted(SHAPES, shape)]
     return np.asarray(math.log(2.0) + log_gamma + (np.log(shape * power) + 1.0) / shape)
 
 
-def levinson(lagged: Array) -> Array:
+def fit_whitening_taps(lagged: Array) -> Array:
     """Return the taps (sources, lags + 1) that whiten rows of these autocovariances (sources, lags + 1)."""
     taps = np.zeros_like(lagged)
     taps[:, 0] = 1.0
@@ -262,7 +264,7 @@ def levinson(lagged: Array) -> Array:
     return taps
 
 
-def newton_taps(
+def compute_tap_step(
     y: Array, e: Array, scores: Array, shape: Array, floor: Array, curvature: Array | None = None
 ) -> tuple[Array, Array]:
     """Return the slope of mean |e|^b / b in the taps, (sources, lags + 1), and a step to its minimum.
@@ -271,11 +273,11 @@ def newton_taps(
     curvature of |e|^b / b: by b - 1 where the density is smooth, by less where it has a cusp. Without
     the curvature they are scaled by b - 1 or 1, which is shorter, and safe without a line search.
     """
-    slope, stride = np.empty((len(y), y.shape[1] - e.shape[1] + 1)), _stride(e)
-    learning.tap_slopes(y, scores, slope)
+    slope, stride = np.empty((len(y), y.shape[1] - e.shape[1] + 1)), _compute_stride(e)
+    learning.compute_tap_slopes(y, scores, slope)
     step, lags = np.zeros_like(slope), slope.shape[1] - 1
     weights = np.ascontiguousarray(e[:, ::stride])
-    learning.root_weights(weights, shape, floor)
+    learning.compute_root_weights(weights, shape, floor)
     past = np.empty((lags, weights.shape[1]))
     for i, row in enumerate(y):
         past[:] = np.lib.stride_tricks.sliding_window_view(row, lags)[:-1:stride].T[::-1]
@@ -292,13 +294,13 @@ def newton_taps(
     return slope, step
 
 
-def _stride(e: Array) -> int:
+def _compute_stride(e: Array) -> int:
     """Return how far apart the samples are that curvatures and shapes are estimated from."""
     n_samples: int = e.shape[1]
     return math.ceil(n_samples / _ROWS)
 
 
-def _filtered_power(taps: Array, lagged: Array) -> Array:
+def _compute_filtered_power(taps: Array, lagged: Array) -> Array:
     """Return the mean square of f_i * y_j, (i, j)."""
     lags = taps.shape[1]
     overlap = np.array([np.sum(taps[:, : lags - k] * taps[:, k:], axis=1) for k in range(lags)]).T
@@ -306,7 +308,7 @@ def _filtered_power(taps: Array, lagged: Array) -> Array:
     return np.asarray(np.maximum(overlap @ lagged.T, 1e-12))
 
 
-def _pairwise_newton(gradient: Array, hessian: Array) -> Array:
+def _solve_pairs(gradient: Array, hessian: Array) -> Array:
     """Solve each pair's two equations, with the eigenvalues of its Hessian held above a floor."""
     across = hessian.T
     least = 0.5 * (hessian + across) - np.sqrt(0.25 * (hessian - across) ** 2 + 1.0)

@@ -60,7 +60,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Fisher:
-    """Fisher information of theta in its natural pieces; `dense` puts them together.
+    """Fisher information of theta in its natural pieces; `to_dense` puts them together.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class Fisher:
     eta_a: Array
     eta_z: Array
 
-    def dense(self) -> Array:
+    def to_dense(self) -> Array:
         """Return the matrix over (theta_a, theta_z), both in C order."""
         n_channels, n_subsets = self.p_a.shape
         n_samples, n_sources = self.eta_z.shape
@@ -98,13 +98,13 @@ class Fisher:
         return full - np.outer(eta, eta)
 
 
-def lifts(poset: Poset, theta_a: Array) -> tuple[Array, Array]:
+def compute_log_offsets(poset: Poset, theta_a: Array) -> tuple[Array, Array]:
     """Return c (sources) and d (periods, channels): what the mixing nodes below a state add up to."""
     alpha = theta_a.sum(axis=0)
     return alpha @ poset.member, poset.below @ alpha
 
 
-def distribution(
+def compute_distribution(
     poset: Poset, theta_z: Array, theta_a: Array, out: tuple[Array, Array, Array] | None = None
 ) -> Distribution:
     """Return p of every layer.
@@ -119,26 +119,26 @@ def distribution(
     """
     if out is None:
         out = (np.empty_like(theta_z), np.empty((len(theta_z), poset.n_channels)), np.empty_like(theta_a))
-    c, d = lifts(poset, theta_a)
-    psi, p_bottom = loglinear.densities(poset.incidence, c, d, theta_z, theta_a, *out)
+    c, d = compute_log_offsets(poset, theta_a)
+    psi, p_bottom = loglinear.fill_densities(poset.incidence, c, d, theta_z, theta_a, *out)
     return Distribution(*out, p_bottom=p_bottom, psi=psi)
 
 
-def expectations(poset: Poset, p_z: Array, p_x: Array, p_a: Array) -> tuple[Array, Array]:
+def compute_expectations(poset: Poset, p_z: Array, p_x: Array, p_a: Array) -> tuple[Array, Array]:
     """Return eta_z (samples, sources) and eta_a (channels, subsets); eta of the received layer is p_x."""
     eta_z = np.empty_like(p_z)
     z_total = np.empty(poset.n_sources)
     x_total = np.empty((poset.periods, poset.n_channels))
-    loglinear.expectations(poset.incidence, p_z, p_x, eta_z, z_total, x_total)
-    return eta_z, p_a + mass_above(poset, z_total, x_total)
+    loglinear.fill_expectations(poset.incidence, p_z, p_x, eta_z, z_total, x_total)
+    return eta_z, p_a + sum_mass_above(poset, z_total, x_total)
 
 
-def mass_above(poset: Poset, z_total: Array, x_total: Array) -> Array:
+def sum_mass_above(poset: Poset, z_total: Array, x_total: Array) -> Array:
     """Return the mass of the source and received nodes above each set of sources, (subsets,)."""
     return z_total @ poset.member.T + x_total.ravel() @ poset.below.reshape(-1, poset.n_subsets)
 
 
-def target(poset: Poset, values: Array, latent_mass: float = 0.0) -> Target:
+def make_target(poset: Poset, values: Array, latent_mass: float = 0.0) -> Target:
     """Return p_hat for transformed data.
 
     Parameters
@@ -154,7 +154,7 @@ def target(poset: Poset, values: Array, latent_mass: float = 0.0) -> Target:
     third = latent_mass / 3.0
     p_z = third / (n_samples * poset.n_sources)
     p_a = third / (n_channels * poset.n_subsets)
-    eta_z, eta_a = expectations(
+    eta_z, eta_a = compute_expectations(
         poset,
         np.full((n_samples, poset.n_sources), p_z),
         p_x,
@@ -165,16 +165,16 @@ def target(poset: Poset, values: Array, latent_mass: float = 0.0) -> Target:
     return Target(p_x, p_z, p_a, third, eta_z, eta_a, size_z)
 
 
-def divergence(goal: Target, p: Distribution) -> float:
+def compute_divergence(goal: Target, p: Distribution) -> float:
     """Return KL(p_hat || p), in nats."""
-    total: float = loglinear.divergence(p.p_z, goal.p_z, p.p_x, goal.p_x)
+    total: float = loglinear.compute_divergence(p.p_z, goal.p_z, p.p_x, goal.p_x)
     if goal.p_a > 0.0:
         total += goal.p_a * float(np.sum(np.log(goal.p_a / p.p_a)))
         total += goal.p_bottom * (np.log(goal.p_bottom) + p.psi)
     return float(total)
 
 
-def fisher(poset: Poset, p: Distribution) -> Fisher:
+def compute_fisher(poset: Poset, p: Distribution) -> Fisher:
     """Return the Fisher information at a distribution of the model.
 
     Memory is ``samples * sources * (sources + subsets)`` numbers; the solvers never build it.
@@ -183,10 +183,10 @@ def fisher(poset: Poset, p: Distribution) -> Fisher:
     blocks = np.empty((n_samples, poset.n_sources, poset.n_sources))
     cross = np.empty((n_samples, poset.n_sources, poset.n_subsets))
     cross[:] = poset.member.T
-    loglinear.fisher_blocks(poset.incidence, poset.below, p.p_z, p.p_x, blocks, cross)
+    loglinear.fill_fisher_blocks(poset.incidence, poset.below, p.p_z, p.p_x, blocks, cross)
     z_total = p.p_z.sum(axis=0)
     x_total = np.array([p.p_x[period :: poset.periods].sum(axis=0) for period in range(poset.periods)])
     shared = (poset.member * z_total) @ poset.member.T
     shared += np.einsum("pls,pl,plt->st", poset.below, x_total, poset.below)
-    eta_z, eta_a = expectations(poset, p.p_z, p.p_x, p.p_a)
+    eta_z, eta_a = compute_expectations(poset, p.p_z, p.p_x, p.p_a)
     return Fisher(blocks, cross, shared, p.p_a, eta_a, eta_z)

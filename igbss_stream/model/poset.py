@@ -28,7 +28,7 @@ MAX_SUBSETS = 2048  # a joint step factors a matrix of this size: 32 MB, a secon
 _RANK_TOLERANCE = 1e-10
 
 
-def subsets(n_sources: int, order: int) -> tuple[tuple[int, ...], ...]:
+def list_subsets(n_sources: int, order: int) -> tuple[tuple[int, ...], ...]:
     """Return all non-empty sets of at most `order` sources; smaller sets first, then by their members."""
     sizes = range(1, order + 1)
     return tuple(itertools.chain.from_iterable(itertools.combinations(range(n_sources), r) for r in sizes))
@@ -109,7 +109,7 @@ class Poset:
     def member(self) -> NDArray[np.float64]:
         """Which sources each set holds, (subsets, sources); smaller sets first, then by their members."""
         member = np.zeros((self.n_subsets, self.n_sources))
-        for row, subset in zip(member, subsets(self.n_sources, self.order), strict=True):
+        for row, subset in zip(member, list_subsets(self.n_sources, self.order), strict=True):
             row[list(subset)] = 1.0
         return member
 
@@ -193,10 +193,10 @@ class Poset:
         rise = self.unmixing @ self.latent_design
         if np.all(rise.sum(axis=2) < -1e-9):
             return True  # s = t = -1 does it
-        return _has_descent(rise.reshape(-1, rise.shape[2]))
+        return _has_descent_direction(rise.reshape(-1, rise.shape[2]))
 
 
-def incidence(
+def make_incidence(
     structure: str | ArrayLike,
     n_channels: int,
     n_sources: int | None = None,
@@ -227,7 +227,7 @@ def incidence(
         If the name is unknown, a count is out of range or a matrix does not fit.
     """
     if not isinstance(structure, str):
-        return _given(structure, n_channels, n_sources)
+        return _check_matrix(structure, n_channels, n_sources)
     if structure not in STRUCTURES:
         raise ParameterError(
             f"structure must be one of {', '.join((*STRUCTURES, LEARNED))}, or a matrix (channels, "
@@ -261,7 +261,7 @@ def _check_count(n_sources: int, n_channels: int) -> None:
         )
 
 
-def _given(structure: ArrayLike, n_channels: int, n_sources: int | None) -> NDArray[np.float64]:
+def _check_matrix(structure: ArrayLike, n_channels: int, n_sources: int | None) -> NDArray[np.float64]:
     given = np.asarray(structure)
     if given.dtype.kind not in "biuf":
         raise ParameterError(
@@ -335,7 +335,7 @@ def _is_permutation(weights: NDArray[np.float64]) -> bool:
     )
 
 
-def _has_descent(rise: NDArray[np.float64]) -> bool:
+def _has_descent_direction(rise: NDArray[np.float64]) -> bool:
     """Whether some x in [-1e4, -1] has rise @ x >= 1 in every row.
 
     Without the lower bound a coefficient that is zero but for rounding would count as a descent.

@@ -13,9 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream._util.progress import track
-from igbss_stream.model.likelihood import LAGS, Descent, End
-from igbss_stream.model.spectra import STEPS, Bands, autocorrelation, bands, match_spectra, noise_power
-from igbss_stream.model.starts import N_STARTS, starts
+from igbss_stream.model.likelihood import LAGS, LikelihoodDescent, UnmixingFit
+from igbss_stream.model.spectra import (
+    MAX_STEPS,
+    Bands,
+    compute_autocorrelation,
+    compute_bands,
+    estimate_noise_power,
+    match_spectra,
+)
+from igbss_stream.model.starts import N_STARTS, find_starts
 
 Array = NDArray[np.float64]
 
@@ -28,7 +35,7 @@ _MEMORY = 100.0  # samples that an earlier unmixing is worth, for each source
 
 
 @dataclass(frozen=True)
-class Signal:
+class WhitenedSignal:
     """Whitened channels and the noise in them.
 
     Parameters
@@ -45,11 +52,11 @@ class Signal:
     noise: Array
 
     @classmethod
-    def of(cls, standard: Array, axes: Array, root: Array) -> "Signal":
+    def from_channels(cls, standard: Array, axes: Array, root: Array) -> "WhitenedSignal":
         """Return the signal of channels at unit variance along principal axes with these deviations."""
-        found, whitening = bands(standard), axes.T / root[:, None]
-        noise = noise_power(found, axes)[:, None] / root**2
-        return cls(whitening @ standard, found.along(whitening), noise)
+        found, whitening = compute_bands(standard), axes.T / root[:, None]
+        noise = estimate_noise_power(found, axes)[:, None] / root**2
+        return cls(whitening @ standard, found.project(whitening), noise)
 
     @property
     def noise_variance(self) -> Array:
@@ -59,60 +66,60 @@ class Signal:
     @property
     def noise_colour(self) -> Array:
         """Autocorrelation of the noise, (LAGS + 1,)."""
-        return autocorrelation(self.noise.sum(axis=1), self.spectra.weights, LAGS)
+        return compute_autocorrelation(self.noise.sum(axis=1), self.spectra.weights, LAGS)
 
-    def part(self, samples: slice) -> "Signal":
+    def take(self, samples: slice) -> "WhitenedSignal":
         """Return a stretch of it; the noise is that of the whole."""
         z = np.ascontiguousarray(self.z[:, samples])
-        found = bands(z)
+        found = compute_bands(z)
         at = np.arange(len(found.weights)) * len(self.noise) // len(found.weights)
-        return Signal(z, found, self.noise[at])
+        return WhitenedSignal(z, found, self.noise[at])
 
-    def descent(self) -> Descent:
+    def make_descent(self) -> LikelihoodDescent:
         """Return the likelihood of innovations."""
-        return Descent(self.z, self.noise_variance, self.noise_colour)
+        return LikelihoodDescent(self.z, self.noise_variance, self.noise_colour)
 
 
-def select(signal: Signal, previous: Array | None) -> End:
+def select_unmixing(signal: WhitenedSignal, previous: Array | None) -> UnmixingFit:
     """Return the best unmixing, from an earlier one if there is one."""
-    descent, memory = signal.descent(), 0.0
+    descent, memory = signal.make_descent(), 0.0
     by_spectra = None
     is_noisy = signal.noise_variance.max() > _MATTERS
     if previous is None:
-        begin = _starts(signal, descent)
+        begin = _collect_starts(signal, descent)
         if is_noisy:
-            by_spectra = _by_spectra(signal, begin[-1])
+            by_spectra = _fit_spectra(signal, begin[-1])
             begin.append(by_spectra)
-        trial = signal.part(slice(min(_TRIAL_SAMPLES, _TRIAL_NUMBERS // len(signal.z)))).descent()
-        start = _likeliest(trial, begin)
+        trial = signal.take(slice(min(_TRIAL_SAMPLES, _TRIAL_NUMBERS // len(signal.z)))).make_descent()
+        start = _pick_most_likely(trial, begin)
     else:
         start, memory = previous, _MEMORY * len(previous)
         if is_noisy:
-            by_spectra = _by_spectra(signal, start, memory / signal.z.shape[1])
+            by_spectra = _fit_spectra(signal, start, memory / signal.z.shape[1])
     with track("learning", _STEPS) as step:
         end = descent.run(start, _STEPS, memory=memory, step_done=step)
     if by_spectra is None or signal.z.shape[1] < _SHORTEST:
         return end
-    return _most_reproducible(signal, end, descent.run(by_spectra, 0))
+    return _pick_most_reproducible(signal, end, descent.run(by_spectra, 0))
 
 
-def _starts(signal: Signal, descent: Descent) -> list[Array]:
+def _collect_starts(signal: WhitenedSignal, descent: LikelihoodDescent) -> list[Array]:
     """Return where descents begin."""
     begin = []
     with track("finding starts", N_STARTS) as found:
-        for start in starts(signal.z, _without_noise(descent)):
+        for start in find_starts(signal.z, _subtract_noise(descent)):
             begin.append(start)
             found()
     return begin
 
 
-def _by_spectra(signal: Signal, start: Array, inertia: float = 0.0) -> Array:
+def _fit_spectra(signal: WhitenedSignal, start: Array, inertia: float = 0.0) -> Array:
     """Return what spectra tell."""
-    with track("matching spectra", STEPS) as step:
+    with track("matching spectra", MAX_STEPS) as step:
         return match_spectra(signal.spectra, signal.noise, start, inertia, step)
 
 
-def _likeliest(trial: Descent, begin: list[Array]) -> Array:
+def _pick_most_likely(trial: LikelihoodDescent, begin: list[Array]) -> Array:
     """Return the end of the most likely of short descents."""
     with track("trying starts", len(begin) * _TRIAL_STEPS) as step:
         best = trial.run(begin[0], _TRIAL_STEPS, step_done=step)
@@ -122,36 +129,38 @@ def _likeliest(trial: Descent, begin: list[Array]) -> Array:
     return best.unmixing
 
 
-def _without_noise(descent: Descent) -> Array:
+def _subtract_noise(descent: LikelihoodDescent) -> Array:
     """Return lagged covariances less those of the noise."""
     noise = descent.colour[0][:, None] * descent.noise
     return np.asarray(descent.covariances - noise[:, :, None] * np.eye(len(descent.noise)))
 
 
-def _most_reproducible(signal: Signal, innovations: End, spectra: End) -> End:
+def _pick_most_reproducible(
+    signal: WhitenedSignal, innovations: UnmixingFit, spectra: UnmixingFit
+) -> UnmixingFit:
     """Return the end that both halves of the samples agree about."""
     middle = signal.z.shape[1] // 2
-    halves = [signal.part(slice(middle)), signal.part(slice(middle, None))]
-    with track("comparing halves", 2 * (_TRIAL_STEPS + STEPS)) as step:
+    halves = [signal.take(slice(middle)), signal.take(slice(middle, None))]
+    with track("comparing halves", 2 * (_TRIAL_STEPS + MAX_STEPS)) as step:
         first, second = (
-            half.descent().run(innovations.unmixing, _TRIAL_STEPS, step_done=step).unmixing
+            half.make_descent().run(innovations.unmixing, _TRIAL_STEPS, step_done=step).unmixing
             for half in halves
         )
         third, fourth = (
             match_spectra(half.spectra, half.noise, spectra.unmixing, 0.0, step) for half in halves
         )
-    by_spectra, by_innovations = _interference(third, fourth), _interference(first, second)
+    by_spectra, by_innovations = _compute_interference(third, fourth), _compute_interference(first, second)
     return spectra if by_spectra < _BETTER * by_innovations else innovations
 
 
-def _interference(one: Array, other: Array) -> float:
+def _compute_interference(one: Array, other: Array) -> float:
     """Return how much of other sources the sources of one unmixing are in those of the other.
 
     Both unmix white channels, so that the rows at unit length give sources of unit variance.
     """
-    gains = _unit(one) @ np.linalg.inv(_unit(other))
+    gains = _normalise_rows(one) @ np.linalg.inv(_normalise_rows(other))
     return float(np.sum((gains / np.diag(gains)[:, None]) ** 2)) - len(gains)
 
 
-def _unit(unmixing: Array) -> Array:
+def _normalise_rows(unmixing: Array) -> Array:
     return np.asarray(unmixing / np.linalg.norm(unmixing, axis=1, keepdims=True))

@@ -31,11 +31,11 @@ from igbss_stream.model.loglinear import (
     Array,
     Distribution,
     Target,
-    distribution,
-    divergence,
-    expectations,
-    lifts,
-    mass_above,
+    compute_distribution,
+    compute_divergence,
+    compute_expectations,
+    compute_log_offsets,
+    sum_mass_above,
 )
 from igbss_stream.model.poset import Poset
 
@@ -80,7 +80,7 @@ class Fit:
     reason: str
 
 
-class _Point:
+class _Iterate:
     """Where a descent stands: theta, p and the gradient there, in arrays that are used again."""
 
     def __init__(self, poset: Poset, goal: Target, theta_z: Array, theta_a: Array) -> None:
@@ -92,17 +92,17 @@ class _Point:
         self._z_error = np.empty((1, poset.n_sources))
         self.x_error = np.empty((poset.periods, poset.n_channels))
         self._totals = np.empty((poset.periods + 1, max(poset.n_channels, poset.n_sources)))
-        self.look()
+        self.evaluate()
 
-    def look(self) -> None:
+    def evaluate(self) -> None:
         """Compute p and the gradient at theta."""
         poset, goal = self.poset, self.goal
-        self.p = distribution(poset, self.theta_z, self.theta_a, out=self._p)
-        worst = loglinear.gradient(
+        self.p = compute_distribution(poset, self.theta_z, self.theta_a, out=self._p)
+        worst = loglinear.fill_gradient(
             poset.incidence, self.p.p_z, self.p.p_x, goal.p_z, goal.p_x, goal.size_z,
             self.g_z, self._z_error, self.x_error, self._totals,
         )  # fmt: skip
-        self.g_a = (self.p.p_a - goal.p_a) + mass_above(poset, self.z_error, self.x_error)
+        self.g_a = (self.p.p_a - goal.p_a) + sum_mass_above(poset, self.z_error, self.x_error)
         self.error = max(float(worst), float(np.max(np.abs(self.g_a) / goal.eta_a)))
 
     @property
@@ -129,8 +129,8 @@ class _Point:
         the divergence itself would have lost its last digits.
         """
         p, poset = self.p, self.poset
-        c, d = lifts(poset, step_a)
-        mean, slope = loglinear.response(
+        c, d = compute_log_offsets(poset, step_a)
+        mean, slope = loglinear.fill_response(
             poset.incidence, c, d, self.step_z, self.g_z, p.p_z, p.p_x, self._u_z, self._u_x
         )
         mean += float(np.vdot(p.p_a, step_a))
@@ -139,29 +139,29 @@ class _Point:
             return None
         t = 1.0
         for _ in range(MAX_HALVINGS):
-            excess = loglinear.exp_excess(
+            excess = loglinear.compute_exp_excess(
                 p.p_z, self._u_z, p.p_x, self._u_x, p.p_a, step_a, p.p_bottom, mean, t
             )
             change = math.log1p(excess) + t * slope
             if change <= ARMIJO * t * slope:
                 self.theta_z += t * self.step_z
                 self.theta_a += t * step_a
-                self.look()
+                self.evaluate()
                 return change
             t *= 0.5
         return None
 
 
-Direction = Callable[[_Point], Array]
+Direction = Callable[[_Iterate], Array]
 
 
-def _joint_direction() -> Direction:
+def _make_joint_direction() -> Direction:
     """Return the natural gradient over both layers."""
 
-    def direction(at: _Point) -> Array:
+    def direction(at: _Iterate) -> Array:
         poset, p, goal = at.poset, at.p, at.goal
         active, design = poset.active_design
-        reduced = _Reduced(at, design)
+        reduced = _ReducedSystem(at, design)
         shared, drive = np.zeros((poset.n_subsets + 1,) * 2), np.zeros(poset.n_subsets + 1)
         shared[active[:, None], active], drive[active] = reduced.shared, reduced.drive
         mass = np.append(p.p_a, p.p_bottom)
@@ -176,14 +176,14 @@ def _joint_direction() -> Direction:
     return direction
 
 
-def _source_direction() -> Direction:
+def _make_source_direction() -> Direction:
     """Return the natural gradient of the source layer, theta_a held."""
 
-    def direction(at: _Point) -> Array:
+    def direction(at: _Iterate) -> Array:
         p, goal = at.p, at.goal
         # Mixing nodes and bottom move together, as psi does: one group with one member.
         design = 1.0 - at.poset.incidence.sum(axis=2, keepdims=True)
-        reduced = _Reduced(at, design)
+        reduced = _ReducedSystem(at, design)
         mass = np.array([p.p_bottom + p.p_a.sum()])
         own = (p.p_bottom - goal.p_bottom) + (p.p_a - goal.p_a).sum()
         only = np.zeros(1, dtype=int)
@@ -194,15 +194,15 @@ def _source_direction() -> Direction:
     return direction
 
 
-def _mixing_direction() -> Direction:
+def _make_mixing_direction() -> Direction:
     """Return the natural gradient of the mixing layer, theta_z held."""
 
-    def direction(at: _Point) -> Array:
+    def direction(at: _Iterate) -> Array:
         poset, p, goal = at.poset, at.p, at.goal
         shared = (poset.member * at.z_total) @ poset.member.T
         shared += np.einsum("pls,pl,plt->st", poset.below, at.x_total, poset.below)
-        above = mass_above(poset, at.z_total, at.x_total)
-        pull = mass_above(poset, at.z_error, at.x_error)
+        above = sum_mass_above(poset, at.z_total, at.x_total)
+        pull = sum_mass_above(poset, at.z_error, at.x_error)
         mass, group = p.p_a.ravel(), poset.subset_of_node
         own = (p.p_a - goal.p_a).ravel()
         by_gradient, _ = _solve_groups(shared, pull, mass, own, group)
@@ -216,11 +216,11 @@ def _mixing_direction() -> Direction:
     return direction
 
 
-def _gradient_direction() -> Direction:
+def _make_gradient_direction() -> Direction:
     """Return steepest descent, as long as the last step and its change of gradient suggest."""
     last: list[Array] = []
 
-    def direction(at: _Point) -> Array:
+    def direction(at: _Iterate) -> Array:
         length = 1.0
         if last:
             moved = (at.theta_z - last[0], at.theta_a - last[1])
@@ -235,9 +235,9 @@ def _gradient_direction() -> Direction:
 
 
 SOLVERS: dict[str, tuple[Callable[[], Direction], ...]] = {
-    "gradient": (_gradient_direction,),
-    "blocked": (_source_direction, _mixing_direction),
-    "joint": (_joint_direction,),
+    "gradient": (_make_gradient_direction,),
+    "blocked": (_make_source_direction, _make_mixing_direction),
+    "joint": (_make_joint_direction,),
 }
 
 
@@ -272,8 +272,8 @@ def solve(
     Fit
     """
     directions = [make() for make in SOLVERS[solver]]
-    at = _Point(poset, goal, theta_z, theta_a)
-    kl = [divergence(goal, at.p)]
+    at = _Iterate(poset, goal, theta_z, theta_a)
+    kl = [compute_divergence(goal, at.p)]
     reason = ""
     while not reason:
         if at.error <= tol:
@@ -287,13 +287,13 @@ def solve(
             if not fallen:
                 kl.pop()
                 reason = f"stopped at a gradient of {at.error:.2g}: float64 resolves no further descent"
-    eta = expectations(poset, at.p.p_z, at.p.p_x, at.p.p_a)
+    eta = compute_expectations(poset, at.p.p_z, at.p.p_x, at.p.p_a)
     return Fit(
         at.theta_z, at.theta_a, at.p, *eta, np.array(kl), at.error, len(kl) - 1, at.error <= tol, reason
     )
 
 
-def limit(poset: Poset, goal: Target, log_sources: Array, log_fitted: Array | None = None) -> Fit:
+def compute_limit(poset: Poset, goal: Target, log_sources: Array, log_fitted: Array | None = None) -> Fit:
     """Return what fits tend to where the closed form holds, as the latent mass goes to zero.
 
     Theta itself diverges, so that ratios inside a layer are given: theta_z are the log-sources and
@@ -318,36 +318,36 @@ def limit(poset: Poset, goal: Target, log_sources: Array, log_fitted: Array | No
         With one iteration, from theta = 0 to the limit.
     """
     theta_a = np.zeros((poset.n_channels, poset.n_subsets))
-    uniform = distribution(poset, np.zeros_like(log_sources), theta_a)
+    uniform = compute_distribution(poset, np.zeros_like(log_sources), theta_a)
     halved = poset.shares_mass  # p(x) = p(z) = p_hat / 2
     fitted = goal.p_x
     if log_fitted is not None:
-        fitted = _normalised(log_fitted)
+        fitted = _normalise(log_fitted)
     elif poset.n_channels > poset.n_sources:
-        fitted = _normalised(log_sources @ poset.incidence[0].T)
+        fitted = _normalise(log_sources @ poset.incidence[0].T)
     p = Distribution(
-        _normalised(log_sources),
+        _normalise(log_sources),
         fitted / 2.0 if halved else fitted,
         np.full_like(theta_a, 1.0 / theta_a.size),
         p_bottom=0.0,
         psi=math.inf,
     )
-    eta_z, eta_a = expectations(poset, np.zeros_like(log_sources), fitted, np.zeros_like(theta_a))
+    eta_z, eta_a = compute_expectations(poset, np.zeros_like(log_sources), fitted, np.zeros_like(theta_a))
     missed = float(np.sum(goal.p_x * np.log(goal.p_x / fitted)))
-    kl = np.array([divergence(goal, uniform), math.log(2.0) if halved else max(0.0, missed)])
+    kl = np.array([compute_divergence(goal, uniform), math.log(2.0) if halved else max(0.0, missed)])
     error = float(np.abs(eta_z - goal.eta_z).max() / np.abs(goal.eta_z).max())
     return Fit(log_sources, theta_a, p, eta_z, eta_a, kl, error, 1, True, "closed form: one pass")
 
 
-def _normalised(log_values: Array) -> Array:
+def _normalise(log_values: Array) -> Array:
     values = np.exp(log_values - log_values.max())
     return np.asarray(values / values.sum())
 
 
-class _Reduced:
+class _ReducedSystem:
     """The information and the gradient of the groups of latent nodes, the source layer eliminated."""
 
-    def __init__(self, at: _Point, design: Array) -> None:
+    def __init__(self, at: _Iterate, design: Array) -> None:
         n_groups = design.shape[2]
         self._at, self._design = at, design
         self.shared = np.zeros((n_groups, n_groups))

@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 _BANDS = 100  # at most
 _BINS = 50  # in a band at least: a covariance needs several for each of its directions
 _LEAST = 1e-9  # power of a source in a band
-STEPS = 300  # at most
+MAX_STEPS = 300  # at most
 _SPHERE = 2.0  # largest over smallest eigenvalue of a band that holds but noise
 _WEAK = 0.5  # share of the weakest direction that can be noise
 
@@ -45,12 +45,12 @@ class Bands:
     covariances: Array
     weights: Array
 
-    def along(self, axes: Array) -> "Bands":
+    def project(self, axes: Array) -> "Bands":
         """Return the bands of other channels, axes @ these; axes of shape (others, channels)."""
         return Bands(axes @ self.covariances @ axes.T, self.weights)
 
 
-def bands(x: Array) -> Bands:
+def compute_bands(x: Array) -> Bands:
     """Return the bands of channels, (channels, samples)."""
     n_samples = x.shape[1]
     spectrum = np.fft.rfft(x, axis=1)[:, 1:]
@@ -62,7 +62,7 @@ def bands(x: Array) -> Bands:
     return Bands(covariances * n_bins, np.diff(edges) / n_bins)
 
 
-def noise_power(found: Bands, axes: Array) -> Array:
+def estimate_noise_power(found: Bands, axes: Array) -> Array:
     """Return the power of the sensor noise in each band, (bands,).
 
     Parameters
@@ -85,7 +85,7 @@ def noise_power(found: Bands, axes: Array) -> Array:
     return np.full(len(whole), weakest.mean() if is_noise else 0.0)
 
 
-def autocorrelation(power: Array, weights: Array, n_lags: int) -> Array:
+def compute_autocorrelation(power: Array, weights: Array, n_lags: int) -> Array:
     """Return the autocorrelation of a signal with so much power in each band, (n_lags + 1,)."""
     edges = np.pi * np.concatenate([[0.0], np.cumsum(weights)])
     lags = np.arange(1, n_lags + 1)
@@ -123,18 +123,18 @@ def match_spectra(
     power = np.maximum(np.diagonal(sources, axis1=1, axis2=2), 1e-4)
     first = np.concatenate([np.linalg.inv(start).ravel(), np.log(power).ravel()])
     end = minimize(
-        spectral_loss,
+        compute_spectral_loss,
         first,
         args=(found, noise, start, inertia),
         jac=True,
         method="L-BFGS-B",
         callback=lambda _: step_done(),
-        options={"maxiter": STEPS},
+        options={"maxiter": MAX_STEPS},
     )
     return np.linalg.inv(end.x[: size * size].reshape(size, size))
 
 
-def spectral_loss(
+def compute_spectral_loss(
     parameters: Array, found: Bands, noise: Array, prior: Array, inertia: float
 ) -> tuple[float, Array]:
     """Return the loss and its gradient at B and the logarithms of D, one after the other.

@@ -16,7 +16,7 @@ _TURNED = 1e-6  # one less the cosine of the angle by which a source turns: at r
 _LEAST = 0.05  # variance that noise leaves of a whitened channel
 
 
-def starts(z: Array, covariances: Array) -> Iterator[Array]:
+def find_starts(z: Array, covariances: Array) -> Iterator[Array]:
     """Yield unmixings, at most `N_STARTS`.
 
     Parameters
@@ -26,24 +26,24 @@ def starts(z: Array, covariances: Array) -> Iterator[Array]:
         Of z less its noise, lag 0 first.
     """
     some = z[:, : _NUMBERS // len(z)]
-    yield _fixed_point(some)
+    yield _run_fixed_point_ica(some)
     change = np.diff(some, axis=1)
     values, vectors = np.linalg.eigh(change @ change.T / change.shape[1])
     if values[0] > 1e-10 * values[-1]:
         whitening = (vectors / np.sqrt(values)) @ vectors.T
-        yield _fixed_point(whitening @ change) @ whitening
-    yield second_order(covariances)
+        yield _run_fixed_point_ica(whitening @ change) @ whitening
+    yield separate_second_order(covariances)
 
 
-def second_order(covariances: Array) -> Array:
+def separate_second_order(covariances: Array) -> Array:
     """Return the unmixing that makes lagged covariances as diagonal as can be, and the first one 1."""
     values, vectors = np.linalg.eigh(covariances[0])
     whitening = (vectors / np.sqrt(np.maximum(values, _LEAST))) @ vectors.T
-    rotation = jointly_diagonal(whitening @ covariances[1:] @ whitening.T)
+    rotation = diagonalise_jointly(whitening @ covariances[1:] @ whitening.T)
     return np.asarray(rotation @ whitening)
 
 
-def jointly_diagonal(covariances: Array) -> Array:
+def diagonalise_jointly(covariances: Array) -> Array:
     """Return the rotation that makes matrices as diagonal as can be."""
     matrices = 0.5 * (covariances + covariances.transpose(0, 2, 1))
     rotation = np.eye(covariances.shape[1])
@@ -53,7 +53,7 @@ def jointly_diagonal(covariances: Array) -> Array:
     return rotation
 
 
-def _fixed_point(z: Array) -> Array:
+def _run_fixed_point_ica(z: Array) -> Array:
     """Return the rotation of symmetric fixed-point ICA with tanh, from the principal axes."""
     rotation, n_samples = np.eye(len(z)), z.shape[1]
     for _ in range(_ROUNDS):

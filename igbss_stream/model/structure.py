@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream.errors import InputError
-from igbss_stream.model.selection import Signal, select
+from igbss_stream.model.selection import WhitenedSignal, select_unmixing
 
 Array = NDArray[np.float64]
 
@@ -26,7 +26,7 @@ _SHORT = 20  # samples of a run that has a level of its own however short the ot
 
 
 @dataclass(frozen=True)
-class Learned:
+class LearnedStructure:
     """A learned structure.
 
     Parameters
@@ -48,7 +48,9 @@ class Learned:
     losses: tuple[float, ...]
 
 
-def learn(x: Array, n_sources: int, previous: Array | None = None, breaks: Sequence[int] = ()) -> Learned:
+def learn_structure(
+    x: Array, n_sources: int, previous: Array | None = None, breaks: Sequence[int] = ()
+) -> LearnedStructure:
     """Learn the incidence of sources on channels.
 
     Parameters
@@ -74,20 +76,20 @@ def learn(x: Array, n_sources: int, previous: Array | None = None, breaks: Seque
         If the samples have a lower rank than that, as an excerpt of a recording may.
     """
     mean = x.mean(axis=0)
-    standard, scale, values, axes = _principal(x, mean, n_sources, breaks)
+    standard, scale, values, axes = _compute_principal_axes(x, mean, n_sources, breaks)
     root = np.sqrt(values)
     whitening, colouring = axes.T / root[:, None], axes * root
-    signal = Signal.of(standard, axes, root)
+    signal = WhitenedSignal.from_channels(standard, axes, root)
     del standard  # as large as the samples
     before = None if previous is None else (previous * scale) @ colouring
-    best = select(signal, before)
+    best = select_unmixing(signal, before)
     unmixing = best.unmixing @ whitening / scale
     mixing = scale[:, None] * colouring @ np.linalg.inv(best.unmixing)
-    order, sign = _convention(mixing) if before is None else _matched(best.unmixing, before)
-    return Learned(mixing[:, order] * sign, (unmixing[order].T * sign).T, mean, best.losses)
+    order, sign = _sort_by_variance(mixing) if before is None else _match_sources(best.unmixing, before)
+    return LearnedStructure(mixing[:, order] * sign, (unmixing[order].T * sign).T, mean, best.losses)
 
 
-def _principal(
+def _compute_principal_axes(
     x: Array, mean: Array, n_sources: int, breaks: Sequence[int]
 ) -> tuple[Array, Array, Array, Array]:
     """Return channels at unit variance, (channels, samples), their deviations, and the principal axes."""
@@ -95,15 +97,15 @@ def _principal(
     standard = np.subtract(x.T, mean[:, None], order="C")
     if breaks:
         overall = scale
-        take_levels_out(standard, breaks)
+        subtract_run_means(standard, breaks)
         scale = standard.std(axis=1)
         if np.any(scale**2 <= _FAINT * overall**2):
-            return _principal(x, mean, n_sources, ())
+            return _compute_principal_axes(x, mean, n_sources, ())
     standard /= scale[:, None]
     values, vectors = np.linalg.eigh(standard @ standard.T / len(x))
     leading = slice(len(scale) - n_sources, None)
     if breaks and values[leading][0] <= _FAINT * values[-1]:
-        return _principal(x, mean, n_sources, ())
+        return _compute_principal_axes(x, mean, n_sources, ())
     if values[leading][0] <= _SINGULAR * values[-1]:
         raise InputError(
             f"the samples that a structure is learned from span fewer than {n_sources} directions. "
@@ -112,7 +114,7 @@ def _principal(
     return standard, scale, values[leading], vectors[:, leading]
 
 
-def take_levels_out(channels: Array, breaks: Sequence[int]) -> None:
+def subtract_run_means(channels: Array, breaks: Sequence[int]) -> None:
     """Subtract from channels (channels, samples) the mean of each run between breaks, in place.
 
     Where most samples lie in short runs, as many of them share a mean as make up a longer one: means of a
@@ -129,7 +131,7 @@ def take_levels_out(channels: Array, breaks: Sequence[int]) -> None:
             start = stop
 
 
-def back_projected(learned: Learned) -> Learned:
+def back_project(learned: LearnedStructure) -> LearnedStructure:
     """Return the same structure with each source as it shows in the channel where it is strongest.
 
     Sources then have the unit of the channels, and the strongest weight of each is one.
@@ -138,7 +140,7 @@ def back_projected(learned: Learned) -> Learned:
     return replace(learned, mixing=learned.mixing / gain, unmixing=learned.unmixing * gain[:, None])
 
 
-def rescaled(learned: Learned, mixing: Array) -> Learned:
+def rescale_like(learned: LearnedStructure, mixing: Array) -> LearnedStructure:
     """Return the same structure with the scale of an earlier one: that of its columns of `mixing`.
 
     A source is then as large as what it does to the channels, however loud it was when it was learned.
@@ -147,14 +149,14 @@ def rescaled(learned: Learned, mixing: Array) -> Learned:
     return replace(learned, mixing=learned.mixing / gain, unmixing=learned.unmixing * gain[:, None])
 
 
-def _convention(mixing: Array) -> tuple[NDArray[np.int_], Array]:
+def _sort_by_variance(mixing: Array) -> tuple[NDArray[np.int_], Array]:
     """Return order and signs: variance explained, and a positive strongest weight."""
     order = np.argsort(-np.sum(mixing**2, axis=0), kind="stable")
     strongest = np.abs(mixing).argmax(axis=0)
     return order, np.sign(mixing[strongest, np.arange(mixing.shape[1])])[order]
 
 
-def _matched(unmixing: Array, before: Array) -> tuple[NDArray[np.int_], Array]:
+def _match_sources(unmixing: Array, before: Array) -> tuple[NDArray[np.int_], Array]:
     """Return order and signs by which sources correlate best with those before, on the samples at hand.
 
     Both unmix white channels, so that correlations of the sources are cosines of the rows.

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream.errors import InputError
-from igbss_stream.model.loglinear import Target, target
+from igbss_stream.model.loglinear import Target, make_target
 from igbss_stream.model.poset import Poset
-from igbss_stream.model.solve import Fit, limit
+from igbss_stream.model.solve import Fit, compute_limit
 from igbss_stream.separation.linear import LinearStage
 from igbss_stream.separation.polynomial import PolynomialStage
 from igbss_stream.separation.statistics import survey_of
@@ -79,7 +79,7 @@ class Projection:
             )
         if self.latent_mass == 0:
             check_positive(self.log_values, "latent_mass = 0", self.start)
-        return target(self.poset, np.exp(self.log_values - top), self.latent_mass)
+        return make_target(self.poset, np.exp(self.log_values - top), self.latent_mass)
 
     def fitted(self, fit: Fit) -> Array:
         """Return log v as the fit has it: log p of the received layer, at the level of the samples.
@@ -103,10 +103,10 @@ class Projection:
             self.transform = self.transform.fit(survey_of(self.x, names, keep_rows=True))
         if isinstance(self.stage, PolynomialStage):
             log_sources = sources.astype(np.float64)
-            return limit(
+            return compute_limit(
                 self.poset, self.goal, log_sources, self.transform.log(self.stage.mix(log_sources))
             )
-        return limit(self.poset, self.goal, LinearStage.of(self.poset).unmix(self.log_values))
+        return compute_limit(self.poset, self.goal, LinearStage.of(self.poset).unmix(self.log_values))
 
 
 def check_positive(log_values: Array, what: str, start: int) -> None:

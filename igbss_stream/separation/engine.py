@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream.errors import IgbssWarning, InputError, ParameterError
-from igbss_stream.model.poset import Poset, incidence
+from igbss_stream.model.poset import Poset, make_incidence
 from igbss_stream.model.solve import solve
 from igbss_stream.separation.cleaning import Cleaner, Cleaning
 from igbss_stream.separation.e_projection import Projection, check_positive
@@ -76,7 +76,9 @@ class Separator:
         if settings.is_learned:
             self.solver = _of_learned(settings)
         else:
-            weights = incidence(settings.structure, n_channels, settings.n_sources, settings.random_state)
+            weights = make_incidence(
+                settings.structure, n_channels, settings.n_sources, settings.random_state
+            )
             poset = Poset(weights, settings.order, settings.closure)
             self._model = poset, LinearStage.of(poset)
             self.solver = _resolve(settings, poset)

@@ -54,4 +54,4 @@ class PolynomialStage:
 
     def mix(self, sources: NDArray[Any]) -> NDArray[Any]:
         """Return the channels that sources make up, (samples, channels), of the type of the sources."""
-        return self.learned.channels(sources).astype(sources.dtype, copy=False)
+        return self.learned.mix(sources).astype(sources.dtype, copy=False)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from igbss_stream.errors import IgbssWarning, InputError
 from igbss_stream.model.poset import Poset
-from igbss_stream.model.structure import back_projected, learn, rescaled
+from igbss_stream.model.structure import back_project, learn_structure, rescale_like
 from igbss_stream.separation.e_projection import check_positive
 from igbss_stream.separation.linear import LinearStage
 from igbss_stream.separation.polynomial import PolynomialStage
@@ -117,11 +117,13 @@ def _linear(
         x = transform.log(x)
         check_positive(x, "structure 'learned'", 0)
     if previous is not None:
-        learned = rescaled(learn(x, n_sources, previous.unmixing[0], breaks), previous.mixing[0])
+        learned = rescale_like(
+            learn_structure(x, n_sources, previous.unmixing[0], breaks), previous.mixing[0]
+        )
     else:
-        learned = learn(x, n_sources, None, breaks)
+        learned = learn_structure(x, n_sources, None, breaks)
         if settings.scaling == "back-projected":
-            learned = back_projected(learned)
+            learned = back_project(learned)
     weights, inverse = learned.mixing[None], learned.unmixing[None]
     if isinstance(transform, Exp):
         unit, mean = transform.unit, learned.mean

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from igbss_stream._util.progress import report_to, track
 from igbss_stream.model.interactions.learn import learn_interactions
-from igbss_stream.model.structure import learn
+from igbss_stream.model.structure import learn_structure
 
 Reports = list[tuple[str, int, int]]
 
@@ -40,18 +40,18 @@ def noisy() -> NDArray[np.float64]:
 def test_each_stage_of_learning_is_reported_and_the_result_is_unchanged() -> None:
     x, reports = noisy(), Reports()
     with report_to(lambda *report: reports.append(report)):
-        learned = learn(x, 3)
+        learned = learn_structure(x, 3)
     stages = by_task(reports)
     assert list(stages) == [
         "finding starts", "matching spectra", "trying starts", "learning", "comparing halves",
     ]  # fmt: skip
     for steps in stages.values():
         assert_counts(steps)
-    alone = learn(x, 3)
+    alone = learn_structure(x, 3)
     assert learned.unmixing.tobytes() == alone.unmixing.tobytes()
     n_reports = len(reports)
     with ThreadPoolExecutor(1) as pool, report_to(lambda *report: reports.append(report)):
-        pool.submit(learn, x, 3).result()  # in another thread, as in the daemon
+        pool.submit(learn_structure, x, 3).result()  # in another thread, as in the daemon
     assert len(reports) == n_reports
 
 

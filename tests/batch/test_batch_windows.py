@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import igbss_stream.batch.channels
 from igbss_stream.errors import IgbssWarning
-from igbss_stream.model.poset import incidence
+from igbss_stream.model.poset import make_incidence
 from igbss_stream.separation.transform import Exp, MinMax, Transform
 from tests import reference
 from tests.commands import Command, Refusal
@@ -72,7 +72,7 @@ def test_windows_follow_each_other_and_are_fitted_alone(
     assert [start for start, _ in cut] == [0] + [end for _, end in cut[:-1]]
     assert cut[-1][1] == 60
     lengths = [end - start for start, end in cut]
-    periods = len(incidence(parameters.get("structure", "systematic"), 4, parameters.get("n_sources")))
+    periods = len(make_incidence(parameters.get("structure", "systematic"), 4, parameters.get("n_sources")))
     assert max(lengths) <= 1.5 * window + periods
     assert len(set(lengths[:-1])) <= 1
     same = parameters | {"transform": fitted_transform(output)}

@@ -21,10 +21,10 @@ from igbss_stream.model.interactions import (
 from igbss_stream.model.interactions import (
     starts as interaction_starts,
 )
-from igbss_stream.model.interactions.descent import Descent, Schedule
+from igbss_stream.model.interactions.descent import PolynomialDescent, SigmaSchedule
 from igbss_stream.model.interactions.learn import LearnedInteractions, learn_interactions
 from igbss_stream.model.kernels import interactions as _interaction_kernels
-from igbss_stream.model.poset import Poset, subsets
+from igbss_stream.model.poset import Poset, list_subsets
 from igbss_stream.separation.metrics import rmse
 
 Array = NDArray[np.float64]
@@ -76,7 +76,7 @@ class TestSeparation:
         learned = learn_interactions(x, 2, 2)
         assert learned.mixing.shape == (4, 3)
         assert rmse(learned.sources, truth) < 0.1
-        np.testing.assert_allclose(learned.channels(learned.sources), x, atol=0.05 * x.std())
+        np.testing.assert_allclose(learned.mix(learned.sources), x, atol=0.05 * x.std())
 
     @pytest.mark.slow
     def test_time_series_of_the_paper(self) -> None:
@@ -101,8 +101,8 @@ def _small() -> Iterator[None]:
         ):
             patch.setattr(search, name, few)
         patch.setattr(search, "_BEGUN", (1, 1, 1))
-        patch.setattr(search, "_SCHEDULE", Schedule(0.5, 0.1, 0.6, 1))
-        patch.setattr(learn, "_FINISH", Schedule(0.1, 0.03, 0.6, 1))
+        patch.setattr(search, "_SCHEDULE", SigmaSchedule(0.5, 0.1, 0.6, 1))
+        patch.setattr(learn, "_FINISH", SigmaSchedule(0.1, 0.03, 0.6, 1))
         patch.setattr(learn, "_FINALISTS", 1)
         patch.setattr(learn, "_STRETCH", 110)
         yield
@@ -130,7 +130,7 @@ class TestConventions:
     def test_channels_come_back(self, x: Array, learned: LearnedInteractions) -> None:
         z = learned.sources
         features = np.column_stack([z, z[:, 0] * z[:, 1]])
-        back = learned.channels(z)
+        back = learned.mix(z)
         np.testing.assert_allclose(features @ learned.mixing.T + learned.offset, back, rtol=1e-12)
         assert np.median(np.abs(back - x)) < 1e-9
         np.testing.assert_allclose(learned.separate(x), z, atol=1e-6)
@@ -150,13 +150,13 @@ class TestConventions:
         monkeypatch.setattr(learn, "_LONGEST", 110)
         learned = learn_interactions(x, 2, 2)
         assert learned.sources.shape == (130, 2)
-        assert np.median(np.abs(learned.channels(learned.sources) - x)) < 1e-6
+        assert np.median(np.abs(learned.mix(learned.sources) - x)) < 1e-6
 
     def test_wrong_shapes_are_named(self, learned: LearnedInteractions) -> None:
         with pytest.raises(InputError, match=r"expected samples of 2 channels, got shape \(5, 3\)"):
             learned.separate(np.zeros((5, 3)))
         with pytest.raises(InputError, match=r"expected 2 sources, got shape \(5, 3\)"):
-            learned.channels(np.zeros((5, 3)))
+            learned.mix(np.zeros((5, 3)))
 
 
 class TestRefusals:
@@ -193,57 +193,58 @@ class TestParts:
         return np.random.default_rng(0)
 
     def test_sets_are_those_of_the_poset(self) -> None:
-        assert subsets(3, 2) == ((0,), (1,), (2,), (0, 1), (0, 2), (1, 2))
+        assert list_subsets(3, 2) == ((0,), (1,), (2,), (0, 1), (0, 2), (1, 2))
         member = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0], [1, 0, 1], [0, 1, 1]]
         np.testing.assert_array_equal(Poset(np.eye(3)[None], order=2).member, member)
 
     def test_products(self, rng: np.random.Generator) -> None:
         a, b, c = z = rng.normal(size=(3, 20))
         want = [np.ones(20), a, b, c, a * b, a * c, b * c, a * b * c]
-        np.testing.assert_allclose(interaction_descent.products(z, MASKS).T, want, rtol=1e-14)
+        np.testing.assert_allclose(interaction_descent.compute_products(z, MASKS).T, want, rtol=1e-14)
 
     def test_standardised_sources_make_up_the_same(self, rng: np.random.Generator) -> None:
         z, weights = 3.0 + 2.0 * rng.normal(size=(3, 20)), rng.normal(size=(3, 8))
-        moved, changed = interaction_descent.standardised(z, weights, MASKS)
+        moved, changed = interaction_descent.standardise(z, weights, MASKS)
         np.testing.assert_allclose(moved.std(axis=1), 1.0)
-        before = interaction_descent.products(z, MASKS) @ weights.T
+        before = interaction_descent.compute_products(z, MASKS) @ weights.T
         np.testing.assert_allclose(
-            interaction_descent.products(moved, MASKS) @ changed.T, before, rtol=1e-9, atol=1e-9
+            interaction_descent.compute_products(moved, MASKS) @ changed.T, before, rtol=1e-9, atol=1e-9
         )
 
     def test_misfit_and_volume(self, rng: np.random.Generator) -> None:
         z, weights, x = rng.normal(size=(3, 20)), rng.normal(size=(4, 8)), rng.normal(size=(20, 4))
         gram, step = np.empty((3, 3)), 1e-6
-        square = _interaction_kernels.misfit(x, z, MASKS, weights, gram)
-        made = interaction_descent.products(z, MASKS) @ weights.T
+        square = _interaction_kernels.compute_misfit(x, z, MASKS, weights, gram)
+        made = interaction_descent.compute_products(z, MASKS) @ weights.T
         np.testing.assert_allclose(square, np.sum((x - made) ** 2))
         slopes = np.array(
             [
-                (interaction_descent.products(z + step * row[:, None], MASKS) @ weights.T - made) / step
+                (interaction_descent.compute_products(z + step * row[:, None], MASKS) @ weights.T - made)
+                / step
                 for row in np.eye(3)
             ]
         )
         np.testing.assert_allclose(gram, np.einsum("itk,jtk->ij", slopes, slopes) / 20, rtol=1e-4)
         volume = 0.5 * np.linalg.slogdet(np.einsum("itk,jtk->tij", slopes, slopes) + 0.1 * np.eye(3))[1]
         np.testing.assert_allclose(
-            _interaction_kernels.log_volume(z, MASKS, weights, 0.1), volume.mean(), rtol=1e-4
+            _interaction_kernels.compute_log_volume(z, MASKS, weights, 0.1), volume.mean(), rtol=1e-4
         )
 
     def test_the_slope_of_a_step_is_that_of_the_loss(self, rng: np.random.Generator) -> None:
-        z = interaction_descent.standardised_rows(
+        z = interaction_descent.standardise_rows(
             lfilter([1.0], [1.0, -0.9], rng.laplace(size=(2, 60)), axis=1)
         )
         x = mixed(z.T, 2, 502) + 0.3 * rng.normal(size=(60, 2))
-        descent = Descent(x, MASKS[[0, 1, 2, 4]], 2, 2)
-        weights = interaction_descent.fitted_weights(x, z, descent.masks)
-        law = descent._law(z, 0.3, None)
-        descent._loss(z, weights, 0.3, law)
-        step = descent._step(z, weights, 0.3, law)
+        descent = PolynomialDescent(x, MASKS[[0, 1, 2, 4]], 2, 2)
+        weights = interaction_descent.fit_weights(x, z, descent.masks)
+        law = descent._update_law(z, 0.3, None)
+        descent._compute_loss(z, weights, 0.3, law)
+        step = descent._compute_step(z, weights, 0.3, law)
         assert step is not None
         move, weights_move, slope = step
         assert slope < 0
         ahead, behind = (
-            descent._loss(z + t * move, weights + t * weights_move, 0.3, law) for t in (1e-6, -1e-6)
+            descent._compute_loss(z + t * move, weights + t * weights_move, 0.3, law) for t in (1e-6, -1e-6)
         )
         np.testing.assert_allclose((ahead - behind) / 2e-6, slope, rtol=1e-5)
         np.testing.assert_allclose(move.mean(axis=1), 0.0, atol=1e-9 * np.abs(move).max())
@@ -252,8 +253,10 @@ class TestParts:
     def test_a_descent_from_the_truth_stays_there(self) -> None:
         truth = two_sources(150)
         x = mixed(truth, 2, 503)
-        white = whitening.Whitening.fitted(x, 3).of(x)
-        end = Descent(white, MASKS[[0, 1, 2, 4]], 2, 2).run(truth.T, Schedule(0.03, 0.01, 0.5, 2))
+        white = whitening.Whitening.fit(x, 3).apply(x)
+        end = PolynomialDescent(white, MASKS[[0, 1, 2, 4]], 2, 2).run(
+            truth.T, SigmaSchedule(0.03, 0.01, 0.5, 2)
+        )
         assert rmse(end.z.T, truth) < 0.05
 
     def test_banded_systems(self, rng: np.random.Generator) -> None:
@@ -272,7 +275,7 @@ class TestParts:
         z = rng.uniform(0.0, 1.0, size=(3, 30))
         weights = np.zeros((3, 8))
         weights[:, 1:4], weights[:, 4:] = np.eye(3), 0.1 * rng.normal(size=(3, 4))
-        x = interaction_descent.products(z, MASKS) @ weights.T
+        x = interaction_descent.compute_products(z, MASKS) @ weights.T
         found = np.full((3, 30), 0.5)
         _interaction_kernels.invert(x, MASKS, weights, 50, found)
         np.testing.assert_allclose(found, z, atol=1e-10)
@@ -295,18 +298,20 @@ class TestStarts:
     def test_monomials_are_white_and_no_more_than_the_samples_bear(self, rng: np.random.Generator) -> None:
         x = rng.normal(size=(200, 2))
         sizes = []
-        for each in interaction_starts.lifted(x):
+        for each in interaction_starts.compute_monomials(x):
             sizes.append(each.shape[1])
             np.testing.assert_allclose(
                 each.T @ each / 200, np.eye(sizes[-1]), atol=0.2 if len(sizes) == 1 else 1e-9
             )
         assert sizes == [2, 5, 9, 14, 20]
-        assert len(interaction_starts.lifted(x[:80])) == 3, "9 monomials of degree 3, 14 of degree 4"
+        assert len(interaction_starts.compute_monomials(x[:80])) == 3, (
+            "9 monomials of degree 3, 14 of degree 4"
+        )
 
     def test_monomials_span_the_polynomials(self, rng: np.random.Generator) -> None:
         x = rng.normal(size=(200, 2))
         cubic = (x[:, 0] - 2.0 * x[:, 1]) ** 3 + x[:, 0] * x[:, 1]
-        monomials = np.column_stack([np.ones(200), interaction_starts.lifted(x)[2]])
+        monomials = np.column_stack([np.ones(200), interaction_starts.compute_monomials(x)[2]])
         fitted = monomials @ np.linalg.lstsq(monomials, cubic, rcond=None)[0]
         np.testing.assert_allclose(fitted, cubic, atol=1e-9)
 
@@ -314,11 +319,11 @@ class TestStarts:
         slow, fast = (lfilter([1.0], [1.0, -pole], rng.normal(size=4000)) for pole in (0.95, 0.2))
         z = np.linalg.qr(np.column_stack([slow, fast]) - np.mean([slow, fast], axis=1))[0] * np.sqrt(4000)
         turn = np.array([[0.6, 0.8], [-0.8, 0.6]])
-        found = interaction_starts.components(np.ascontiguousarray(z @ turn))
+        found = interaction_starts.find_components(np.ascontiguousarray(z @ turn))
         np.testing.assert_allclose(np.abs(found @ z / 4000), np.eye(2), atol=0.05)
 
     def test_choices_come_by_what_they_explain(self, rng: np.random.Generator) -> None:
-        rows = interaction_descent.standardised_rows(rng.normal(size=(5, 300)))
+        rows = interaction_descent.standardise_rows(rng.normal(size=(5, 300)))
         x = mixed(rows[[3, 1]].T, 2, 504)
         x = (x - x.mean(axis=0)) / x.std(axis=0)
         pairs = list(itertools.combinations(range(5), 2))
@@ -326,27 +331,27 @@ class TestStarts:
         for i, j in pairs:
             features = np.column_stack([np.ones(300), rows[i], rows[j], rows[i] * rows[j]])
             rests.append(np.sum((x - features @ np.linalg.lstsq(features, x, rcond=None)[0]) ** 2))
-        best = interaction_starts.explaining(x, rows, pairs, MASKS[[0, 1, 2, 4]], 4)
+        best = interaction_starts.pick_explaining(x, rows, pairs, MASKS[[0, 1, 2, 4]], 4)
         wanted = [rows[list(pairs[k])] for k in np.argsort(rests)[:4]]
         np.testing.assert_array_equal(best, wanted)
         np.testing.assert_array_equal(best[0], rows[[1, 3]])
 
     def test_choices_differ_and_so_do_their_sources(self, rng: np.random.Generator) -> None:
         a, b, c = rng.normal(size=(3, 300))
-        rows = interaction_descent.standardised_rows(np.array([a, b, a + 0.01 * c, a + 0.4 * c]))
+        rows = interaction_descent.standardise_rows(np.array([a, b, a + 0.01 * c, a + 0.4 * c]))
         x = np.column_stack([a, b])
-        kept = interaction_starts.explaining(
+        kept = interaction_starts.pick_explaining(
             x, rows, itertools.combinations(range(4), 2), MASKS[[0, 1, 2, 4]], 6
         )
         np.testing.assert_array_equal(kept, [rows[[0, 1]], rows[[1, 3]]])
 
     def test_exchanges(self) -> None:
-        found = list(search._exchanges(2, 2, 6))
+        found = list(search._exchange_rows(2, 2, 6))
         assert found == [(4, 1), (5, 1), (0, 4), (0, 5), (4, 3), (5, 3), (2, 4), (2, 5)]
 
     def test_additions_have_their_share(self, rng: np.random.Generator) -> None:
-        z = interaction_descent.standardised_rows(rng.normal(size=(2, 200)))
-        starts = search._added([z], [rng.normal(size=(200, 4))], MASKS[[0, 1, 2, 4]], rng)
+        z = interaction_descent.standardise_rows(rng.normal(size=(2, 200)))
+        starts = search._add_products([z], [rng.normal(size=(200, 4))], MASKS[[0, 1, 2, 4]], rng)
         shares = [np.std(start - z, axis=1) for start in starts]
         np.testing.assert_allclose(shares, np.repeat([[0.2], [0.4], [0.6]], 2, axis=1), rtol=1e-9)
         basis = np.column_stack([*z, z[0] * z[1], np.ones(200)])

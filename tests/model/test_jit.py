@@ -19,12 +19,12 @@ def double(x: float) -> float:
 
 @pytest.fixture(autouse=True)
 def _nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jit, "_said", set())
+    monkeypatch.setattr(jit, "_logged", set())
 
 
 def test_other_types_are_an_error_not_a_compilation() -> None:
     with pytest.raises(TypeError, match="No matching definition"):
-        loglinear.divergence(np.zeros((2, 2), np.float32), 0.0, np.zeros((2, 2)), np.zeros((2, 2)))
+        loglinear.compute_divergence(np.zeros((2, 2), np.float32), 0.0, np.zeros((2, 2)), np.zeros((2, 2)))
 
 
 @pytest.mark.parametrize(
@@ -33,14 +33,14 @@ def test_other_types_are_an_error_not_a_compilation() -> None:
 def test_a_broken_cache_is_said_once_and_the_kernel_works(
     fault: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    compiled: Callable[..., Any] = jit._compiled
+    compiled: Callable[..., Any] = jit._compile
 
     def broken(function: Any, signatures: Any, *, cache: bool) -> Any:
         if cache:
             raise fault
         return compiled(function, signatures, cache=cache)
 
-    monkeypatch.setattr(jit, "_compiled", broken)
+    monkeypatch.setattr(jit, "_compile", broken)
     with caplog.at_level(logging.WARNING, "igbss_stream"):
         first, second = (jit.kernel("float64(float64)")(double) for _ in range(2))
     assert (first(2.0), second(3.0)) == (4.0, 6.0)
@@ -59,7 +59,7 @@ def test_a_cold_cache_is_said_once(
         "compiling kernels, each once after installation (about 10 s in all)"
     ]
     caplog.clear()
-    monkeypatch.setattr(jit, "_said", set())
+    monkeypatch.setattr(jit, "_logged", set())
     with caplog.at_level(logging.INFO, "igbss_stream"):
         jit.kernel("float64(float64)")(double)
     assert not caplog.records

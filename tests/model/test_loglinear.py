@@ -8,7 +8,7 @@ from hypothesis import given
 
 from igbss_stream.model import loglinear
 from igbss_stream.model.loglinear import Array
-from igbss_stream.model.poset import Poset, incidence
+from igbss_stream.model.poset import Poset, make_incidence
 from tests import reference
 from tests.strategies import Case, cases
 
@@ -17,7 +17,7 @@ assert_close = partial(np.testing.assert_allclose, rtol=1e-12, atol=1e-12)
 
 def at_theta(case: Case) -> tuple[loglinear.Distribution, Array, Array]:
     features = reference.feature_matrix(case.dense)
-    p = loglinear.distribution(case.poset, case.theta_z, case.theta_a)
+    p = loglinear.compute_distribution(case.poset, case.theta_z, case.theta_a)
     return p, features, reference.probabilities(features, case.theta)
 
 
@@ -35,7 +35,7 @@ def test_densities_equal_reference(case: Case) -> None:
 @given(cases())
 def test_expectations_equal_reference(case: Case) -> None:
     p, features, dense = at_theta(case)
-    eta_z, eta_a = loglinear.expectations(case.poset, p.p_z, p.p_x, p.p_a)
+    eta_z, eta_a = loglinear.compute_expectations(case.poset, p.p_z, p.p_x, p.p_a)
     want_a, want_z = reference.unpack(case.dense, reference.expectations(features, dense))
     assert_close(eta_a, want_a)
     assert_close(eta_z, want_z)
@@ -44,7 +44,7 @@ def test_expectations_equal_reference(case: Case) -> None:
 @given(cases())
 def test_fisher_equals_reference(case: Case) -> None:
     p, features, dense = at_theta(case)
-    assert_close(loglinear.fisher(case.poset, p).dense(), reference.fisher(features, dense))
+    assert_close(loglinear.compute_fisher(case.poset, p).to_dense(), reference.fisher(features, dense))
 
 
 @given(cases())
@@ -64,7 +64,7 @@ def test_target_equals_reference(case: Case) -> None:
 @given(cases())
 def test_divergence_equals_reference(case: Case) -> None:
     p, _, dense = at_theta(case)
-    assert_close(loglinear.divergence(case.goal, p), reference.kl(case.p_hat, dense))
+    assert_close(loglinear.compute_divergence(case.goal, p), reference.kl(case.p_hat, dense))
 
 
 @given(cases(max_samples=3, masses=(0.0, 1e-2)))
@@ -73,21 +73,21 @@ def test_gradient_is_the_slope_of_the_divergence(case: Case) -> None:
 
     def kl(theta: Array) -> float:
         theta_a, theta_z = reference.unpack(case.dense, theta)
-        p = loglinear.distribution(case.poset, np.ascontiguousarray(theta_z), theta_a.copy())
-        return loglinear.divergence(case.goal, p)
+        p = loglinear.compute_distribution(case.poset, np.ascontiguousarray(theta_z), theta_a.copy())
+        return loglinear.compute_divergence(case.goal, p)
 
-    p = loglinear.distribution(case.poset, case.theta_z, case.theta_a)
-    eta_z, eta_a = loglinear.expectations(case.poset, p.p_z, p.p_x, p.p_a)
+    p = loglinear.compute_distribution(case.poset, case.theta_z, case.theta_a)
+    eta_z, eta_a = loglinear.compute_expectations(case.poset, p.p_z, p.p_x, p.p_a)
     slope = reference.pack(eta_a - case.goal.eta_a, eta_z - case.goal.eta_z)
     assert_close(reference.numerical_gradient(kl, case.theta), slope, rtol=1e-6, atol=2e-9)
 
 
 def test_zero_values_have_no_divergence_of_their_own() -> None:
     """0 log 0 counts as 0: data that hold zeros still have a finite divergence."""
-    poset = Poset(incidence("systematic", 3))
+    poset = Poset(make_incidence("systematic", 3))
     values = np.array([[0.0, 1.0, 2.0], [3.0, 0.0, 1.0]])
-    goal = loglinear.target(poset, values)
-    p = loglinear.distribution(poset, np.zeros((2, 3)), np.zeros((3, 3)))
+    goal = loglinear.make_target(poset, values)
+    p = loglinear.compute_distribution(poset, np.zeros((2, 3)), np.zeros((3, 3)))
     share = values / values.sum()
     want = np.sum(share[share > 0] * np.log(share[share > 0] / p.p_x[share > 0]))
-    assert loglinear.divergence(goal, p) == pytest.approx(want, rel=1e-14)
+    assert loglinear.compute_divergence(goal, p) == pytest.approx(want, rel=1e-14)

@@ -8,74 +8,77 @@ import pytest
 
 from igbss_stream.errors import ParameterError
 from igbss_stream.model import loglinear
-from igbss_stream.model.poset import Poset, incidence
+from igbss_stream.model.poset import Poset, make_incidence
 from igbss_stream.model.solve import solve
 from tests import reference
 
 
 def test_systematic_cuts_each_source_off_its_own_channel() -> None:
-    np.testing.assert_array_equal(incidence("systematic", 4, 3), reference.systematic(4, 3))
+    np.testing.assert_array_equal(make_incidence("systematic", 4, 3), reference.systematic(4, 3))
 
 
 @pytest.mark.parametrize(("n_channels", "n_sources"), [(3, 3), (4, 3), (4, 2), (5, 4), (6, 4)])
 def test_cyclic_equals_reference(n_channels: int, n_sources: int) -> None:
-    got = incidence("cyclic", n_channels, n_sources)
+    got = make_incidence("cyclic", n_channels, n_sources)
     np.testing.assert_array_equal(got, reference.cyclic(n_channels, n_sources))
-    assert np.array_equal(got[0], incidence("systematic", n_channels, n_sources)[0])
+    assert np.array_equal(got[0], make_incidence("systematic", n_channels, n_sources)[0])
 
 
 def test_random_cuts_each_source_once_and_no_channel_twice() -> None:
     for seed in range(20):
-        weights = incidence("random", 6, 4, seed)[0]
+        weights = make_incidence("random", 6, 4, seed)[0]
         assert (weights == 0).sum(axis=0).tolist() == [1, 1, 1, 1]
         assert (weights == 0).sum(axis=1).max() == 1
-        np.testing.assert_array_equal(weights, incidence("random", 6, 4, seed)[0])
-    assert len({incidence("random", 6, 4, seed).tobytes() for seed in range(20)}) > 10
+        np.testing.assert_array_equal(weights, make_incidence("random", 6, 4, seed)[0])
+    assert len({make_incidence("random", 6, 4, seed).tobytes() for seed in range(20)}) > 10
 
 
 def test_matrix_is_taken_as_it_is() -> None:
     weights = np.array([[0.5, 1.0], [2.0, 0.0], [1.0, 1.0]])
-    np.testing.assert_array_equal(incidence(weights, 3), weights[None])
-    np.testing.assert_array_equal(incidence(weights.tolist(), 3, 2), weights[None])
+    np.testing.assert_array_equal(make_incidence(weights, 3), weights[None])
+    np.testing.assert_array_equal(make_incidence(weights.tolist(), 3, 2), weights[None])
 
 
 def test_subsets_come_by_size_then_by_member() -> None:
-    poset = Poset(incidence("systematic", 4), order=3)
+    poset = Poset(make_incidence("systematic", 4), order=3)
     sets = [tuple(np.flatnonzero(row)) for row in poset.member]
     assert sets == [s for size in (1, 2, 3) for s in itertools.combinations(range(4), size)]
 
 
 def test_closures() -> None:
-    weights = incidence(np.array([[0.0, 1.0], [1.0, 0.0], [0.5, 0.5]]), 3)
+    weights = make_incidence(np.array([[0.0, 1.0], [1.0, 0.0], [0.5, 0.5]]), 3)
     strict = Poset(weights, 2, "strict").below
     np.testing.assert_array_equal(strict, [[[0, 1, 1], [1, 0, 1], [1, 1, 1]]])
     np.testing.assert_array_equal(Poset(weights, 2, "full").below, np.ones((1, 3, 3)))
 
 
 def test_equal_channels_are_found() -> None:
-    assert Poset(incidence("systematic", 3)).equal_channels == []
-    assert Poset(incidence("systematic", 5, 2)).equal_channels == [[2, 3, 4]]
-    assert Poset(incidence("cyclic", 5, 2)).equal_channels == []
+    assert Poset(make_incidence("systematic", 3)).equal_channels == []
+    assert Poset(make_incidence("systematic", 5, 2)).equal_channels == [[2, 3, 4]]
+    assert Poset(make_incidence("cyclic", 5, 2)).equal_channels == []
 
 
 # What a type checker would refuse is ignored where a user's mistake is the very thing that is tested.
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: incidence("circular", 3), "structure must be one of systematic, cyclic, random"),
-        (lambda: incidence("systematic", 3, 4), "at most the number of channels, 3. Got 4"),
-        (lambda: incidence("systematic", 3, 0), "n_sources must be a whole number >= 1. Got 0"),
-        (lambda: incidence("systematic", 3, 2.5), "whole number >= 1. Got 2.5"),  # type: ignore[arg-type]
-        (lambda: incidence(np.eye(3), 4), "a row for each of the 4 channels. Got shape (3, 3)"),
-        (lambda: incidence(np.eye(3), 3, 2), "n_sources = 2 columns. Got 3"),
-        (lambda: incidence(np.ones((2, 3)), 2), "between 1 and 2 columns, one a source. Got 3"),
-        (lambda: incidence([["a", "b"]], 1), "a matrix of real numbers"),
-        (lambda: incidence([[1.0, -2.0], [1.0, 1.0]], 2), "Got -2.0 in row 0, column 1"),
-        (lambda: incidence([[1.0, np.nan], [1.0, 1.0]], 2), "Got nan in row 0, column 1"),
-        (lambda: Poset(incidence("systematic", 3), order=4), "between 1 and the number of sources, 3"),
-        (lambda: Poset(incidence("systematic", 3), order=1.5), "whole number. Got 1.5"),  # type: ignore[arg-type]
-        (lambda: Poset(incidence("systematic", 3), closure="half"), "strict, full. Got 'half'"),  # type: ignore[arg-type]
-        (lambda: Poset(incidence("systematic", 64), order=3), "43744 mixing nodes"),
+        (lambda: make_incidence("circular", 3), "structure must be one of systematic, cyclic, random"),
+        (lambda: make_incidence("systematic", 3, 4), "at most the number of channels, 3. Got 4"),
+        (lambda: make_incidence("systematic", 3, 0), "n_sources must be a whole number >= 1. Got 0"),
+        (lambda: make_incidence("systematic", 3, 2.5), "whole number >= 1. Got 2.5"),  # type: ignore[arg-type]
+        (lambda: make_incidence(np.eye(3), 4), "a row for each of the 4 channels. Got shape (3, 3)"),
+        (lambda: make_incidence(np.eye(3), 3, 2), "n_sources = 2 columns. Got 3"),
+        (lambda: make_incidence(np.ones((2, 3)), 2), "between 1 and 2 columns, one a source. Got 3"),
+        (lambda: make_incidence([["a", "b"]], 1), "a matrix of real numbers"),
+        (lambda: make_incidence([[1.0, -2.0], [1.0, 1.0]], 2), "Got -2.0 in row 0, column 1"),
+        (lambda: make_incidence([[1.0, np.nan], [1.0, 1.0]], 2), "Got nan in row 0, column 1"),
+        (
+            lambda: Poset(make_incidence("systematic", 3), order=4),
+            "between 1 and the number of sources, 3",
+        ),
+        (lambda: Poset(make_incidence("systematic", 3), order=1.5), "whole number. Got 1.5"),  # type: ignore[arg-type]
+        (lambda: Poset(make_incidence("systematic", 3), closure="half"), "strict, full. Got 'half'"),  # type: ignore[arg-type]
+        (lambda: Poset(make_incidence("systematic", 64), order=3), "43744 mixing nodes"),
         (lambda: Poset(np.array([[[1.0, 0.0], [1.0, 0.0]]])), "only zeros in column 1"),
         (lambda: Poset(np.array([[[1.0, 1.0], [2.0, 2.0]]])), "columns 0 and 1 coincide."),
         (lambda: Poset(np.array([[[1.0, 2.0], [2.0, 4.0]]])), "coincide up to a factor"),
@@ -91,17 +94,17 @@ def test_what_cannot_be_used_is_named(call, message: str) -> None:  # type: igno
 
 
 CLOSED = {
-    "systematic": incidence("systematic", 3),
-    "two channels swapped": incidence("systematic", 2),
-    "random": incidence("random", 4, None, 1),
+    "systematic": make_incidence("systematic", 3),
+    "two channels swapped": make_incidence("systematic", 2),
+    "random": make_incidence("random", 4, None, 1),
     "identity": np.eye(3)[None],
-    "heavy": incidence([[2.0, 1.0], [0.5, 3.0]], 2),
+    "heavy": make_incidence([[2.0, 1.0], [0.5, 3.0]], 2),
     "light": 0.5 * np.eye(2)[None],
-    "triangle": incidence([[0.3, 0.4], [0.0, 0.8]], 2),
+    "triangle": make_incidence([[0.3, 0.4], [0.0, 0.8]], 2),
 }
 OPEN = {
-    "chain": incidence([[1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [0.0, 1.0, 1.0]], 3),
-    "neither up nor down": incidence([[1.0, 1.0, 0.0], [1.0, 1.0, 1.0], [0.0, 1.0, 1.0]], 3),
+    "chain": make_incidence([[1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [0.0, 1.0, 1.0]], 3),
+    "neither up nor down": make_incidence([[1.0, 1.0, 0.0], [1.0, 1.0, 1.0], [0.0, 1.0, 1.0]], 3),
 }
 
 
@@ -109,7 +112,7 @@ def distance_to_formula(poset: Poset, latent_mass: float) -> float:
     """How far a fit's log-sources are from W^-1 log p_hat, a constant a source aside."""
     n = poset.n_sources
     values = np.random.default_rng(4).uniform(0.1, 1.0, (30, n))
-    goal = loglinear.target(poset, values, latent_mass)
+    goal = loglinear.make_target(poset, values, latent_mass)
     fit = solve(poset, goal, np.zeros((30, n)), np.zeros((n, poset.n_subsets)), tol=1e-6)
     assert fit.converged, fit.reason
     apart = np.log(fit.p.p_z) - np.log(values) @ poset.unmixing[0].T
@@ -134,4 +137,4 @@ def test_square_alone_does_not_make_a_closed_form(name: str) -> None:
 
 
 def test_more_channels_than_sources_have_no_closed_form() -> None:
-    assert not Poset(incidence("systematic", 4, 3)).has_closed_form
+    assert not Poset(make_incidence("systematic", 4, 3)).has_closed_form

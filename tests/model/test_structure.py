@@ -10,14 +10,14 @@ from scipy.signal import lfilter
 from igbss_stream.cli.demo import mixing_matrix, time_series
 from igbss_stream.model import likelihood, spectra, starts
 from igbss_stream.model.kernels import learning
-from igbss_stream.model.structure import Learned, learn
+from igbss_stream.model.structure import LearnedStructure, learn_structure
 from igbss_stream.separation.metrics import match, rmse, sir
 from tests.realdata import DATA, needs_data
 
 Array = NDArray[np.float64]
 
 
-def sources_of(learned: Learned, x: Array) -> Array:
+def sources_of(learned: LearnedStructure, x: Array) -> Array:
     return (x - learned.mean) @ learned.unmixing.T
 
 
@@ -32,7 +32,7 @@ class TestSeparation:
     def test_time_series_of_the_paper(self) -> None:
         truth = time_series()
         errors = [
-            rmse(sources_of(learn(x, 3), x), truth)
+            rmse(sources_of(learn_structure(x, 3), x), truth)
             for x in (truth @ mixing_matrix(seed).T for seed in range(100, 110))
         ]
         assert np.mean(errors) < 0.012
@@ -44,7 +44,7 @@ class TestSeparation:
             rng = np.random.default_rng(seed)
             truth = rng.standard_t(1.3, (1000, 2)) * [0.2, 0.1]
             x = truth @ rng.uniform(0.5, 2.0, (2, 2)).T
-            errors.append(rmse(sources_of(learn(x, 2), x), truth))
+            errors.append(rmse(sources_of(learn_structure(x, 2), x), truth))
         assert np.median(errors) < 0.02
 
     def test_gaussian_sources_that_differ_in_spectrum_alone(self) -> None:
@@ -53,7 +53,7 @@ class TestSeparation:
         noise = rng.normal(size=(5000, 3))
         truth = np.column_stack([lfilter([1.0], f, noise[:, i]) for i, f in enumerate(filters)])
         x = truth @ rng.uniform(0.5, 2.0, (3, 3)).T
-        assert sir(sources_of(learn(x, 3), x), truth).min() > 25.0
+        assert sir(sources_of(learn_structure(x, 3), x), truth).min() > 25.0
 
     def test_white_sources_of_several_shapes(self) -> None:
         rng = np.random.default_rng(2)
@@ -66,18 +66,18 @@ class TestSeparation:
             ]
         )
         x = truth @ rng.uniform(0.5, 2.0, (4, 4)).T
-        assert sir(sources_of(learn(x, 4), x), truth).min() > 25.0
+        assert sir(sources_of(learn_structure(x, 4), x), truth).min() > 25.0
 
     def test_more_channels_than_sources(self) -> None:
         rng = np.random.default_rng(3)
         truth = laplace()
         x = truth @ rng.uniform(0.5, 2.0, (8, 3)).T + 0.001 * rng.normal(size=(2000, 8))
-        assert sir(sources_of(learn(x, 3), x), truth).min() > 20.0
+        assert sir(sources_of(learn_structure(x, 3), x), truth).min() > 20.0
 
     def test_the_mixing_matrix_does_not_matter(self) -> None:
         truth = laplace(seed=4)
         results = [
-            sources_of(learn(x, 3), x)
+            sources_of(learn_structure(x, 3), x)
             for x in (truth @ np.random.default_rng(seed).uniform(0.5, 2.0, (3, 3)).T for seed in range(4))
         ]
         for result in results[1:]:
@@ -96,39 +96,43 @@ def correlated() -> Array:
 
 
 @pytest.fixture(scope="module")
-def learned(correlated: Array) -> Learned:
-    return learn(correlated, 4)
+def learned(correlated: Array) -> LearnedStructure:
+    return learn_structure(correlated, 4)
 
 
 class TestConventions:
-    def test_scale_sign_and_order(self, correlated: Array, learned: Learned) -> None:
+    def test_scale_sign_and_order(self, correlated: Array, learned: LearnedStructure) -> None:
         np.testing.assert_allclose(sources_of(learned, correlated).std(axis=0), 1.0, rtol=1e-9)
         strongest = np.abs(learned.mixing).argmax(axis=0)
         assert np.all(learned.mixing[strongest, np.arange(4)] > 0)
         explained = np.sum(learned.mixing**2, axis=0)
         assert np.all(np.diff(explained) <= 0)
 
-    def test_channels_come_back(self, correlated: Array, learned: Learned) -> None:
+    def test_channels_come_back(self, correlated: Array, learned: LearnedStructure) -> None:
         np.testing.assert_allclose(learned.unmixing @ learned.mixing, np.eye(4), atol=1e-10)
         back = sources_of(learned, correlated) @ learned.mixing.T + learned.mean
         np.testing.assert_allclose(back, correlated, rtol=1e-12)
 
     @pytest.mark.jit
-    def test_runs_are_the_same_to_the_bit(self, correlated: Array, learned: Learned) -> None:
-        again = learn(correlated, 4)
+    def test_runs_are_the_same_to_the_bit(self, correlated: Array, learned: LearnedStructure) -> None:
+        again = learn_structure(correlated, 4)
         np.testing.assert_array_equal(again.mixing, learned.mixing)
         np.testing.assert_array_equal(again.unmixing, learned.unmixing)
 
     @pytest.mark.jit
     @pytest.mark.parametrize("factor", [1e-19, 1e6])
-    def test_the_unit_goes_to_the_mixing(self, correlated: Array, learned: Learned, factor: float) -> None:
-        scaled = learn(correlated * factor, 4)
+    def test_the_unit_goes_to_the_mixing(
+        self, correlated: Array, learned: LearnedStructure, factor: float
+    ) -> None:
+        scaled = learn_structure(correlated * factor, 4)
         np.testing.assert_allclose(scaled.mixing, learned.mixing * factor, rtol=1e-4, atol=1e-4 * factor)
 
-    def test_order_and_sign_follow_an_earlier_structure(self, correlated: Array, learned: Learned) -> None:
+    def test_order_and_sign_follow_an_earlier_structure(
+        self, correlated: Array, learned: LearnedStructure
+    ) -> None:
         order, sign = [2, 0, 3, 1], np.array([-1.0, 1.0, 1.0, -1.0])
         before = learned.unmixing[order] * sign[:, None]
-        after = learn(correlated[200:], 4, previous=before)
+        after = learn_structure(correlated[200:], 4, previous=before)
         gains = after.unmixing @ np.linalg.pinv(before)
         assert np.abs(gains).argmax(axis=1).tolist() == [0, 1, 2, 3]
         assert np.all(np.diag(gains) > 0)
@@ -151,24 +155,24 @@ class TestParts:
         rng = np.random.default_rng(0)
         e, shape, floor = rng.normal(size=(3, 50)), np.array([0.5, 1.0, 4.0]), np.full(3, 1e-2)
         scores, power, curvature = np.empty((3, 50)), np.empty(3), np.empty(3)
-        learning.power_scores(e, shape, floor, scores, power, curvature)
+        learning.compute_power_scores(e, shape, floor, scores, power, curvature)
         np.testing.assert_allclose(power, np.mean((e**2 + floor[:, None]) ** (shape[:, None] / 2), axis=1))
 
         def at(offset: float) -> tuple[Array, Array]:
             moved, value = np.empty((3, 50)), np.empty(3)
-            learning.power_scores(e + offset, shape, floor, moved, value, np.empty(3))
+            learning.compute_power_scores(e + offset, shape, floor, moved, value, np.empty(3))
             return moved, value
 
         (up, more), (down, less) = at(1e-6), at(-1e-6)
         np.testing.assert_allclose((more - less) / 2e-6, shape * scores.mean(axis=1), rtol=1e-6, atol=1e-8)
         np.testing.assert_allclose((up - down).mean(axis=1) / 2e-6, curvature, rtol=1e-6)
         again = np.empty(3)
-        learning.mean_power(e, shape, floor, again)
+        learning.compute_mean_power(e, shape, floor, again)
         np.testing.assert_allclose(again, power, rtol=1e-14)
 
     def test_levinson_solves_the_normal_equations(self) -> None:
         lagged = np.array([[1.0, 0.6, 0.3, 0.1], [1.0, -0.2, 0.5, 0.0]])
-        for taps, row in zip(likelihood.levinson(lagged), lagged, strict=True):
+        for taps, row in zip(likelihood.fit_whitening_taps(lagged), lagged, strict=True):
             np.testing.assert_allclose(taps[1:], -solve_toeplitz(row[:3], row[1:]), rtol=1e-5)
             assert taps[0] == 1.0
 
@@ -183,9 +187,9 @@ class TestParts:
         for _ in range(20):
             learning.filter_rows(y, taps, e)
             floor = 1e-4 * np.mean(e**2, axis=1)
-            learning.power_scores(e, shapes, floor, scores, power, curvature)
+            learning.compute_power_scores(e, shapes, floor, scores, power, curvature)
             given = curvature if with_curvature else None
-            slope, step = likelihood.newton_taps(y, e, scores, shapes, floor, given)
+            slope, step = likelihood.compute_tap_step(y, e, scores, shapes, floor, given)
             np.testing.assert_allclose(
                 slope[0, 1:], [np.mean(scores[0] * y[0, 2 - k : 4000 - k]) for k in (1, 2)], atol=1e-12
             )
@@ -199,16 +203,16 @@ class TestParts:
     def test_powers_by_square_roots(self, shape: float) -> None:
         e = np.random.default_rng(0).normal(size=(1, 2500)) * np.geomspace(1e-6, 1e3, 2500)
         power, floor, weights = np.empty(1), np.array([1e-9]), e.copy()
-        learning.mean_power(e, np.array([shape]), floor, power)
+        learning.compute_mean_power(e, np.array([shape]), floor, power)
         np.testing.assert_allclose(power, np.mean((e**2 + floor) ** (shape / 2)), rtol=1e-12)
-        learning.root_weights(weights, np.array([shape]), floor)
+        learning.compute_root_weights(weights, np.array([shape]), floor)
         np.testing.assert_allclose(weights, (e**2 + floor) ** (shape / 4 - 0.5), rtol=1e-12)
 
     def test_rotation_diagonalises_what_can_be(self) -> None:
         rng = np.random.default_rng(0)
         axes = np.linalg.qr(rng.normal(size=(4, 4)))[0]
         matrices = np.array([axes.T @ np.diag(rng.normal(size=4)) @ axes for _ in range(5)])
-        found = starts.jointly_diagonal(matrices)
+        found = starts.diagonalise_jointly(matrices)
         gains = np.abs(found @ axes.T)
         np.testing.assert_allclose(np.sort(gains, axis=1)[:, -1], 1.0, atol=1e-6)
         np.testing.assert_allclose(found @ found.T, np.eye(4), atol=1e-12)
@@ -218,7 +222,7 @@ class TestParts:
         y, taps = rng.normal(size=(2, 20_000)), np.array([[1.0, -0.5, 0.2], [1.0, 0.9, 0.0]])
         lagged = np.array([[np.mean(row[k:] * row[: len(row) - k]) for k in range(3)] for row in y])
         want = [[np.mean(np.convolve(row, tap, "valid") ** 2) for row in y] for tap in taps]
-        np.testing.assert_allclose(likelihood._filtered_power(taps, lagged), want, rtol=2e-3)
+        np.testing.assert_allclose(likelihood._compute_filtered_power(taps, lagged), want, rtol=2e-3)
 
 
 class TestNoise:
@@ -227,21 +231,21 @@ class TestNoise:
         jumps = np.random.default_rng(0).random((3, 600)) < 0.02
         z = np.cumsum(jumps * np.random.default_rng(1).normal(size=(3, 600)), axis=1)
         z = np.linalg.qr((z - z.mean(axis=1, keepdims=True)).T)[0].T * np.sqrt(600)
-        descent = likelihood.Descent(z, np.full(3, 0.1), np.eye(likelihood.LAGS + 1)[0])
+        descent = likelihood.LikelihoodDescent(z, np.full(3, 0.1), np.eye(likelihood.LAGS + 1)[0])
         end = descent.run(np.eye(3), 200)
         assert np.linalg.cond(end.unmixing) < 1e6
         assert end.loss > -50.0
 
     def test_gradient_of_the_spectral_loss(self) -> None:
         rng = np.random.default_rng(0)
-        found = spectra.bands(rng.normal(size=(3, 1000)))
+        found = spectra.compute_bands(rng.normal(size=(3, 1000)))
         noise = np.full((len(found.weights), 3), 0.1)
         at = 0.3 * rng.normal(size=9 + noise.size)
         prior = rng.normal(size=(3, 3))
-        _, slope = spectra.spectral_loss(at, found, noise, prior, 0.5)
+        _, slope = spectra.compute_spectral_loss(at, found, noise, prior, 0.5)
 
         def loss(offset: Array) -> float:
-            return spectra.spectral_loss(at + offset, found, noise, prior, 0.5)[0]
+            return spectra.compute_spectral_loss(at + offset, found, noise, prior, 0.5)[0]
 
         numeric = [(loss(1e-6 * axis) - loss(-1e-6 * axis)) / 2e-6 for axis in np.eye(len(at))]
         np.testing.assert_allclose(slope, numeric, rtol=1e-5, atol=1e-7)
@@ -249,26 +253,26 @@ class TestNoise:
     def test_slope_of_what_noise_and_a_prior_add(self) -> None:
         rng = np.random.default_rng(1)
         root, moved = rng.normal(size=(3, 3)), np.eye(3) + 0.2 * rng.normal(size=(3, 3))
-        extra = likelihood.Extra(np.array([0.5, 1.0, 2.0]), root @ root.T, 0.7, moved)
-        slope = extra.gradient()
+        extra = likelihood.NoiseAndPrior(np.array([0.5, 1.0, 2.0]), root @ root.T, 0.7, moved)
+        slope = extra.compute_gradient()
         for i, j in ((0, 1), (2, 0), (1, 2)):
             step = np.zeros((3, 3))
             step[i, j] = 1e-6
-            numeric = (extra.loss(np.eye(3) + step) - extra.loss(np.eye(3) - step)) / 2e-6
+            numeric = (extra.compute_loss(np.eye(3) + step) - extra.compute_loss(np.eye(3) - step)) / 2e-6
             assert slope[i, j] == pytest.approx(numeric, rel=1e-6)
 
     def test_bands_add_up_to_the_covariance(self) -> None:
         x = np.random.default_rng(2).normal(size=(3, 2001))
         x -= x.mean(axis=1, keepdims=True)
-        found = spectra.bands(x)
+        found = spectra.compute_bands(x)
         whole = np.tensordot(found.weights, found.covariances, 1)
         np.testing.assert_allclose(whole, x @ x.T / 2001, rtol=1e-9, atol=1e-9)
 
     def test_autocorrelation_of_white_and_of_slow_noise(self) -> None:
         weights = np.full(4, 0.25)
-        white = spectra.autocorrelation(np.ones(4), weights, 3)
+        white = spectra.compute_autocorrelation(np.ones(4), weights, 3)
         np.testing.assert_allclose(white, [1.0, 0.0, 0.0, 0.0], atol=1e-12)
-        slow = spectra.autocorrelation(np.array([1.0, 0.0, 0.0, 0.0]), weights, 3)
+        slow = spectra.compute_autocorrelation(np.array([1.0, 0.0, 0.0, 0.0]), weights, 3)
         np.testing.assert_allclose(slow, np.sinc(np.arange(4) / 4))
 
     def test_noise_is_known_from_the_directions_beyond_the_sources(self) -> None:
@@ -276,15 +280,19 @@ class TestNoise:
         signal = lfilter([1.0], [1.0, -0.95], rng.normal(size=(2, 5000))) / 3.2
         x = rng.normal(size=(6, 2)) @ signal + 0.3 * rng.normal(size=(6, 5000))
         axes = np.linalg.eigh(x @ x.T)[1][:, -2:]
-        assert spectra.noise_power(spectra.bands(x), axes).mean() == pytest.approx(0.09, rel=0.05)
+        assert spectra.estimate_noise_power(spectra.compute_bands(x), axes).mean() == pytest.approx(
+            0.09, rel=0.05
+        )
 
     def test_without_such_directions_a_weak_round_band_is_noise(self) -> None:
         rng = np.random.default_rng(4)
         signal = lfilter([1.0], [1.0, -0.99], rng.normal(size=(2, 20000)))
         x = np.array([[1.0, 0.5], [0.4, 1.0]]) @ signal
-        assert not spectra.noise_power(spectra.bands(x), np.eye(2)).any()
+        assert not spectra.estimate_noise_power(spectra.compute_bands(x), np.eye(2)).any()
         noisy = x + 3.0 * rng.normal(size=x.shape)
-        assert spectra.noise_power(spectra.bands(noisy), np.eye(2))[0] == pytest.approx(9.0, rel=0.25)
+        assert spectra.estimate_noise_power(spectra.compute_bands(noisy), np.eye(2))[0] == pytest.approx(
+            9.0, rel=0.25
+        )
 
 
 def recorded() -> Array:
@@ -310,7 +318,7 @@ class TestRecordings:
             mixing = rng.uniform(0.5, 2.0, (8, 4))
             x = truth @ mixing.T
             x += 0.1 * x.std(axis=0) * rng.normal(size=x.shape)
-            learned = learn(x, 4)
+            learned = learn_structure(x, 4)
             np.testing.assert_allclose(learned.unmixing @ learned.mixing, np.eye(4), atol=1e-9)
             bound = sir((x / x.std(axis=0)) @ np.linalg.pinv(mixing / x.std(axis=0)[:, None]).T, truth)
             found = sir(sources_of(learned, x), truth)
@@ -320,10 +328,10 @@ class TestRecordings:
     def test_sources_of_successive_windows_keep_sign_and_place(self) -> None:
         with h5py.File(DATA / "hdf5" / "eeg32_128hz.h5") as file:
             x = np.asarray(file["data"][: 512 + 11 * 128], dtype=np.float64)
-        before: Learned | None = None
+        before: LearnedStructure | None = None
         for start in range(0, 12 * 128, 128):
             window = x[start : start + 512]
-            now = learn(window, 32, None if before is None else before.unmixing)
+            now = learn_structure(window, 32, None if before is None else before.unmixing)
             if before is not None:
                 shared = window[:384]
                 both = np.corrcoef(sources_of(before, shared).T, sources_of(now, shared).T)[:32, 32:]

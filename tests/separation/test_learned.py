@@ -10,7 +10,7 @@ from igbss_stream import Separation, separate
 from igbss_stream.cli.demo import mixing_matrix, time_series
 from igbss_stream.errors import IgbssWarning, InputError, ParameterError
 from igbss_stream.model import structure
-from igbss_stream.model.structure import Learned, learn
+from igbss_stream.model.structure import LearnedStructure, learn_structure
 from igbss_stream.separation.metrics import rmse
 from igbss_stream.sklearn import IGBSS
 from tests import published
@@ -234,13 +234,13 @@ class TestStretches:
     def test_long_recordings_are_learned_from_stretches(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("igbss_stream.separation.statistics._EXCERPT", 3 * 800)
         seen: list[Array] = []
-        real = structure.learn
+        real = structure.learn_structure
 
-        def spy(x: Array, *more: Any) -> Learned:
+        def spy(x: Array, *more: Any) -> LearnedStructure:
             seen.append(x)
             return real(x, *more)
 
-        monkeypatch.setattr("igbss_stream.separation.structure_fit.learn", spy)
+        monkeypatch.setattr("igbss_stream.separation.structure_fit.learn_structure", spy)
         x = laplace(4000)
         separate(x)
         starts = [0, 557, 1114, 1671, 2228, 2785, 3342, 3900]
@@ -257,4 +257,4 @@ class TestStretches:
     def test_samples_that_span_too_little_are_refused(self) -> None:
         x = laplace(100, 2) @ np.array([[1.0, 2.0, 3.0], [0.0, 1.0, 1.0]])
         with pytest.raises(InputError, match="fewer than 3 directions"):
-            learn(x, 3)
+            learn_structure(x, 3)

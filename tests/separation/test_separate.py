@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from igbss_stream._util.dtypes import as_samples
 from igbss_stream.cli.demo import mixing_matrix, time_series
 from igbss_stream.errors import IgbssWarning, InputError, ParameterError
-from igbss_stream.model.poset import Closure, Poset, incidence
+from igbss_stream.model.poset import Closure, Poset, make_incidence
 from igbss_stream.separation.engine import Separator
 from igbss_stream.separation.linear import LinearStage
 from igbss_stream.separation.metrics import rmse
@@ -74,7 +74,9 @@ class TestClosedForm:
     def test_samples_stand_alone_to_the_bit(self, cuts: list[int], n_channels: int, dense: bool) -> None:
         rng = np.random.default_rng(0)
         weights = (
-            rng.uniform(0.1, 1, (1, n_channels, n_channels)) if dense else incidence("random", n_channels)
+            rng.uniform(0.1, 1, (1, n_channels, n_channels))
+            if dense
+            else make_incidence("random", n_channels)
         )
         poset, x = Poset(weights), rng.normal(size=(60, n_channels)).astype(np.float32)
         stage = LinearStage.of(poset)

@@ -15,7 +15,7 @@ from igbss_stream.batch.settings import BatchSettings
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.files.open import open_recording
 from igbss_stream.files.writers.stream_recording import GAP
-from igbss_stream.model.structure import learn, take_levels_out
+from igbss_stream.model.structure import learn_structure, subtract_run_means
 from igbss_stream.separation.api import separate
 from igbss_stream.separation.metrics import sir
 from igbss_stream.separation.settings import ModelSettings
@@ -62,7 +62,7 @@ def told_apart(unmixing: Array) -> float:
 
 def test_levels_are_those_of_each_run(x: Array) -> None:
     channels = np.ascontiguousarray(x.T)
-    take_levels_out(channels, BREAKS)
+    subtract_run_means(channels, BREAKS)
     np.testing.assert_allclose(channels.T, level(x, BREAKS), atol=1e-12)
 
 
@@ -79,15 +79,15 @@ def test_short_runs_share_a_level_where_they_prevail(
     x: Array, breaks: list[int], levels: list[int]
 ) -> None:
     channels = np.ascontiguousarray(x[:600].T)
-    take_levels_out(channels, breaks)
+    subtract_run_means(channels, breaks)
     np.testing.assert_allclose(channels.T, level(x[:600], levels), atol=1e-12)
 
 
 @pytest.mark.jit
 def test_offsets_that_change_across_gaps_are_no_sources(x: Array) -> None:
-    learned = learn(x, 3, None, BREAKS)
+    learned = learn_structure(x, 3, None, BREAKS)
     assert told_apart(learned.unmixing) > 30.0
-    assert told_apart(learn(x, 3).unmixing) < 20.0
+    assert told_apart(learn_structure(x, 3).unmixing) < 20.0
     np.testing.assert_allclose(learned.mean, x.mean(axis=0), rtol=1e-12)
     reached = level(x, BREAKS) @ learned.unmixing.T
     np.testing.assert_allclose(reached.std(axis=0), 1.0, rtol=1e-9)
@@ -100,7 +100,7 @@ def test_levels_stay_where_nothing_else_fills_a_direction(x: Array) -> None:
     copied = level(x, BREAKS)
     copied[:, 2] = copied[:, 0] - copied[:, 1] + resting[:, 2]
     for channels in resting, copied:
-        with_breaks, without = learn(channels, 3, None, BREAKS), learn(channels, 3)
+        with_breaks, without = learn_structure(channels, 3, None, BREAKS), learn_structure(channels, 3)
         np.testing.assert_array_equal(with_breaks.unmixing, without.unmixing)
 
 
@@ -128,9 +128,9 @@ def test_levels_that_change_between_stretches_are_no_sources(monkeypatch: pytest
     drifting = sources() @ MIXING.T + levels[run]
     stretches = np.concatenate([drifting[start : start + 200] for start in starts])
     found = separate(drifting)
-    naive = learn(level(stretches, list(range(200, 1600, 200))), 3)
+    naive = learn_structure(level(stretches, list(range(200, 1600, 200))), 3)
     np.testing.assert_allclose(found.mixing, naive.mixing, rtol=1e-6, atol=1e-9)
-    assert told_apart(found.unmixing) > told_apart(learn(stretches, 3).unmixing) + 6.0
+    assert told_apart(found.unmixing) > told_apart(learn_structure(stretches, 3).unmixing) + 6.0
 
 
 def items(x: NDArray[np.float32], at: list[int]) -> list[Item]:
@@ -156,7 +156,7 @@ def test_a_stream_is_learned_from_in_its_runs(x: Array) -> None:
         learned.append(pipeline.model.separator.stage.mixing[0])
     np.testing.assert_array_equal(learned[0], learned[1])
     # up to index 2400, which is row 2349: 50 samples were lost and one was not finite
-    naive = learn(level(x.astype(np.float32)[:2349].astype(np.float64), BREAKS), 3)
+    naive = learn_structure(level(x.astype(np.float32)[:2349].astype(np.float64), BREAKS), 3)
     np.testing.assert_allclose(learned[0], naive.mixing, rtol=1e-6, atol=1e-9)
 
 
@@ -179,7 +179,7 @@ def test_a_recording_is_learned_from_in_its_runs(x: Array, tmp_path: Path) -> No
     with open_recording(path) as recording:
         separate_recording(recording, tmp_path / "out.h5", BatchSettings(model=ModelSettings()))
     found = read_output(tmp_path / "out.h5")
-    naive = learn(level(x, BREAKS), 3)
+    naive = learn_structure(level(x, BREAKS), 3)
     np.testing.assert_allclose(found.mixing, naive.mixing, rtol=1e-6, atol=1e-9)
 
 
@@ -219,7 +219,9 @@ def test_what_gaps_cost() -> None:
             reached = []
             for seed in range(3):
                 x, mixing, breaks = interrupted(seed, n_gaps, missing, jump, noise)
-                gains = [learn(x, 6, None, given).unmixing @ mixing for given in ((), tuple(breaks))]
+                gains = [
+                    learn_structure(x, 6, None, given).unmixing @ mixing for given in ((), tuple(breaks))
+                ]
                 reached.append([separation(gain) for gain in gains])
             without, with_breaks = np.mean(reached, axis=0)
             print(

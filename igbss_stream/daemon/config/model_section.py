@@ -147,10 +147,10 @@ class Model(Section, frozen=True, kw_only=True):
         if isinstance(self.structure, str):
             return self.structure
         from igbss_stream.files.matrix_file import read_matrix
-        from igbss_stream.model.poset import incidence
+        from igbss_stream.model.poset import make_incidence
 
         weights = read_matrix(self.structure.file, "structure.file")
-        incidence(weights, len(weights), self.n_sources)  # refuses what cannot be weights
+        make_incidence(weights, len(weights), self.n_sources)  # refuses what cannot be weights
         return weights
 
     def _transform(self) -> "str | Transform":

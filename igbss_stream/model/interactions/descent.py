@@ -41,7 +41,7 @@ _HALVINGS = 10
 
 
 @dataclass(frozen=True)
-class Schedule:
+class SigmaSchedule:
     """How sigma is lowered.
 
     Parameters
@@ -59,14 +59,14 @@ class Schedule:
     rate: float
     rest: int
 
-    def sigmas(self) -> list[float]:
+    def list_sigmas(self) -> list[float]:
         """Return sigma of each step."""
         n_steps = max(0, math.ceil(math.log(self.last / self.first) / math.log(self.rate)))
         return [self.first * self.rate**k for k in range(n_steps)] + [self.last] * self.rest
 
 
 @dataclass(frozen=True)
-class End:
+class PolynomialFit:
     """Where a descent ended: sources (sources, samples) of unit variance, weights (directions, sets)."""
 
     z: Array
@@ -74,7 +74,7 @@ class End:
     loss: float
 
 
-class Descent:
+class PolynomialDescent:
     """Joint descents for whitened channels (samples, directions) and the sets that make them up."""
 
     def __init__(self, x: Array, masks: Masks, n_sources: int, lags: int) -> None:
@@ -86,77 +86,79 @@ class Descent:
         self._band = np.empty((n_sources * len(x), n_sources * (lags + 1)))
         self._cross = np.empty((n_sources * len(x), x.shape[1] * len(masks)))
 
-    def run(self, z: Array, schedule: Schedule, weights: Array | None = None) -> End:
+    def run(self, z: Array, schedule: SigmaSchedule, weights: Array | None = None) -> PolynomialFit:
         """Descend from sources, and from the weights that fit them best if none are given."""
-        z = standardised_rows(z)
-        weights = fitted_weights(self.x, z, self.masks) if weights is None else weights
+        z = standardise_rows(z)
+        weights = fit_weights(self.x, z, self.masks) if weights is None else weights
         law, loss = None, math.inf
-        for sigma in schedule.sigmas():
-            z, weights = standardised(z, weights, self.masks)
-            law = self._law(z, sigma, law)
-            loss = self._loss(z, weights, sigma, law)
-            step = self._step(z, weights, sigma, law)
+        for sigma in schedule.list_sigmas():
+            z, weights = standardise(z, weights, self.masks)
+            law = self._update_law(z, sigma, law)
+            loss = self._compute_loss(z, weights, sigma, law)
+            step = self._compute_step(z, weights, sigma, law)
             if step is None:
-                return End(z, weights, math.inf)
+                return PolynomialFit(z, weights, math.inf)
             move, weights_move, slope = step
             t = min(1.0, _LONGEST / math.sqrt(float(np.max(np.mean(move**2, axis=1)))))
             for _ in range(_HALVINGS):
                 tried = z + t * move, weights + t * weights_move
-                if self._loss(*tried, sigma, law) < loss + 1e-4 * t * slope:
+                if self._compute_loss(*tried, sigma, law) < loss + 1e-4 * t * slope:
                     z, weights = tried
                     break
                 t *= 0.5
-        z, weights = standardised(z, weights, self.masks)
-        law = self._law(z, schedule.last, law)
-        loss = self._loss(z, weights, schedule.last, law) - 0.5 * float(np.linalg.slogdet(self._gram)[1])
-        loss += interactions.log_volume(z, self.masks, weights, schedule.last**2)
-        return End(z, weights, loss if math.isfinite(loss) else math.inf)
+        z, weights = standardise(z, weights, self.masks)
+        law = self._update_law(z, schedule.last, law)
+        loss = self._compute_loss(z, weights, schedule.last, law) - 0.5 * float(
+            np.linalg.slogdet(self._gram)[1]
+        )
+        loss += interactions.compute_log_volume(z, self.masks, weights, schedule.last**2)
+        return PolynomialFit(z, weights, loss if math.isfinite(loss) else math.inf)
 
-    def _law(self, z: Array, sigma: float, last: "_Law | None") -> "_Law":
+    def _update_law(self, z: Array, sigma: float, last: "_InnovationLaw | None") -> "_InnovationLaw":
         """Return taps, shape and floor of each source's innovations, improved from the last ones."""
         if last is None:
             white = np.zeros((len(z), self.lags + 1))
             white[:, 0] = 1.0
-            last = _Law(white, np.full(len(z), 2.0), np.zeros(len(z)))
-            last = self._regressed(z, sigma, last)
-        return self._regressed(z, sigma, last)
+            last = _InnovationLaw(white, np.full(len(z), 2.0), np.zeros(len(z)))
+            last = self._regress(z, sigma, last)
+        return self._regress(z, sigma, last)
 
-    def _regressed(self, z: Array, sigma: float, last: "_Law") -> "_Law":
+    def _regress(self, z: Array, sigma: float, last: "_InnovationLaw") -> "_InnovationLaw":
         learning.filter_rows(z, last.taps, self._e)
-        floor = self._floor(sigma)
-        shape = self._likeliest(last.shape, floor)
-        learning.power_scores(self._e, shape, floor, self._scores, self._power, self._curvature)
-        taps = last.taps + likelihood.newton_taps(z, self._e, self._scores, shape, floor)[1]
+        floor = self._compute_floor(sigma)
+        shape = self._pick_shapes(last.shape, floor)
+        learning.compute_power_scores(self._e, shape, floor, self._scores, self._power, self._curvature)
+        taps = last.taps + likelihood.compute_tap_step(z, self._e, self._scores, shape, floor)[1]
         learning.filter_rows(z, taps, self._e)
-        floor = self._floor(sigma)
-        return _Law(taps, self._likeliest(last.shape, floor), floor)
+        floor = self._compute_floor(sigma)
+        return _InnovationLaw(taps, self._pick_shapes(last.shape, floor), floor)
 
-    def _floor(self, sigma: float) -> Array:
+    def _compute_floor(self, sigma: float) -> Array:
         mean_square = np.mean(self._e**2, axis=1)
         return np.asarray(_RELATIVE_FLOOR * mean_square + _ABSOLUTE_FLOOR * sigma**2)
 
-    def _likeliest(self, last: Array, floor: Array) -> Array:
+    def _pick_shapes(self, last: Array, floor: Array) -> Array:
         """Return the likeliest of the shapes next to the last ones."""
         at = np.searchsorted(likelihood.SHAPES, last)
         tried = np.clip(np.array([at - 2, at - 1, at, at + 1, at + 2]), 0, len(likelihood.SHAPES) - 1)
         losses = np.empty(tried.shape)
         for loss, index in zip(losses, tried, strict=True):
-            learning.mean_power(self._e, likelihood.SHAPES[index], floor, self._power)
-            loss[:] = likelihood.source_loss(likelihood.SHAPES[index], self._power)
+            learning.compute_mean_power(self._e, likelihood.SHAPES[index], floor, self._power)
+            loss[:] = likelihood.compute_source_loss(likelihood.SHAPES[index], self._power)
         return np.asarray(likelihood.SHAPES[tried[losses.argmin(axis=0), np.arange(len(last))]])
 
-    def _loss(self, z: Array, weights: Array, sigma: float, law: "_Law") -> float:
+    def _compute_loss(self, z: Array, weights: Array, sigma: float, law: "_InnovationLaw") -> float:
         """Return the loss a sample; leave innovations, power and Gram matrix behind."""
-        square = interactions.misfit(self.x, z, self.masks, weights, self._gram)
+        square = interactions.compute_misfit(self.x, z, self.masks, weights, self._gram)
         learning.filter_rows(z, law.taps, self._e)
-        learning.mean_power(self._e, law.shape, law.floor, self._power)
-        own = float(np.sum(likelihood.source_loss(law.shape, self._power)))
+        learning.compute_mean_power(self._e, law.shape, law.floor, self._power)
+        own = float(np.sum(likelihood.compute_source_loss(law.shape, self._power)))
         return own + 0.5 * float(np.linalg.slogdet(self._gram)[1]) + 0.5 * square / (sigma**2 * len(self.x))
 
-    def _step(
-        self, z: Array, weights: Array, sigma: float, law: "_Law"
+    def _compute_step(
+        self, z: Array, weights: Array, sigma: float, law: "_InnovationLaw"
     ) -> tuple[Array, Array, float] | None:
-        """Return the Gauss-Newton step of sources and weights, and its slope; `_loss` was here before.
+        """Return the Gauss-Newton step of sources and weights, and its slope, after `_compute_loss`.
 
         None where the curvature is so bad that no step is a number: that descent leads nowhere.
         """
@@ -176,10 +178,10 @@ class Descent:
         if not np.isfinite(solved).all():
             return None
         alone, coupled = solved[:, 0], solved[:, 1:]
-        features = products(z, self.masks)
+        features = compute_products(z, self.masks)
         direct = np.kron(np.eye(len(weights)), features.T @ features) / sigma**2
-        fixed = _moments(z)
-        weights_move = _constrained_step(
+        fixed = _build_moment_constraints(z)
+        weights_move = _solve_constrained(
             direct - self._cross.T @ coupled,
             slopes.reshape(-1) - self._cross.T @ alone,
             np.sqrt(np.diag(direct)),
@@ -193,13 +195,13 @@ class Descent:
 
 
 @dataclass(frozen=True)
-class _Law:
+class _InnovationLaw:
     taps: Array
     shape: Array
     floor: Array
 
 
-def _moments(z: Array) -> Array:
+def _build_moment_constraints(z: Array) -> Array:
     """Return columns that take a step's means, and its covariances with its own source."""
     n_sources, n_samples = z.shape
     columns = np.zeros((n_samples, n_sources, 2 * n_sources))
@@ -209,7 +211,7 @@ def _moments(z: Array) -> Array:
     return columns.reshape(n_samples * n_sources, -1)
 
 
-def _constrained_step(hessian: Array, gradient: Array, scale: Array, fixed: Array, value: Array) -> Array:
+def _solve_constrained(hessian: Array, gradient: Array, scale: Array, fixed: Array, value: Array) -> Array:
     """Return the least of a quadratic, its curvature kept above a floor, with ``fixed @ step = value``."""
     fixed = fixed / scale
     left, sizes, right = np.linalg.svd(fixed)
@@ -223,25 +225,25 @@ def _constrained_step(hessian: Array, gradient: Array, scale: Array, fixed: Arra
     return np.asarray(step / scale)
 
 
-def products(z: Array, masks: Masks) -> Array:
+def compute_products(z: Array, masks: Masks) -> Array:
     """Return the products of sources, (samples, sets), of sources (sources, samples)."""
     out = np.empty((z.shape[1], len(masks)))
-    interactions.products(z, masks, out)
+    interactions.fill_products(z, masks, out)
     return out
 
 
-def fitted_weights(x: Array, z: Array, masks: Masks) -> Array:
+def fit_weights(x: Array, z: Array, masks: Masks) -> Array:
     """Return the weights (directions, sets) with which sources (sources, samples) make up x best."""
-    return np.ascontiguousarray(np.linalg.lstsq(products(z, masks), x, rcond=None)[0].T)
+    return np.ascontiguousarray(np.linalg.lstsq(compute_products(z, masks), x, rcond=None)[0].T)
 
 
-def standardised_rows(z: Array) -> Array:
+def standardise_rows(z: Array) -> Array:
     """Return rows of mean 0 and variance 1."""
     centred = z - z.mean(axis=1, keepdims=True)
     return np.ascontiguousarray(centred / centred.std(axis=1, keepdims=True))
 
 
-def standardised(z: Array, weights: Array, masks: Masks) -> tuple[Array, Array]:
+def standardise(z: Array, weights: Array, masks: Masks) -> tuple[Array, Array]:
     """Return sources of mean 0 and variance 1 and the weights with which they make up the same."""
     mean, deviation = z.mean(axis=1), z.std(axis=1)
     # prod over T of (mean + deviation y) = sum over S in T of (deviation^S mean^(T - S)) prod over S of y

@@ -18,11 +18,18 @@ from numpy.typing import NDArray
 
 from igbss_stream._util.progress import track
 from igbss_stream.errors import InputError, ParameterError
-from igbss_stream.model.interactions.descent import LAGS, Descent, End, Schedule, products, standardised
-from igbss_stream.model.interactions.search import descended, search
+from igbss_stream.model.interactions.descent import (
+    LAGS,
+    PolynomialDescent,
+    PolynomialFit,
+    SigmaSchedule,
+    compute_products,
+    standardise,
+)
+from igbss_stream.model.interactions.search import run_descents, search
 from igbss_stream.model.interactions.whitening import RANK_TOLERANCE, Whitening
 from igbss_stream.model.kernels import interactions
-from igbss_stream.model.poset import subsets
+from igbss_stream.model.poset import list_subsets
 
 Array = NDArray[np.float64]
 Masks = NDArray[np.int64]
@@ -30,9 +37,9 @@ Masks = NDArray[np.int64]
 _STRETCH = 1024  # samples that are searched
 _LONGEST = 16384  # samples that are learned from
 _NUMBERS = 2**23  # of the largest array of a descent
-_SLOWLY = Schedule(0.3, 0.01, 0.85, 5)  # from a stretch to all samples
+_SLOWLY = SigmaSchedule(0.3, 0.01, 0.85, 5)  # from a stretch to all samples
 _FINALISTS = 6  # ends that are descended from to the last
-_FINISH = Schedule(0.05, 0.001, 0.85, 20)
+_FINISH = SigmaSchedule(0.05, 0.001, 0.85, 20)
 _INVERSIONS = 50  # steps of a sample's inversion
 
 
@@ -79,11 +86,11 @@ class LearnedInteractions:
         """
         if x.ndim != 2 or x.shape[1] != len(self.offset):
             raise InputError(f"expected samples of {len(self.offset)} channels, got shape {x.shape}.")
-        white = self._whitening.of(x)
-        weights = self._whitening.of_weights(np.column_stack([self.offset, self.mixing]))
-        return _followed(white, _masks(self.subsets), weights, *self._anchors)
+        white = self._whitening.apply(x)
+        weights = self._whitening.transform_weights(np.column_stack([self.offset, self.mixing]))
+        return _invert_from_nearest(white, _to_masks(self.subsets), weights, *self._anchors)
 
-    def channels(self, sources: Array) -> Array:
+    def mix(self, sources: Array) -> Array:
         """Return the channels that sources make up.
 
         Parameters
@@ -97,7 +104,7 @@ class LearnedInteractions:
         if sources.ndim != 2 or sources.shape[1] != self.sources.shape[1]:
             raise InputError(f"expected {self.sources.shape[1]} sources, got shape {sources.shape}.")
         rows = np.ascontiguousarray(sources.T, dtype=np.float64)
-        features = products(rows, _masks(self.subsets))
+        features = compute_products(rows, _to_masks(self.subsets))
         return np.asarray(features @ np.column_stack([self.offset, self.mixing]).T)
 
 
@@ -125,19 +132,19 @@ def learn_interactions(x: Array, n_sources: int, order: int) -> LearnedInteracti
         If there are too few samples, or they have a lower rank than `n_sources`.
     """
     _check_counts(n_sources, order)
-    sets = subsets(n_sources, order)
-    whitening = Whitening.fitted(x, len(sets))
+    sets = list_subsets(n_sources, order)
+    whitening = Whitening.fit(x, len(sets))
     n_directions = len(whitening.forward)
     if n_directions < n_sources:
         raise InputError(
             f"the samples span {n_directions} directions, fewer than n_sources = {n_sources}. "
             "Ask for fewer sources, or give more channels."
         )
-    n_learned = _affordable(len(x), n_sources, n_directions, len(sets))
-    masks, white = _masks(sets), whitening.of(x)
-    ends = _searched(white[:n_learned], n_sources, masks)
-    end = _finished(white[:n_learned], masks, ends[:_FINALISTS])
-    return _delivered(white, sets, whitening, end)
+    n_learned = _choose_n_samples(len(x), n_sources, n_directions, len(sets))
+    masks, white = _to_masks(sets), whitening.apply(x)
+    ends = _search_excerpt(white[:n_learned], n_sources, masks)
+    end = _refine(white[:n_learned], masks, ends[:_FINALISTS])
+    return _apply_conventions(white, sets, whitening, end)
 
 
 def _check_counts(n_sources: int, order: int) -> None:
@@ -150,7 +157,7 @@ def _check_counts(n_sources: int, order: int) -> None:
         )
 
 
-def _affordable(n_samples: int, n_sources: int, n_directions: int, n_sets: int) -> int:
+def _choose_n_samples(n_samples: int, n_sources: int, n_directions: int, n_sets: int) -> int:
     """Return how many samples may be learned from; refuse sizes that are hopeless."""
     least = max(100, 10 * (n_sets + 1))
     most = min(_LONGEST, _NUMBERS // (n_sources * (1 + n_directions * (n_sets + 1))))
@@ -167,12 +174,12 @@ def _affordable(n_samples: int, n_sources: int, n_directions: int, n_sets: int) 
     return min(n_samples, most)
 
 
-def _masks(sets: tuple[tuple[int, ...], ...]) -> Masks:
+def _to_masks(sets: tuple[tuple[int, ...], ...]) -> Masks:
     """Return sets as bit masks, the empty set first."""
     return np.array([0] + [sum(1 << i for i in members) for members in sets], dtype=np.int64)
 
 
-def _middle(x: Array) -> slice:
+def _choose_excerpt(x: Array) -> slice:
     """Return which samples are searched."""
     start = max(0, (len(x) - _STRETCH) // 2)
     stop = min(len(x), start + _STRETCH)
@@ -185,21 +192,21 @@ def _middle(x: Array) -> slice:
     return slice(start, stop)
 
 
-def _searched(x: Array, n_sources: int, masks: Masks) -> list[End]:
+def _search_excerpt(x: Array, n_sources: int, masks: Masks) -> list[PolynomialFit]:
     """Return ends over all samples, the best first; where samples are many, a stretch is searched."""
-    stretch = _middle(x)
+    stretch = _choose_excerpt(x)
     ends = search(x, n_sources, masks, stretch)
     if len(x) > _STRETCH:
-        places = _neighbourhoods(x[stretch])
-        longer = [_followed(x, masks, end.weights, places, end.z.T).T for end in ends]
+        places = _stack_neighbours(x[stretch])
+        longer = [_invert_from_nearest(x, masks, end.weights, places, end.z.T).T for end in ends]
         with track("descending on all samples", len(longer)) as step:
-            ends = descended(x, masks, longer, _SLOWLY, step)
+            ends = run_descents(x, masks, longer, _SLOWLY, step)
     return ends
 
 
-def _finished(x: Array, masks: Masks, ends: list[End]) -> End:
+def _refine(x: Array, masks: Masks, ends: list[PolynomialFit]) -> PolynomialFit:
     """Return the best end with hardly any misfit; where any sources make up the channels, its do."""
-    descent = Descent(x, masks, len(ends[0].z), LAGS)
+    descent = PolynomialDescent(x, masks, len(ends[0].z), LAGS)
     finished = []
     with track("improving the best ends", len(ends)) as step:
         for end in ends:
@@ -208,31 +215,31 @@ def _finished(x: Array, masks: Masks, ends: list[End]) -> End:
     end = min(finished, key=lambda end: end.loss)
     z = end.z.copy()
     interactions.invert(x, masks, end.weights, _INVERSIONS, z)
-    return End(*standardised(z, end.weights, masks), end.loss)
+    return PolynomialFit(*standardise(z, end.weights, masks), end.loss)
 
 
-def _neighbourhoods(x: Array) -> Array:
+def _stack_neighbours(x: Array) -> Array:
     """Return each sample with those before and after it."""
     before, after = np.vstack([x[:1], x[:-1]]), np.vstack([x[1:], x[-1:]])
     return np.hstack([x, before, after])
 
 
-def _followed(x: Array, masks: Masks, weights: Array, places: Array, sources: Array) -> Array:
+def _invert_from_nearest(x: Array, masks: Masks, weights: Array, places: Array, sources: Array) -> Array:
     """Return sources (samples, sources) from those of the nearest neighbourhoods."""
     from scipy.spatial import cKDTree  # half a second to import
 
-    nearest = cKDTree(places).query(_neighbourhoods(x))[1]
+    nearest = cKDTree(places).query(_stack_neighbours(x))[1]
     z = np.ascontiguousarray(sources[nearest].T)
     interactions.invert(x, masks, weights, _INVERSIONS, z)
     return np.ascontiguousarray(z.T)
 
 
-def _delivered(
-    white: Array, sets: tuple[tuple[int, ...], ...], whitening: Whitening, end: End
+def _apply_conventions(
+    white: Array, sets: tuple[tuple[int, ...], ...], whitening: Whitening, end: PolynomialFit
 ) -> LearnedInteractions:
     """Return the result by the conventions: order, sign and the unit of the channels."""
     n_sources = len(end.z)
-    weights = whitening.back_weights(end.weights)
+    weights = whitening.restore_weights(end.weights)
     own = weights[:, 1 : n_sources + 1]
     order = np.argsort(-np.sum(own**2, axis=0), kind="stable")
     sign = np.sign(own[np.abs(own).argmax(axis=0), np.arange(n_sources)])
@@ -245,10 +252,10 @@ def _delivered(
     )
     learned_from = np.ascontiguousarray((end.z[order] * sign[order][:, None]).T)
     offset = weights[:, 0]
-    anchors = _neighbourhoods(white[: len(learned_from)]), learned_from
+    anchors = _stack_neighbours(white[: len(learned_from)]), learned_from
     if len(learned_from) < len(white):
-        moved = whitening.of_weights(np.column_stack([offset, mixing]))
-        sources = _followed(white, _masks(sets), moved, *anchors)
+        moved = whitening.transform_weights(np.column_stack([offset, mixing]))
+        sources = _invert_from_nearest(white, _to_masks(sets), moved, *anchors)
     else:
         sources = learned_from
     return LearnedInteractions(sources, mixing, offset, sets, end.loss, whitening, anchors)

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream.model import likelihood
-from igbss_stream.model.interactions.descent import products, standardised_rows
+from igbss_stream.model.interactions.descent import compute_products, standardise_rows
 from igbss_stream.model.interactions.whitening import Whitening
-from igbss_stream.model.starts import jointly_diagonal
+from igbss_stream.model.starts import diagonalise_jointly
 
 Array = NDArray[np.float64]
 Masks = NDArray[np.int64]
@@ -32,7 +32,7 @@ _ALIKE = 0.98  # and at which they count as one
 _RIDGE = 1e-9
 
 
-def lifted(x: Array) -> list[Array]:
+def compute_monomials(x: Array) -> list[Array]:
     """Return the whitened monomials of white channels (samples, directions), an array a highest degree.
 
     Degrees with too many monomials for the samples are left out.
@@ -40,30 +40,32 @@ def lifted(x: Array) -> list[Array]:
     n_samples, n_directions = x.shape
     most = min(_MOST_MONOMIALS, n_samples // 8)
     fitting = [degree for degree in _DEGREES if math.comb(n_directions + degree, degree) - 1 <= most]
-    return [x, *(_monomials(x, degree) for degree in fitting)]
+    return [x, *(_whiten_monomials(x, degree) for degree in fitting)]
 
 
-def components(monomials: Array) -> Array:
+def find_components(monomials: Array) -> Array:
     """Return the components (rows) of whitened columns that follow their last sample best."""
     n_samples = len(monomials)
     lagged = np.array(
         [monomials[k:].T @ monomials[: n_samples - k] / n_samples for k in range(1, likelihood.LAGS + 1)]
     )
-    rows = standardised_rows(jointly_diagonal(lagged) @ monomials.T)
+    rows = standardise_rows(diagonalise_jointly(lagged) @ monomials.T)
     alike = np.mean(rows[:, 1:] * rows[:, :-1], axis=1)
     return rows[np.argsort(-alike, kind="stable")[:_POOL]]
 
 
-def explaining(x: Array, rows: Array, choices: Iterable[Choice], masks: Masks, most: int) -> list[Array]:
+def pick_explaining(
+    x: Array, rows: Array, choices: Iterable[Choice], masks: Masks, most: int
+) -> list[Array]:
     """Return the choices of rows whose products make up x best, as sources (sources, samples).
 
     No two of them are alike, and none has two sources that are almost one.
     """
-    alike = _correlation(rows, rows)
+    alike = _correlate(rows, rows)
     thinned = slice(None, None, max(1, len(x) // _SAMPLES))
     few_rows, few_x = np.ascontiguousarray(rows[:, thinned]), x[thinned]
     ranked = sorted(
-        (-_explained(few_x, few_rows[list(chosen)], masks), chosen)
+        (-_compute_explained(few_x, few_rows[list(chosen)], masks), chosen)
         for chosen in itertools.islice(choices, _CANDIDATES)
         if all(alike[pair] < _RELATED for pair in itertools.combinations(chosen, 2))
     )
@@ -78,10 +80,10 @@ def explaining(x: Array, rows: Array, choices: Iterable[Choice], masks: Masks, m
 
 def are_alike(z: Array, other: Array) -> bool:
     """Tell whether each source of the one is among those of the other."""
-    return _covers(_correlation(z, other))
+    return _covers(_correlate(z, other))
 
 
-def _correlation(z: Array, other: Array) -> Array:
+def _correlate(z: Array, other: Array) -> Array:
     return np.asarray(np.abs(z @ other.T) / z.shape[1])
 
 
@@ -89,15 +91,15 @@ def _covers(correlation: Array) -> bool:
     return bool(correlation.max(axis=1).min() > _ALIKE)
 
 
-def _explained(x: Array, z: Array, masks: Masks) -> float:
+def _compute_explained(x: Array, z: Array, masks: Masks) -> float:
     """Return the square of x that products of sources explain."""
-    features = products(z, masks)
+    features = compute_products(z, masks)
     gram, cross = features.T @ features, features.T @ x
     gram[np.diag_indices(len(gram))] += _RIDGE * len(x)
     return float(np.vdot(cross, np.linalg.solve(gram, cross)))
 
 
-def _monomials(x: Array, degree: int) -> Array:
+def _whiten_monomials(x: Array, degree: int) -> Array:
     """Return the whitened monomials of the columns up to a degree, (samples, monomials)."""
     columns = [
         np.prod(x[:, list(factors)], axis=1)
@@ -105,4 +107,4 @@ def _monomials(x: Array, degree: int) -> Array:
         for factors in itertools.combinations_with_replacement(range(x.shape[1]), r)
     ]
     monomials = np.column_stack(columns)
-    return Whitening.fitted(monomials, monomials.shape[1]).of(monomials)
+    return Whitening.fit(monomials, monomials.shape[1]).apply(monomials)

@@ -19,7 +19,7 @@ class Whitening:
     back: Array  # (channels, directions)
 
     @classmethod
-    def fitted(cls, x: Array, most: int) -> "Whitening":
+    def fit(cls, x: Array, most: int) -> "Whitening":
         """Return that of the leading directions, at most as many as there are weights a channel."""
         mean, scale = x.mean(axis=0), x.std(axis=0)
         standard = (x - mean) / scale
@@ -28,17 +28,17 @@ class Whitening:
         root, axes = np.sqrt(values[kept]), vectors[:, kept]
         return cls(mean, axes.T / root[:, None] / scale, scale[:, None] * axes * root)
 
-    def of(self, x: Array) -> Array:
+    def apply(self, x: Array) -> Array:
         """Return samples (samples, channels) as (samples, directions)."""
         return np.ascontiguousarray((x - self.mean) @ self.forward.T)
 
-    def of_weights(self, weights: Array) -> Array:
+    def transform_weights(self, weights: Array) -> Array:
         """Return weights (directions, sets) for those of channels; the first column is the offset."""
         moved = weights.copy()
         moved[:, 0] -= self.mean
         return np.ascontiguousarray(self.forward @ moved)
 
-    def back_weights(self, weights: Array) -> Array:
+    def restore_weights(self, weights: Array) -> Array:
         """Return weights of channels for those (directions, sets)."""
         moved = self.back @ weights
         moved[:, 0] += self.mean

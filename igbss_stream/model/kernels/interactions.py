@@ -11,18 +11,18 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from igbss_stream.model.kernels.jit import array, helper, kernel
+from igbss_stream.model.kernels.jit import array_type, helper, kernel
 
 Array = NDArray[np.float64]
 Masks = NDArray[np.int64]
 
-_F1, _F2, _F3 = (array(types.float64, n) for n in (1, 2, 3))
-_R1, _R2 = (array(types.float64, n, readonly=True) for n in (1, 2))
-_MASKS = array(types.int64, 1, readonly=True)
+_F1, _F2, _F3 = (array_type(types.float64, n) for n in (1, 2, 3))
+_R1, _R2 = (array_type(types.float64, n, readonly=True) for n in (1, 2))
+_MASKS = array_type(types.int64, 1, readonly=True)
 
 
 @helper
-def _product(z: Array, t: int, mask: int) -> float:
+def _multiply_members(z: Array, t: int, mask: int) -> float:
     value = 1.0
     for i in range(z.shape[0]):
         if (mask >> i) & 1:
@@ -37,7 +37,7 @@ def _fill_jacobian(z: Array, t: int, masks: Masks, weights: Array, jacobian: Arr
     for s in range(masks.shape[0]):
         for i in range(z.shape[0]):
             if (masks[s] >> i) & 1:
-                rest = _product(z, t, masks[s] ^ (1 << i))
+                rest = _multiply_members(z, t, masks[s] ^ (1 << i))
                 for k in range(jacobian.shape[0]):
                     jacobian[k, i] += weights[k, s] * rest
 
@@ -48,7 +48,7 @@ def _fill_residual(x: Array, z: Array, t: int, masks: Masks, weights: Array, res
     for k in range(residual.shape[0]):
         residual[k] = x[t, k]
     for s in range(masks.shape[0]):
-        value = _product(z, t, masks[s])
+        value = _multiply_members(z, t, masks[s])
         for k in range(residual.shape[0]):
             residual[k] -= weights[k, s] * value
     square = 0.0
@@ -83,15 +83,15 @@ def _solve_small(factor: Array, b: Array) -> None:
 
 
 @kernel(types.void(_R2, _MASKS, _F2))
-def products(z: Array, masks: Masks, out: Array) -> None:
+def fill_products(z: Array, masks: Masks, out: Array) -> None:
     """Fill the value of each set at each sample, (samples, sets)."""
     for t in range(z.shape[1]):
         for s in range(masks.shape[0]):
-            out[t, s] = _product(z, t, masks[s])
+            out[t, s] = _multiply_members(z, t, masks[s])
 
 
 @kernel(types.float64(_R2, _R2, _MASKS, _R2, _F2))
-def misfit(x: Array, z: Array, masks: Masks, weights: Array, gram: Array) -> float:
+def compute_misfit(x: Array, z: Array, masks: Masks, weights: Array, gram: Array) -> float:
     """Return the square of all residuals; fill the mean of Jacobian' Jacobian, (sources, sources)."""
     n_sources, n_samples = z.shape
     residual, jacobian = np.empty(x.shape[1]), np.empty((x.shape[1], n_sources))
@@ -108,7 +108,7 @@ def misfit(x: Array, z: Array, masks: Masks, weights: Array, gram: Array) -> flo
 
 
 @kernel(types.float64(_R2, _MASKS, _R2, types.float64))
-def log_volume(z: Array, masks: Masks, weights: Array, softening: float) -> float:
+def compute_log_volume(z: Array, masks: Masks, weights: Array, softening: float) -> float:
     """Return the mean of log det(Jacobian' Jacobian + softening) / 2."""
     n_sources, n_samples = z.shape
     jacobian, gram = np.empty((weights.shape[0], n_sources)), np.empty((n_sources, n_sources))
@@ -159,9 +159,9 @@ def add_misfit(
 ) -> None:  # fmt: skip
     """Add Gauss-Newton terms of the residuals, and the slope of the Gram matrix's log-determinant.
 
-    `precision` is 1 / sigma^2 and `spread` the inverse of the Gram matrix that `misfit` fills. `gradient`
-    (samples, sources) and `band` are added to; `slopes` (directions, sets), the gradient by the weights, is
-    added to; `cross` (samples * sources, directions * sets), the second derivative, is filled.
+    `precision` is 1 / sigma^2 and `spread` the inverse of the Gram matrix that `compute_misfit` fills.
+    `gradient` (samples, sources) and `band` are added to; `slopes` (directions, sets), the gradient by the
+    weights, is added to; `cross` (samples * sources, directions * sets), the second derivative, is filled.
     """
     n_sources, n_samples = z.shape
     n_directions, n_sets = weights.shape
@@ -176,7 +176,7 @@ def add_misfit(
                 for j in range(n_sources):
                     pulled[k, i] += jacobian[k, j] * spread[j, i]
         for s in range(n_sets):
-            value = _product(z, t, masks[s])
+            value = _multiply_members(z, t, masks[s])
             for k in range(n_directions):
                 slopes[k, s] -= precision * residual[k] * value
                 for i in range(n_sources):
@@ -184,14 +184,14 @@ def add_misfit(
             for i in range(n_sources):
                 if (masks[s] >> i) & 1:
                     rest = masks[s] ^ (1 << i)
-                    value = _product(z, t, rest)
+                    value = _multiply_members(z, t, rest)
                     bend = 0.0
                     for k in range(n_directions):
                         slopes[k, s] += pulled[k, i] * value
                         bend += pulled[k, i] * weights[k, s]
                     for j in range(n_sources):
                         if (rest >> j) & 1:
-                            gradient[t, j] += bend * _product(z, t, rest ^ (1 << j))
+                            gradient[t, j] += bend * _multiply_members(z, t, rest ^ (1 << j))
         for i in range(n_sources):
             for k in range(n_directions):
                 gradient[t, i] -= precision * jacobian[k, i] * residual[k]

@@ -13,7 +13,7 @@ import numba
 from numba import config, types
 
 _log = logging.getLogger("igbss_stream")
-_said: set[str] = set()
+_logged: set[str] = set()
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -24,7 +24,7 @@ _POLICY: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 _CACHE_FAULTS = (OSError, RuntimeError, EOFError, ValueError, KeyError, pickle.UnpicklingError)
 
 
-def array(dtype: Any, ndim: int, *, readonly: bool = False) -> types.Array:
+def array_type(dtype: Any, ndim: int, *, readonly: bool = False) -> types.Array:
     """Type of a C-ordered array; a `readonly` one takes writable arrays as well."""
     return types.Array(dtype, ndim, "C", readonly=readonly)
 
@@ -42,11 +42,11 @@ def kernel(*signatures: Any) -> Callable[[Function], Function]:
         if config.DISABLE_JIT:  # type: ignore[attr-defined]  # set when numba is imported
             return function
         try:
-            return _compiled(function, signatures, cache=True)
+            return _compile(function, signatures, cache=True)
         except _CACHE_FAULTS as fault:
             # No writable folder, a full disk or a damaged cache file: none of them is a reason to stop.
-            _say_once("cache", logging.WARNING, f"kernels are not cached and compile anew: {fault}")
-            return _compiled(function, signatures, cache=False)
+            _log_once("cache", logging.WARNING, f"kernels are not cached and compile anew: {fault}")
+            return _compile(function, signatures, cache=False)
 
     return compile_all
 
@@ -56,19 +56,19 @@ def helper(function: Function) -> Function:
     return numba.njit(**_POLICY)(function)  # type: ignore[no-any-return]  # numba has no types
 
 
-def _compiled(function: Function, signatures: tuple[Any, ...], *, cache: bool) -> Function:
+def _compile(function: Function, signatures: tuple[Any, ...], *, cache: bool) -> Function:
     dispatcher = numba.njit(cache=cache, **_POLICY)(function)
     for signature in signatures:
         dispatcher.compile(signature)
         if dispatcher.stats.cache_misses:
-            _say_once(
+            _log_once(
                 "cold", logging.INFO, "compiling kernels, each once after installation (about 10 s in all)"
             )
     dispatcher.disable_compile()
     return dispatcher  # type: ignore[no-any-return]  # numba has no types
 
 
-def _say_once(topic: str, level: int, message: str) -> None:
-    if topic not in _said:
-        _said.add(topic)
+def _log_once(topic: str, level: int, message: str) -> None:
+    if topic not in _logged:
+        _logged.add(topic)
         _log.log(level, message)

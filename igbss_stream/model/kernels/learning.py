@@ -9,13 +9,13 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from igbss_stream.model.kernels.jit import array, helper, kernel
+from igbss_stream.model.kernels.jit import array_type, helper, kernel
 
 Array = NDArray[np.float64]
 
 _BLOCK = 1024  # samples at a time: what is made of them stays in the nearest cache
-_F1, _F2, _F3 = (array(types.float64, n) for n in (1, 2, 3))
-_R1, _R2 = (array(types.float64, n, readonly=True) for n in (1, 2))
+_F1, _F2, _F3 = (array_type(types.float64, n) for n in (1, 2, 3))
+_R1, _R2 = (array_type(types.float64, n, readonly=True) for n in (1, 2))
 
 
 @kernel(types.void(_R2, _R2, _F2))
@@ -68,7 +68,7 @@ def raise_to(v: Array, sixteenths: int, root: Array, out: Array) -> None:
 
 
 @kernel(types.void(_R2, _R1, _R1, _F2, _F1, _F1))
-def power_scores(
+def compute_power_scores(
     e: Array, shape: Array, floor: Array, scores: Array, power: Array, curvature: Array
 ) -> None:
     """Fill what a generalised-Gaussian density of each row needs, with v = e^2 + floor.
@@ -101,7 +101,7 @@ def power_scores(
 
 
 @kernel(types.void(_R2, _R1, _R1, _F1))
-def mean_power(e: Array, shape: Array, floor: Array, power: Array) -> None:
+def compute_mean_power(e: Array, shape: Array, floor: Array, power: Array) -> None:
     """Fill power[i] = mean over t of (e^2 + floor)^(b/2). Shapes b are whole eighths."""
     n_samples = e.shape[1]
     v, root, out, total = np.empty((4, min(_BLOCK, n_samples)))
@@ -118,7 +118,7 @@ def mean_power(e: Array, shape: Array, floor: Array, power: Array) -> None:
 
 
 @kernel(types.void(_F2, _R1, _R1))
-def root_weights(e: Array, shape: Array, floor: Array) -> None:
+def compute_root_weights(e: Array, shape: Array, floor: Array) -> None:
     """Replace innovations by (e^2 + floor)^(b/4 - 1/2), whose squares weight a regression on lags."""
     n_samples = e.shape[1]
     v, root = np.empty((2, min(_BLOCK, n_samples)))
@@ -134,7 +134,7 @@ def root_weights(e: Array, shape: Array, floor: Array) -> None:
 
 
 @kernel(types.void(_R2, _R2, _F2))
-def tap_slopes(y: Array, scores: Array, slopes: Array) -> None:
+def compute_tap_slopes(y: Array, scores: Array, slopes: Array) -> None:
     """Fill slopes[i, k] = mean over t of scores[i, t] y[i, t + lags - k]."""
     lags = slopes.shape[1] - 1
     n_samples = scores.shape[1]

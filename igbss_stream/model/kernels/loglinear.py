@@ -12,18 +12,18 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from igbss_stream.model.kernels.jit import array, helper, kernel
+from igbss_stream.model.kernels.jit import array_type, helper, kernel
 
 Array = NDArray[np.float64]
 
 # What a kernel fills, and what it reads: the latter may be memory-mapped or come from a message.
-_F1, _F2, _F3 = (array(types.float64, n) for n in (1, 2, 3))
-_R1, _R2, _R3 = (array(types.float64, n, readonly=True) for n in (1, 2, 3))
+_F1, _F2, _F3 = (array_type(types.float64, n) for n in (1, 2, 3))
+_R1, _R2, _R3 = (array_type(types.float64, n, readonly=True) for n in (1, 2, 3))
 _PAIR = types.UniTuple(types.float64, 2)  # type: ignore[no-untyped-call]  # numba has no types
 
 
 @kernel(_PAIR(_R3, _R1, _R2, _R2, _R2, _F2, _F2, _F2))
-def densities(
+def fill_densities(
     w: Array, c: Array, d: Array, theta_z: Array, theta_a: Array, p_z: Array, p_x: Array, p_a: Array
 ) -> tuple[float, float]:
     """Fill p of every layer from theta; return psi and p(bottom).
@@ -76,7 +76,9 @@ def densities(
 
 
 @kernel(types.void(_R3, _R2, _R2, _F2, _F1, _F2))
-def expectations(w: Array, p_z: Array, p_x: Array, eta_z: Array, z_total: Array, x_total: Array) -> None:
+def fill_expectations(
+    w: Array, p_z: Array, p_x: Array, eta_z: Array, z_total: Array, x_total: Array
+) -> None:
     """Fill eta of the source layer, and the mass of each source and of each channel."""
     n_samples, n_sources = p_z.shape
     periods, n_channels, _ = w.shape
@@ -96,7 +98,7 @@ def expectations(w: Array, p_z: Array, p_x: Array, eta_z: Array, z_total: Array,
 
 
 @kernel(types.float64(_R3, _R2, _R2, types.float64, _R2, _R2, _F2, _F2, _F2, _F2))
-def gradient(
+def fill_gradient(
     w: Array,
     p_z: Array,
     p_x: Array,
@@ -140,7 +142,7 @@ def gradient(
 
 
 @kernel(types.float64(_R2, types.float64, _R2, _R2))
-def divergence(p_z: Array, target_z: float, p_x: Array, target_x: Array) -> float:
+def compute_divergence(p_z: Array, target_z: float, p_x: Array, target_x: Array) -> float:
     """Return the part of KL(p_hat || p) that the source and received layers make up."""
     total = 0.0
     for m in range(p_z.shape[0]):
@@ -154,7 +156,7 @@ def divergence(p_z: Array, target_z: float, p_x: Array, target_x: Array) -> floa
 
 
 @helper
-def _source_block(w: Array, p_z: Array, p_x: Array, block: Array) -> None:
+def _fill_source_block(w: Array, p_z: Array, p_x: Array, block: Array) -> None:
     """Fill W' diag(p_x) W + diag(p_z), the information of one sample; loops run along rows."""
     n_channels, n_sources = w.shape
     for n in range(n_sources):
@@ -228,7 +230,7 @@ def eliminate_sources(
     period = 0
     for m in range(n_samples):
         fit = fits[m if len(fits) == n_samples else 0]
-        _source_block(w[period], p_z[m], p_x[m], block)
+        _fill_source_block(w[period], p_z[m], p_x[m], block)
         _factor(block)
         for n in range(n_sources):
             step_z[m, n] = -g_z[m, n]
@@ -281,7 +283,7 @@ def follow_groups(
                 for n in range(n_sources):
                     follow[n] += fits[m, g, n] * sums[g]
         else:
-            _source_block(w[period], p_z[m], p_x[m], block)
+            _fill_source_block(w[period], p_z[m], p_x[m], block)
             _factor(block)
             for n in range(n_sources):
                 follow[n] = 0.0
@@ -294,7 +296,7 @@ def follow_groups(
 
 
 @kernel(_PAIR(_R3, _R1, _R2, _R2, _R2, _R2, _R2, _F2, _F2))
-def response(
+def fill_response(
     w: Array, c: Array, d: Array, step_z: Array, g_z: Array, p_z: Array, p_x: Array, u_z: Array, u_x: Array
 ) -> tuple[float, float]:
     """Fill u, the change of log p + psi along a step.
@@ -322,7 +324,7 @@ def response(
 
 
 @helper
-def _exp_excess(x: float) -> float:
+def _compute_exp_excess(x: float) -> float:
     """Return exp(x) - 1 - x to full precision; infinity where exp overflows."""
     if x > 700.0:
         return math.inf
@@ -335,16 +337,16 @@ def _exp_excess(x: float) -> float:
 
 
 @helper
-def _layer_excess(p: Array, u: Array, mean: float, t: float) -> float:
+def _sum_layer_excess(p: Array, u: Array, mean: float, t: float) -> float:
     total = 0.0
     for m in range(p.shape[0]):
         for n in range(p.shape[1]):
-            total += p[m, n] * _exp_excess(t * (u[m, n] - mean))
+            total += p[m, n] * _compute_exp_excess(t * (u[m, n] - mean))
     return total
 
 
 @kernel(types.float64(_R2, _R2, _R2, _R2, _R2, _R2, types.float64, types.float64, types.float64))
-def exp_excess(
+def compute_exp_excess(
     p_z: Array,
     u_z: Array,
     p_x: Array,
@@ -356,15 +358,15 @@ def exp_excess(
     t: float,
 ) -> float:
     """Return the sum over all states of p (exp(v) - 1 - v) with v = t (u - mean); u of bottom is 0."""
-    total = p_bottom * _exp_excess(-t * mean)
-    total += _layer_excess(p_a, u_a, mean, t)
-    total += _layer_excess(p_z, u_z, mean, t)
-    total += _layer_excess(p_x, u_x, mean, t)
+    total = p_bottom * _compute_exp_excess(-t * mean)
+    total += _sum_layer_excess(p_a, u_a, mean, t)
+    total += _sum_layer_excess(p_z, u_z, mean, t)
+    total += _sum_layer_excess(p_x, u_x, mean, t)
     return total
 
 
 @kernel(types.void(_R3, _R3, _R2, _R2, _F3, _F3))
-def fisher_blocks(w: Array, below: Array, p_z: Array, p_x: Array, blocks: Array, cross: Array) -> None:
+def fill_fisher_blocks(w: Array, below: Array, p_z: Array, p_x: Array, blocks: Array, cross: Array) -> None:
     """Fill the uncentred information of the source layer and its cross terms with the mixing layer.
 
     `blocks` (samples, sources, sources) holds one block a sample; `cross` (samples, sources, subsets)
@@ -375,7 +377,7 @@ def fisher_blocks(w: Array, below: Array, p_z: Array, p_x: Array, blocks: Array,
     periods, n_channels, n_subsets = below.shape
     period = 0
     for m in range(n_samples):
-        _source_block(w[period], p_z[m], p_x[m], blocks[m])
+        _fill_source_block(w[period], p_z[m], p_x[m], blocks[m])
         for n in range(n_sources):
             for s in range(n_subsets):
                 value = cross[m, n, s] * p_z[m, n]

@@ -11,7 +11,7 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from igbss_stream.model.kernels.jit import array, helper, kernel
+from igbss_stream.model.kernels.jit import array_type, helper, kernel
 
 Samples = NDArray[np.float32] | NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -20,8 +20,8 @@ Array = NDArray[np.float64]
 _TILE = 64  # samples that are turned at a time: they stay in the first cache
 _NARROW = 24  # outputs up to which that pays
 
-_F1 = array(types.float64, 1)
-_R1, _R3 = (array(types.float64, n, readonly=True) for n in (1, 3))
+_F1 = array_type(types.float64, 1)
+_R1, _R3 = (array_type(types.float64, n, readonly=True) for n in (1, 3))
 
 
 def _each_precision(make: Callable[[Any], Any]) -> list[Any]:
@@ -30,7 +30,9 @@ def _each_precision(make: Callable[[Any], Any]) -> list[Any]:
 
 @kernel(
     *_each_precision(
-        lambda real: types.void(array(real, 1, readonly=True), array(real, 1), array(real, 1), _F1)
+        lambda real: types.void(
+            array_type(real, 1, readonly=True), array_type(real, 1), array_type(real, 1), _F1
+        )
     )
 )
 def survey(x: Samples, low: Samples, high: Samples, total: Array) -> None:
@@ -129,7 +131,9 @@ def _unmix_narrow(x: Samples, unmixing: Array, offset: Array, out: Samples) -> N
 
 @kernel(
     *_each_precision(
-        lambda real: types.void(array(real, 2, readonly=True), _R3, _R1, types.int64, array(real, 2))
+        lambda real: types.void(
+            array_type(real, 2, readonly=True), _R3, _R1, types.int64, array_type(real, 2)
+        )
     )
 )
 def unmix(x: Samples, unmixing: Array, offset: Array, start: int, out: Samples) -> None:
@@ -169,11 +173,11 @@ def _unmix_triple(x: Samples, weight: float, out: Samples) -> None:
 @kernel(
     *_each_precision(
         lambda real: types.void(
-            array(real, 2, readonly=True),
-            array(types.int64, 1, readonly=True),
+            array_type(real, 2, readonly=True),
+            array_type(types.int64, 1, readonly=True),
             types.boolean,
             types.float64,
-            array(real, 2),
+            array_type(real, 2),
         )
     )
 )

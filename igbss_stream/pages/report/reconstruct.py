@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream.errors import RecordingError
-from igbss_stream.model.poset import subsets
+from igbss_stream.model.poset import list_subsets
 from igbss_stream.pages.report.blocks import Piece
 from igbss_stream.pages.report.contents import Contents
 
@@ -89,7 +89,7 @@ class Rebuilt:
 
 def _terms(n_sources: int, n_terms: int, settings: dict[str, object]) -> list[list[int]]:
     order = settings.get("order", 2)
-    found = [list(term) for term in subsets(n_sources, int(str(order)))]
+    found = [list(term) for term in list_subsets(n_sources, int(str(order)))]
     if len(found) != n_terms:
         raise RecordingError(
             f"/mixing has {n_terms} columns, which are not those of {n_sources} sources and order {order}: "
