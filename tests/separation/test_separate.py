@@ -256,7 +256,7 @@ class TestInput:
             (
                 lambda x: separate(x[:, 0]),
                 InputError,
-                "Got shape (20,) instead: a single channel has nothing",
+                "Got shape (20,) instead: a single channel cannot",
             ),
             (lambda x: separate(x[:, :1]), InputError, "at least 2 channels. Got 1"),
             (
