@@ -1,5 +1,7 @@
-"""The commands about the configuration of `igbss-stream run`: `run`, `check`, `init` and `schema`."""
+"""Commands for the configuration of the daemon: `run`, `check`, `init` and `schema`."""
 
+import atexit
+import gc
 import os
 import sys
 from pathlib import Path
@@ -31,20 +33,21 @@ Examples:
 
 @click.command(epilog=_CHECK_EXAMPLES)
 @click.argument("path", metavar="CONFIG", type=click.Path(path_type=Path))
-@click.option("--json", is_flag=True, help="Print one JSON object, also if something is wrong.")
+@click.option("--json", is_flag=True, help="Print one JSON object, even if there are mistakes.")
 @reports_mistakes
 def check(path: Path, json: bool) -> None:
-    """Say what is wrong with a configuration, and where; else what it would run."""
-    from igbss_stream.daemon.config.lint import as_json, cautions, summary
+    """Report the mistakes in a configuration and their places, or else what it would run."""
+    from igbss_stream.daemon.config.lint import lint
     from igbss_stream.daemon.config.load import load
+    from igbss_stream.daemon.config.summary import check_as_json, summarize
 
     if json:
-        text, good = as_json(path)
+        text, is_valid = check_as_json(path)
         click.echo(text)
-        sys.exit(0 if good else EXIT_MISTAKE)
+        sys.exit(0 if is_valid else EXIT_MISTAKE)
     config = load(path)
-    click.echo(summary(config, path))
-    for text in cautions(config, path):
+    click.echo(summarize(config, path))
+    for text in lint(config, path):
         click.echo(f"Warning: {text}.", err=True)
 
 
@@ -55,47 +58,48 @@ def check(path: Path, json: bool) -> None:
     default="zmq",
     show_default=True,
     type=click.Choice(["zmq", "openephys", "lsl", "file"]),
-    help="Where samples come from.",
+    help="Kind of the source of samples.",
 )
 @click.option(
     "--sink",
     default="zmq",
     show_default=True,
     type=click.Choice(["zmq", "hdf5", "lsl"]),
-    help="Where sources go.",
+    help="Kind of the sink of sources.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace the file if it exists.")
 @reports_mistakes
 def init(path: Path, source: str, sink: str, overwrite: bool) -> None:
     """Write a commented configuration, by default igbss.yaml."""
-    from igbss_stream.daemon.config.reference import template
+    from igbss_stream.daemon.config.reference import build_template
 
     if os.path.lexists(path) and not overwrite:
         raise RecordingError(f"'{path}' exists; pass --overwrite to replace it")
     try:
-        write_atomically(path, lambda file: file.write(template(source, sink).encode()))
+        write_atomically(path, lambda file: file.write(build_template(source, sink).encode()))
     except OSError as error:
-        raise RecordingError(f"'{path}' cannot be written: {error.strerror}") from None
-    click.echo(f"{path} is written; `igbss-stream check {path}` tells what it would run.")
+        raise RecordingError(f"'{path}' cannot be written: {error.strerror}; choose another path") from None
+    click.echo(f"{path} is written; `igbss-stream check {path}` shows what it would run.")
 
 
 @click.command(epilog=_SCHEMA_EXAMPLES)
-@click.option("--markdown", is_flag=True, help="Print the reference for people instead.")
+@click.option("--markdown", is_flag=True, help="Print the reference as Markdown instead.")
 @reports_mistakes
 def schema(markdown: bool) -> None:
     """Print the JSON Schema of configurations, for editors."""
     import json
 
-    from igbss_stream.daemon.config import reference
+    from igbss_stream.daemon.config.reference import build_page, build_schema
 
-    click.echo(reference.page() if markdown else json.dumps(reference.schema(), indent=2), nl=not markdown)
+    click.echo(build_page() if markdown else json.dumps(build_schema(), indent=2), nl=not markdown)
 
 
 @click.command(epilog=_RUN_EXAMPLES)
 @click.argument("path", metavar="CONFIG", type=click.Path(path_type=Path))
 @reports_mistakes
 def run(path: Path) -> None:
-    """Separate live streams until told to stop; `check` tells what would run."""
+    """Separate live streams until stopped; `check` shows what would run."""
     from igbss_stream.daemon.daemon import run as run_daemon
 
+    atexit.register(gc.freeze)  # else the collections at the end of the process take up to 2 s
     run_daemon(path)

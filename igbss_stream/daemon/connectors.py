@@ -1,4 +1,7 @@
-"""Opens the feeds and sinks that a configuration names; each kind is imported only where it is used."""
+"""Open the sources and sinks of a configuration, and wait for input.
+
+Each kind is imported only where it is used.
+"""
 
 import logging
 import time
@@ -6,30 +9,28 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from igbss_stream.chunk import Chunk, Gap
-from igbss_stream.chunk import Stream as Description
-from igbss_stream.daemon.config.schema import Stream
-from igbss_stream.daemon.config.sinks import Hdf5Output, Sink, ZmqOutput
-from igbss_stream.daemon.config.sources import FileInput, LslFeed
-from igbss_stream.daemon.sources import Feed, SocketFeed, curve
-from igbss_stream.daemon.viewer_keys import Guest
+from igbss_stream.chunk import Chunk, Gap, Stream
+from igbss_stream.daemon.config.schema import StreamSection
+from igbss_stream.daemon.config.sinks import Hdf5Output, Output, ZmqOutput
+from igbss_stream.daemon.config.sources import FileInput, LslInput
+from igbss_stream.daemon.sources import SocketSource, Source, as_socket_keys
+from igbss_stream.daemon.viewer_keys import ViewerKeys
 from igbss_stream.errors import RecordingError
 from igbss_stream.feeds.keys import ServerKeys
 
 if TYPE_CHECKING:
-    from igbss_stream.daemon.stream_runner import Lane
-    from igbss_stream.daemon.stream_runner import Sink as OpenSink
+    from igbss_stream.daemon.stream_runner import Sink, StreamRunner
     from igbss_stream.feeds.lsl_publisher import LslPublisher
     from igbss_stream.feeds.wire import Mixing
     from igbss_stream.files.writers.stream_recording import RecordingSink
 
 log = logging.getLogger(__name__)
 
-_OTHERS = 0.002  # seconds between looks at feeds that no poll covers
+_POLL_INTERVAL = 0.002  # seconds between checks of sources without a socket
 
 
-def open_feed(stream: Stream) -> Feed:
-    """Open where a stream comes from.
+def open_source(stream: StreamSection) -> Source:
+    """Open the source of a stream.
 
     Raises
     ------
@@ -38,25 +39,24 @@ def open_feed(stream: Stream) -> Feed:
     """
     source = stream.source
     if isinstance(source, FileInput):
-        from igbss_stream.daemon.file_source import FileFeed
+        from igbss_stream.daemon.file_source import FileSource
 
-        return FileFeed(stream.name, source)
-    if isinstance(source, LslFeed):
-        from igbss_stream.daemon.lsl_source import LslStreamFeed
+        return FileSource(stream.name, source)
+    if isinstance(source, LslInput):
+        from igbss_stream.daemon.lsl_source import LslStreamSource
 
-        return LslStreamFeed(stream.name, source)
-    return SocketFeed(stream.name, source)
+        return LslStreamSource(stream.name, source)
+    return SocketSource(stream.name, source)
 
 
-def open_sink(stream: Stream, sink: Sink, guest: Guest | None = None) -> "OpenSink":
-    """Open where sources go.
+def open_sink(sink: Output, viewer_keys: ViewerKeys | None = None) -> "Sink":
+    """Open a sink.
 
     Parameters
     ----------
-    stream : Stream
-    sink : Sink
-    guest : Guest, optional
-        Is let in as well, if it is a guest of this sink.
+    sink : Output
+    viewer_keys : ViewerKeys, optional
+        Keys of the live page, which is admitted if they are for this sink.
 
     Raises
     ------
@@ -64,43 +64,43 @@ def open_sink(stream: Stream, sink: Sink, guest: Guest | None = None) -> "OpenSi
         If it cannot be opened.
     """
     if isinstance(sink, ZmqOutput):
-        return _Socket(sink if guest is None else guest.let_in(sink))
+        return _SocketSink(sink if viewer_keys is None else viewer_keys.add_to(sink))
     if isinstance(sink, Hdf5Output):
         from igbss_stream.files.writers.stream_recording import RecordingSink
 
         if sink.if_exists == "refuse" and sink.path.exists():
             raise RecordingError(
-                f"'{sink.path}' exists; choose if_exists: append or overwrite, or another path."
+                f"'{sink.path}' exists; set if_exists to append or overwrite, or choose another path."
             )
-        return _Recording(RecordingSink(sink.path, flush_every=sink.flush, existing=sink.if_exists))
+        return _FileSink(RecordingSink(sink.path, flush_every=sink.flush, existing=sink.if_exists))
     from igbss_stream.feeds.lsl_publisher import LslPublisher
 
-    return _Outlet(LslPublisher(sink.type), sink.name)
+    return _OutletSink(LslPublisher(sink.type), sink.name)
 
 
-class _Socket:
-    """A ZeroMQ publisher."""
+class _SocketSink:
+    """Publish through ZeroMQ."""
 
-    def __init__(self, sink: ZmqOutput) -> None:
+    def __init__(self, config: ZmqOutput) -> None:
         from igbss_stream.feeds.zmq_publisher import ZmqPublisher
 
-        keys = None if sink.curve is None else curve(sink.curve)
+        keys = None if config.curve is None else as_socket_keys(config.curve)
         if keys is not None and not isinstance(keys, ServerKeys):
             raise TypeError("a sink is the server of its keys")
-        self.sink = ZmqPublisher(sink.address, high_water_mark=sink.queue, keys=keys)
-        self.start, self.publish, self.close = self.sink.start, self.sink.publish, self.sink.close
-        self.mix = self.sink.publish_mixing
-        self._told: set[str] = set()
+        self._sink = sink = ZmqPublisher(config.address, high_water_mark=config.queue, keys=keys)
+        self.start, self.publish, self.close = sink.start, sink.publish, sink.close
+        self.set_mixing = sink.publish_mixing
+        self._logged: set[str] = set()
 
     def serve(self) -> None:
-        """Do what is due, and tell of peers that miss something."""
-        self.sink.serve()
-        self._tell(self.sink.overflows, "a subscriber of %s is too slow and misses messages")
-        self._tell(self.sink.denied, "a subscriber of %s was turned away: its key is not allowed")
+        """Do periodic work, and log the first time that a peer misses something."""
+        self._sink.serve()
+        self._log_once(self._sink.overflows, "a subscriber of %s is too slow and misses messages")
+        self._log_once(self._sink.denied, "a subscriber of %s was rejected: its key is not allowed")
 
-    def counts(self) -> dict[str, int]:
+    def get_counts(self) -> dict[str, int]:
         """Return counters by name."""
-        sink = self.sink
+        sink = self._sink
         return {
             "published": sink.sent,
             "overflows": sink.overflows,
@@ -108,75 +108,75 @@ class _Socket:
             "denied": sink.denied,
         }
 
-    def _tell(self, count: int, text: str) -> None:
-        """Log once that something was counted; the metrics tell how often."""
-        if count and text not in self._told:
-            self._told.add(text)
-            log.warning(text, self.sink.address)
+    def _log_once(self, count: int, text: str) -> None:
+        """Log the first occurrence of an event; the metrics show the number of occurrences."""
+        if count and text not in self._logged:
+            self._logged.add(text)
+            log.warning(text, self._sink.address)
 
 
 class _WithoutMixing:
-    """A sink that has no place for what the channels are made of."""
+    """A sink that does not publish the mixing matrix."""
 
-    def mix(self, mixing: "Mixing | None") -> None:
-        """Pass over it."""
+    def set_mixing(self, mixing: "Mixing | None") -> None:
+        """Ignore it."""
 
 
-class _Recording(_WithoutMixing):
-    """A recording beside the stream; it begins with the first samples, whose number is certain."""
+class _FileSink(_WithoutMixing):
+    """Record to a file. The recording starts with the first samples, because their index is certain."""
 
     def __init__(self, sink: "RecordingSink") -> None:
         self._sink = sink
-        self._awaited: Description | None = None
+        self._pending: Stream | None = None
         self.serve, self.close = sink.serve, sink.close
 
-    def start(self, stream: Description) -> None:
-        """Begin a run of a stream."""
-        self._awaited = stream
+    def start(self, stream: Stream) -> None:
+        """Start a run of the stream."""
+        self._pending = stream
 
     def publish(self, item: Chunk | Gap) -> None:
         """Write samples, or a gap between samples."""
-        if self._awaited is not None:
+        if self._pending is not None:
             if isinstance(item, Gap):
                 return
-            self._sink.start(self._awaited)
-            self._awaited = None
+            self._sink.start(self._pending)
+            self._pending = None
         self._sink.write(item)
 
-    def counts(self) -> dict[str, int]:
+    def get_counts(self) -> dict[str, int]:
         """Return counters by name."""
         return {"recorded": self._sink.n_samples}
 
 
-class _Outlet(_WithoutMixing):
-    """An LSL outlet, under a name of its own."""
+class _OutletSink(_WithoutMixing):
+    """Publish through an LSL outlet with its own name."""
 
     def __init__(self, sink: "LslPublisher", name: str) -> None:
         self._sink, self._name = sink, name
         self.publish, self.serve, self.close = sink.publish, sink.serve, sink.close
 
-    def start(self, stream: Description) -> None:
-        """Begin a run of a stream."""
+    def start(self, stream: Stream) -> None:
+        """Start a run of the stream."""
         self._sink.start(replace(stream, name=self._name))
 
-    def counts(self) -> dict[str, int]:
+    def get_counts(self) -> dict[str, int]:
         """Return counters by name."""
         return {"published_lsl": self._sink.sent}
 
 
-def wait_for(lanes: "Sequence[Lane]", timeout: float) -> "list[Lane]":
-    """Wait up to so many seconds until something comes; return the lanes to look at.
+def wait_for_input(runners: "Sequence[StreamRunner]", timeout: float) -> "list[StreamRunner]":
+    """Wait up to a number of seconds for input; return the streams to process.
 
-    Those are the ones where something came, or all of them if nothing did: a feed that is silent has to be
-    looked at as well.
+    These are the streams with input, or all streams if there is none: a silent source has to be processed
+    as well, to detect the silence.
     """
-    polled = [lane for lane in lanes if isinstance(lane.feed, SocketFeed)]
-    others = [lane for lane in lanes if not isinstance(lane.feed, SocketFeed) and not lane.feed.ended]
+    polled = [runner for runner in runners if isinstance(runner.source, SocketSource)]
+    others = [r for r in runners if not isinstance(r.source, SocketSource) and not r.source.ended]
     if not polled:
-        time.sleep(_OTHERS)
+        time.sleep(_POLL_INTERVAL)
         return others
     from igbss_stream.feeds.zmq_receiver import wait_for_any
 
-    wait = _OTHERS if others else timeout
-    came = wait_for_any([lane.feed.source for lane in polled if isinstance(lane.feed, SocketFeed)], wait)
-    return [polled[i] for i in came] + others or list(lanes)
+    wait = _POLL_INTERVAL if others else timeout
+    receivers = [r.source.receiver for r in polled if isinstance(r.source, SocketSource)]
+    return [polled[i] for i in wait_for_any(receivers, wait)] + others or list(runners)

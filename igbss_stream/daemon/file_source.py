@@ -1,4 +1,4 @@
-"""A recording as a feed: its blocks when they are due."""
+"""Play a recording in a file as a source of the daemon."""
 
 import re
 import time
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.daemon.config.sources import FileInput
-from igbss_stream.daemon.sources import Silence
+from igbss_stream.daemon.sources import SilenceMonitor
 from igbss_stream.errors import IgbssError, RecordingError
 from igbss_stream.files.open import open_file_of_any_kind
 from igbss_stream.files.recording import Recording
@@ -16,74 +16,74 @@ from igbss_stream.playback.replay import chunks, stream_of
 _OPTION = re.compile(r"--(dataset|axis|rate|channels|factor|unit)\b")
 
 
-class FileFeed:
-    """Plays a recording in a file, as `igbss-stream replay` does, but without holding the daemon up.
+class FileSource:
+    """Play a recording as `igbss-stream replay` does, but without blocking the daemon.
 
-    A block is due when its last sample would have been taken; that follows from its index, so that the
+    A block is due at the time of its last sample. This time follows from the index of the sample, so the
     rate does not drift.
 
     Parameters
     ----------
     name : str
-        Of the stream.
+        Name of the stream.
     config : FileInput
 
     Raises
     ------
-    IgbssError
-        If the recording cannot be read, or has no rate.
+    RecordingError
+        If the recording cannot be read, or has no sampling rate.
     """
 
     def __init__(self, name: str, config: FileInput) -> None:
-        self._recording = _opened(config)
+        self._recording = _open_recording(config)
         if self._recording.rate is None:
             self._recording.close()
-            raise RecordingError(f"'{config.path}' does not say its rate: set source.rate, in Hz.")
+            raise RecordingError(f"'{config.path}' has no sampling rate; set source.rate, in Hz.")
         stream = stream_of(self._recording, name)
         self._samples_per_second = stream.rate * config.speed
-        # at another speed than 1 samples have no time of day
+        # samples have a wall-clock time only at real-time speed
         self.stream: Stream | None = replace(stream, t0=time.time()) if config.speed == 1 else stream
         self.ended = False
-        self.silence = Silence(name, float("inf"))
+        self.silence = SilenceMonitor(name, float("inf"))
         block = max(1, round(config.block * stream.rate))
         self._items = chunks(self._recording, block, loop=config.loop)
-        self._following = next(self._items, None)
-        self._began: float | None = None
+        self._next = next(self._items, None)
+        self._started_at: float | None = None
 
     def receive(self, timeout: float) -> list[Chunk | Gap]:
-        """Wait up to so many seconds for the next block, and return it."""
-        item = self._following
+        """Wait up to a number of seconds for the next block, and return it."""
+        item = self._next
         if item is None:
             self.ended = True
             return []
-        if not self._is_due(item, timeout):
+        if not self._wait_until_due(item, timeout):
             return []
-        self._following = next(self._items, None)
+        self._next = next(self._items, None)
         return [item]
 
-    def counts(self) -> Mapping[str, int]:
-        """Return no counters: nothing is lost on the way from a file."""
+    def get_counts(self) -> Mapping[str, int]:
+        """Return no counters: nothing is lost between a file and the daemon."""
         return {}
 
     def close(self) -> None:
         """Close the file."""
         self._recording.close()
 
-    def _is_due(self, item: Chunk | Gap, timeout: float) -> bool:
-        """Wait until an item is due, up to so many seconds; return whether it is."""
+    def _wait_until_due(self, item: Chunk | Gap, timeout: float) -> bool:
+        """Wait until an item is due, up to a number of seconds; return whether it is due."""
         if self._samples_per_second == 0.0:
             return True
         now = time.monotonic()
-        if self._began is None:
-            self._began = now
-        wait = self._began + item.stop / self._samples_per_second - now
+        if self._started_at is None:
+            self._started_at = now
+        wait = self._started_at + item.stop / self._samples_per_second - now
         time.sleep(min(max(0.0, wait), timeout))
         return wait <= timeout
 
 
-def _opened(config: FileInput) -> Recording:
-    """Open the file; what is wrong is told with keys of the configuration in place of options."""
+def _open_recording(config: FileInput) -> Recording:
+    """Open the file; an error names keys of the configuration instead of options of commands."""
     try:
-        return open_file_of_any_kind(config.path, config.wanted())
+        return open_file_of_any_kind(config.path, config.as_read_options())
     except IgbssError as error:
-        raise type(error)(_OPTION.sub(r"source.\1", str(error))) from error
+        raise RecordingError(_OPTION.sub(r"source.\1", str(error))) from error

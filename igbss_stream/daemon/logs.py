@@ -1,4 +1,4 @@
-"""What the daemon tells on standard error: lines for people on a terminal, JSON elsewhere."""
+"""Log to standard error: plain lines on a terminal, JSON elsewhere."""
 
 import json
 import logging
@@ -7,37 +7,37 @@ import time
 from typing import Any, Literal
 
 
-class _Text(logging.Formatter):
+class _TextFormatter(logging.Formatter):
     """``12:03:04 WARNING stream eeg has been silent for 5 s``."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
         at = time.strftime("%H:%M:%S", time.localtime(record.created))
         level = "" if record.levelno == logging.INFO else f"{record.levelname} "
-        return f"{at} {level}{record.getMessage()}{self._trace(record)}"
+        return f"{at} {level}{record.getMessage()}{self._format_trace(record)}"
 
-    def _trace(self, record: logging.LogRecord) -> str:
+    def _format_trace(self, record: logging.LogRecord) -> str:
         return f"\n{self.formatException(record.exc_info)}" if record.exc_info else ""
 
 
-class _Json(logging.Formatter):
-    """One object a line: time (Unix seconds), level, logger, message."""
+class _JsonFormatter(logging.Formatter):
+    """One object per line: time (Unix seconds), level, logger, message."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
-        told: dict[str, Any] = {
+        entry: dict[str, Any] = {
             "time": round(record.created, 6),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
         }
         if record.exc_info:
-            told["trace"] = self.formatException(record.exc_info)
-        return json.dumps(told)
+            entry["trace"] = self.formatException(record.exc_info)
+        return json.dumps(entry)
 
 
-def set_up(level: str, style: Literal["auto", "text", "json"]) -> None:
-    """Send what is logged to standard error.
+def configure(level: str, style: Literal["auto", "text", "json"]) -> None:
+    """Send log records to standard error.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def set_up(level: str, style: Literal["auto", "text", "json"]) -> None:
     """
     handler = logging.StreamHandler()
     is_text = style == "text" or (style == "auto" and sys.stderr.isatty())
-    handler.setFormatter(_Text() if is_text else _Json())
+    handler.setFormatter(_TextFormatter() if is_text else _JsonFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     logging.captureWarnings(True)
@@ -55,5 +55,5 @@ def set_up(level: str, style: Literal["auto", "text", "json"]) -> None:
 
 
 def set_level(level: str) -> None:
-    """Change the least that is told."""
+    """Set the lowest level that is logged."""
     logging.getLogger("igbss_stream").setLevel(level.upper())

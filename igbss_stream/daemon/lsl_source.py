@@ -1,54 +1,54 @@
-"""A stream of the Lab Streaming Layer as a feed."""
+"""Receive a stream of the Lab Streaming Layer as a source of the daemon."""
 
 from collections.abc import Mapping
 
 from igbss_stream.chunk import Chunk, Gap, Stream
-from igbss_stream.daemon.config.sources import LslFeed
-from igbss_stream.daemon.sources import Silence, described
+from igbss_stream.daemon.config.sources import LslInput
+from igbss_stream.daemon.sources import SilenceMonitor, apply_expectations, count_rejections
 from igbss_stream.errors import StreamNotFoundError
 from igbss_stream.feeds.lsl_inlet import LslInlet
 
-_LOOK = 10.0  # seconds of one look for a stream that is waited for without end
+_SEARCH_TIME = 10.0  # seconds of one search, if the search has no limit
 
 
-class LslStreamFeed:
-    """Reads an LSL stream.
+class LslStreamSource:
+    """Read an LSL stream.
 
     Parameters
     ----------
     name : str
-        Of the stream, in the daemon.
-    config : LslFeed
+        Name of the stream in the daemon.
+    config : LslInput
 
     Raises
     ------
     FeedError
-        If no such stream appears in the time that the configuration gives it.
+        If no such stream appears within the time in the configuration.
     ParameterError
-        If it is not what the configuration expects.
+        If the stream is not as the configuration expects.
     """
 
-    def __init__(self, name: str, config: LslFeed) -> None:
+    def __init__(self, name: str, config: LslInput) -> None:
         self.ended = False
-        self.silence = Silence(name, config.silence)
+        self.silence = SilenceMonitor(name, config.silence)
         self._name, self._config = name, config
-        self._source = _found(config)
-        self.stream: Stream | None = described(name, config, self._source.stream)
+        self._inlet = _open_inlet(config)
+        self.stream: Stream | None = apply_expectations(name, config, self._inlet.stream)
 
     def receive(self, timeout: float) -> list[Chunk | Gap]:
-        """Wait up to so many seconds, and return what came."""
-        items = self._source.receive(timeout)
-        self.silence.heard(bool(items))
+        """Wait up to a number of seconds, and return what arrived."""
+        items = self._inlet.receive(timeout)
+        self.silence.update(bool(items))
         if items and self.stream is not None and self.stream.t0 is None:
-            self.stream = described(self._name, self._config, self._source.stream)  # with its time
+            # the time of the first sample is known now
+            self.stream = apply_expectations(self._name, self._config, self._inlet.stream)
         return items
 
-    def counts(self) -> Mapping[str, int]:
+    def get_counts(self) -> Mapping[str, int]:
         """Return counters by name."""
-        account = self._source.indexer
-        counted = {f"rejected_{reason}": count for reason, count in self._source.rejected.items()}
-        return counted | {
-            "messages": self._source.received,
+        account = self._inlet.indexer
+        return count_rejections(self._inlet.rejected) | {
+            "messages": self._inlet.received,
             "samples_in": account.samples_in,
             "samples_lost": account.samples_lost,
             "restarts": account.restarts,
@@ -57,17 +57,18 @@ class LslStreamFeed:
 
     def close(self) -> None:
         """Close the inlet."""
-        self._source.close()
+        self._inlet.close()
 
 
-def _found(config: LslFeed) -> LslInlet:
+def _open_inlet(config: LslInput) -> LslInlet:
+    """Search for the stream, without a limit if the configuration sets none."""
     while True:
         try:
             return LslInlet(
                 config.name,
                 config.type,
                 config.source_id,
-                timeout=config.wait or _LOOK,
+                timeout=config.wait or _SEARCH_TIME,
                 buffer=config.buffer,
             )
         except StreamNotFoundError:

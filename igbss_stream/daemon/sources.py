@@ -1,7 +1,7 @@
-"""Where samples of a live stream come from, as the daemon sees it: chunks and gaps in order, and who sends.
+"""Sources of the daemon: the interface of a source, silence, and messages from sockets.
 
-A feed owns its socket or file and its account of samples. What it sends is known only once something has
-come, so that `stream` is None at first.
+A source owns a socket or file and its count of samples. A socket source learns what it receives from the
+first message, so `stream` is None until then.
 """
 
 import logging
@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Protocol
 
 from igbss_stream.chunk import Chunk, Gap, Stream
-from igbss_stream.daemon.config.keys import CurveClient, CurveServer
-from igbss_stream.daemon.config.sources import LslFeed, OpenEphysFeed, ZmqFeed
+from igbss_stream.daemon.config.keys import CurveClientSection, CurveServerSection
+from igbss_stream.daemon.config.sources import LslInput, OpenEphysInput, ZmqInput
 from igbss_stream.errors import ParameterError
 from igbss_stream.feeds.keys import ClientKeys, ServerKeys
 from igbss_stream.feeds.sequencer import Sequencer
@@ -21,35 +21,44 @@ from igbss_stream.feeds.zmq_receiver import ZmqReceiver
 
 log = logging.getLogger(__name__)
 
-_RATE_TOLERANCE = 1e-3  # share by which clocks of devices differ at most: 1000.012 Hz is 1 kHz
+_RATE_TOLERANCE = 1e-3  # largest relative difference of device clocks: 1000.012 Hz is 1 kHz
+_SEQUENCER_COUNTS = (
+    "duplicates",
+    "late",
+    "reordered",
+    "strays",
+    "restarts",
+    "samples_in",
+    "samples_lost",
+)
 
 
-class Feed(Protocol):
-    """What the daemon needs of a feed."""
+class Source(Protocol):
+    """Interface of a source."""
 
     stream: Stream | None
-    """What it sends; None as long as that is not known."""
+    """Description of the stream; None until it is known."""
     ended: bool
-    """Whether nothing will come any more."""
-    silence: "Silence"
+    """Whether nothing will arrive any more."""
+    silence: "SilenceMonitor"
 
     def receive(self, timeout: float) -> list[Chunk | Gap]:
-        """Wait up to so many seconds, and return what came."""
+        """Wait up to a number of seconds, and return what arrived."""
 
-    def counts(self) -> Mapping[str, int]:
-        """Return counters by name."""
+    def get_counts(self) -> Mapping[str, int]:
+        """Return counters by name. Any thread may call this."""
 
     def close(self) -> None:
-        """Close what it holds."""
+        """Close the socket or file."""
 
 
-class Silence:
-    """Notices that nothing comes, says so once, and says when something comes again.
+class SilenceMonitor:
+    """Log once that a source is silent, and once that it sends again.
 
     Parameters
     ----------
     name : str
-        Of the stream.
+        Name of the stream.
     after : float
         Seconds; may be changed.
     """
@@ -61,10 +70,10 @@ class Silence:
         self._name = name
         self._last = time.monotonic()
 
-    def heard(self, something: bool) -> bool:
-        """Take note; return whether silence begins now."""
+    def update(self, arrived: bool) -> bool:
+        """Note whether something arrived; return whether silence begins now."""
         now = time.monotonic()
-        if something:
+        if arrived:
             if self.is_silent:
                 log.info("stream %s is back after %.1f s", self._name, now - self._last)
             self.is_silent, self._last = False, now
@@ -77,14 +86,26 @@ class Silence:
         return begins
 
 
-class SocketFeed:
-    """Messages from a ZeroMQ socket, in the format of docs/wire.md or of Open Ephys.
+def count_rejections(rejected: Mapping[str, int]) -> dict[str, int]:
+    """Return counters of rejected messages under the names of events.
+
+    Parameters
+    ----------
+    rejected : mapping
+        Counts by reason, to which the thread of the streams may add reasons meanwhile.
+    """
+    snapshot = dict(rejected)  # one operation of the interpreter, which no other thread interrupts
+    return {f"rejected_{reason}": count for reason, count in snapshot.items()}
+
+
+class SocketSource:
+    """Receive messages from a ZeroMQ socket, in the format of docs/wire.md or of Open Ephys.
 
     Parameters
     ----------
     name : str
-        Of the stream, in the daemon.
-    config : ZmqFeed or OpenEphysFeed
+        Name of the stream in the daemon.
+    config : ZmqInput or OpenEphysInput
 
     Raises
     ------
@@ -92,51 +113,41 @@ class SocketFeed:
         If the socket cannot be opened.
     """
 
-    def __init__(self, name: str, config: ZmqFeed | OpenEphysFeed) -> None:
+    def __init__(self, name: str, config: ZmqInput | OpenEphysInput) -> None:
         self.stream: Stream | None = None
         self.ended = False
-        self.is_failed = False
-        self.refused = 0
-        self.silence = Silence(name, config.silence)
+        self.n_refused = 0
+        self.silence = SilenceMonitor(name, config.silence)
         self._name, self._config = name, config
         self._sequencer: Sequencer | None = None
-        self.source = _source(config)
-        self.address = self.source.address
+        self.receiver = _open_receiver(config)
+        self.address = self.receiver.address
 
     def receive(self, timeout: float) -> list[Chunk | Gap]:
-        """Wait up to so many seconds, and return what came in the order of its samples."""
-        messages = self.source.receive(timeout)
-        out = [item for message in messages for item in self._take(message)]
-        if self.silence.heard(bool(messages)) and self._sequencer is not None:
+        """Wait up to a number of seconds, and return what arrived in the order of the samples."""
+        messages = self.receiver.receive(timeout)
+        out = [item for message in messages for item in self._handle(message)]
+        if self.silence.update(bool(messages)) and self._sequencer is not None:
             out += self._sequencer.flush()
         return out
 
-    def counts(self) -> Mapping[str, int]:
+    def get_counts(self) -> Mapping[str, int]:
         """Return counters by name."""
-        counted = {"messages": self.source.received, "silences": self.silence.count}
-        counted |= {f"rejected_{reason}": n for reason, n in self.source.rejected.items()}
-        counted["rejected_description"] = self.refused
-        counted["denied"] = self.source.denied
+        counts = {"messages": self.receiver.received, "silences": self.silence.count}
+        counts |= count_rejections(self.receiver.rejected)
+        counts["rejected_description"] = self.n_refused
+        counts["denied"] = self.receiver.denied
         if self._sequencer is not None:
-            counts = self._sequencer.counts
-            for field in (
-                "duplicates",
-                "late",
-                "reordered",
-                "strays",
-                "restarts",
-                "samples_in",
-                "samples_lost",
-            ):
-                counted[field] = getattr(counts, field)
-            counted |= {f"rejected_{reason}": n for reason, n in counts.rejected.items()}
-        return counted
+            sequenced = self._sequencer.counts
+            counts |= {name: getattr(sequenced, name) for name in _SEQUENCER_COUNTS}
+            counts |= count_rejections(sequenced.rejected)
+        return counts
 
     def close(self) -> None:
         """Close the socket."""
-        self.source.close()
+        self.receiver.close()
 
-    def _take(self, message: Message) -> list[Chunk | Gap]:
+    def _handle(self, message: Message) -> list[Chunk | Gap]:
         if isinstance(message, MetaMessage):
             self._describe(message)
             return []
@@ -145,28 +156,27 @@ class SocketFeed:
         if self.stream is None and isinstance(message, DataMessage):
             self._describe(message)
         if self._sequencer is None:
-            return []  # a gap before the first sample, or a feed that was refused
+            return []  # a gap before the first sample, or a stream that was refused
         return self._sequencer.push(message)
 
     def _describe(self, message: MetaMessage | DataMessage) -> None:
-        """Learn what is sent, once; refuse what is not as expected."""
+        """Set the description of the stream once; refuse a stream that is not as expected."""
         if self.stream is not None:
             return
         try:
-            stream = described(self._name, self._config, _sent(message))
+            stream = apply_expectations(self._name, self._config, _get_description(message))
         except ParameterError as error:
-            self.refused += 1
-            if self.refused == 1:
+            self.n_refused += 1
+            if self.n_refused == 1:
                 log.error("stream %s: %s", self._name, error)
             return
         self.stream = stream
-        reorder_window = round(self._config.reorder_window * stream.rate)
-        self._sequencer = Sequencer(reorder_window)
+        self._sequencer = Sequencer(round(self._config.reorder_window * stream.rate))
 
 
-def _source(config: ZmqFeed | OpenEphysFeed) -> ZmqReceiver:
+def _open_receiver(config: ZmqInput | OpenEphysInput) -> ZmqReceiver:
     limits = WireLimits(message_bytes=config.limits.message_bytes, channels=config.limits.channels)
-    if isinstance(config, OpenEphysFeed):
+    if isinstance(config, OpenEphysInput):
         return ZmqReceiver(config.address, format="openephys", high_water_mark=config.queue, limits=limits)
     return ZmqReceiver(
         config.address,
@@ -175,19 +185,21 @@ def _source(config: ZmqFeed | OpenEphysFeed) -> ZmqReceiver:
         bind=config.bind,
         high_water_mark=config.queue,
         limits=limits,
-        keys=None if config.curve is None else curve(config.curve),
+        keys=None if config.curve is None else as_socket_keys(config.curve),
     )
 
 
-def curve(keys: CurveClient | CurveServer) -> ClientKeys | ServerKeys:
-    """Return the keys of a section as sockets take them."""
-    if isinstance(keys, CurveServer):
-        return ServerKeys(keys.secret_key.value, keys.allowed)
-    return ClientKeys(keys.server_key, keys.secret_key.value)
+def as_socket_keys(
+    section: CurveClientSection | CurveServerSection,
+) -> ClientKeys | ServerKeys:
+    """Return the keys of a section as the sockets need them."""
+    if isinstance(section, CurveServerSection):
+        return ServerKeys(section.secret_key.value, section.allowed)
+    return ClientKeys(section.server_key, section.secret_key.value)
 
 
-def _sent(message: MetaMessage | DataMessage) -> Stream:
-    """Return what a message says of its stream; channels have numbers where it has no names."""
+def _get_description(message: MetaMessage | DataMessage) -> Stream:
+    """Return the description of a stream in a message; channels without names are numbered."""
     if isinstance(message, MetaMessage):
         return message.description
     header = message.header
@@ -195,31 +207,38 @@ def _sent(message: MetaMessage | DataMessage) -> Stream:
     return Stream(header.stream, header.rate, names, header.unit, message.data.dtype, header.t0)
 
 
-def described(name: str, config: ZmqFeed | OpenEphysFeed | LslFeed, sent: Stream) -> Stream:
-    """Return the stream that a feed sends, with what the configuration says of it.
+def apply_expectations(name: str, config: ZmqInput | OpenEphysInput | LslInput, sent: Stream) -> Stream:
+    """Return the description of a stream with the name, channels and unit of the configuration.
 
     Parameters
     ----------
     name : str
-        Of the stream, in the daemon.
+        Name of the stream in the daemon.
     config : section
     sent : Stream
-        As the feed describes itself.
+        Description by the sender.
 
     Raises
     ------
     ParameterError
-        If it is not what the configuration expects.
+        If the stream is not as the configuration expects.
     """
     names = sent.channels
     if config.rate is not None and abs(config.rate - sent.rate) > _RATE_TOLERANCE * config.rate:
-        raise ParameterError(f"source.rate is {config.rate:g} Hz, but the feed says {sent.rate:g} Hz.")
+        raise ParameterError(
+            f"source.rate is {config.rate:g} Hz, but the stream has {sent.rate:g} Hz; correct source.rate "
+            "or the sender."
+        )
     if config.unit is not None and sent.unit is not None and sent.unit != config.unit:
-        raise ParameterError(f"source.unit is {config.unit!r}, but the feed says {sent.unit!r}.")
+        raise ParameterError(
+            f"source.unit is {config.unit!r}, but the stream has {sent.unit!r}; correct source.unit or the "
+            "sender."
+        )
     if config.channels is not None:
         if len(config.channels) != len(names):
             raise ParameterError(
-                f"source.channels names {len(config.channels)} channels, but the feed has {len(names)}."
+                f"source.channels names {len(config.channels)} channels, but the stream has {len(names)}; "
+                "correct source.channels or the sender."
             )
         names = config.channels
     return replace(sent, name=name, channels=names, unit=sent.unit or config.unit, delay=0)

@@ -1,4 +1,4 @@
-"""Models from one run of the daemon to the next: a file a stream, without pickle, replaced as a whole."""
+"""Store models between runs of the daemon: one file per stream, without pickle, replaced atomically."""
 
 import json
 import zipfile
@@ -22,20 +22,20 @@ _FORMAT = 1
 _OPTIONAL = ("mean", "cut")
 
 
-def state_file(folder: Path, name: str) -> Path:
-    """Return where the state of a stream is kept."""
+def get_state_path(folder: Path, name: str) -> Path:
+    """Return the path of the state of a stream."""
     return folder / f"{name}.npz"
 
 
 def save(path: Path, model: StreamModel, preparation: Preparation) -> None:
-    """Write a model, beside and then under its name.
+    """Write a model to a temporary file, and rename it.
 
     Parameters
     ----------
     path : Path
     model : StreamModel
     preparation : Preparation
-        Of the samples that it was learned from.
+        Preparation of the samples from which it was learned.
 
     Raises
     ------
@@ -44,7 +44,7 @@ def save(path: Path, model: StreamModel, preparation: Preparation) -> None:
     """
     separator = model.separator
     stage, poset = separator.stage, separator.poset
-    about = {
+    metadata: dict[str, Any] = {
         "format": _FORMAT,
         "version": model.version,
         "settings": json.loads(separator.settings.to_json()) | {"transform": None},
@@ -52,10 +52,10 @@ def save(path: Path, model: StreamModel, preparation: Preparation) -> None:
         "preparation": json.loads(preparation.to_json()),
     }
     if separator.cleaning is not None and separator.cleaner is not None:
-        about["clean"] = separator.cleaning.plain()
-        about["excluded"] = [one.plain() for one in separator.cleaner.excluded]
+        metadata["clean"] = separator.cleaning.plain()
+        metadata["excluded"] = [source.plain() for source in separator.cleaner.excluded]
     arrays = {
-        "about": np.frombuffer(json.dumps(about).encode(), np.uint8),
+        "about": np.frombuffer(json.dumps(metadata).encode(), np.uint8),
         "incidence": poset.incidence,
         "inverse": poset.unmixing,
         "mixing": stage.mixing,
@@ -64,51 +64,57 @@ def save(path: Path, model: StreamModel, preparation: Preparation) -> None:
     arrays |= {name: getattr(stage, name) for name in _OPTIONAL if getattr(stage, name) is not None}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # its stubs take the names of arrays for its option allow_pickle
+        # the stubs mistake the names of arrays for the option allow_pickle
         write_atomically(path, lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
     except OSError as error:
-        raise StateError(f"the state '{path}' cannot be written: {error.strerror}") from None
+        raise StateError(
+            f"the state '{path}' cannot be written: {error.strerror}; check the folder in state.path"
+        ) from None
 
 
 def load(
     path: Path, settings: ModelSettings, preparation: Preparation, cleaning: Cleaning | None = None
 ) -> StreamModel | None:
-    """Read a model, if there is one.
+    """Read a model, if there is a state.
 
     Parameters
     ----------
     path : Path
     settings : ModelSettings
-        How the stream is separated now.
+        Current settings of the separation.
     preparation : Preparation
-        How it is prepared now.
+        Current settings of the preparation.
     cleaning : Cleaning, optional
-        What is taken out of its channels now.
+        Current settings of the removal of sources.
 
     Returns
     -------
     StreamModel or None
-        In force from the first sample; None if there is no file.
+        Active from the first sample; None if there is no file.
 
     Raises
     ------
     StateError
-        If the file is not a state, or is one of other settings.
+        If the file is not a state, or belongs to other settings.
     """
     if not path.exists():
         return None
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
-        about = json.loads(arrays["about"].tobytes())
-        if about["format"] != _FORMAT:
-            raise StateError(f"the state '{path}' is of format {about['format']}; remove it to start anew.")
-        _check_settings(about["settings"], settings)
-        _check_preparation(about.get("preparation", {}), preparation)
-        separator = _separator(arrays, about, settings)
+        metadata = json.loads(arrays["about"].tobytes())
+        if metadata["format"] != _FORMAT:
+            raise StateError(
+                f"the state '{path}' has format {metadata['format']} instead of {_FORMAT}. Remove it "
+                "to start without it."
+            )
+        _check_settings(metadata["settings"], settings)
+        _check_preparation(metadata.get("preparation", {}), preparation)
+        separator = _restore_separator(arrays, metadata, settings)
         if cleaning is not None:
-            separator.cleaning, separator.cleaner = cleaning, _cleaner(about, separator, cleaning)
-        return StreamModel(about["version"], separator, 0)
+            separator.cleaning = cleaning
+            separator.cleaner = _restore_cleaner(metadata, separator, cleaning)
+        return StreamModel(metadata["version"], separator, 0)
     except (
         OSError,
         ValueError,
@@ -118,35 +124,39 @@ def load(
         InputError,
         ParameterError,
     ) as error:
-        raise StateError(f"the state '{path}' cannot be read: {error}. Remove it to start anew.") from None
+        raise StateError(
+            f"the state '{path}' cannot be read: {error}. Remove it to start without it."
+        ) from None
 
 
-def _check_settings(saved: dict[str, Any], now: ModelSettings) -> None:
-    current = json.loads(now.to_json())
+def _check_settings(saved: dict[str, Any], settings: ModelSettings) -> None:
+    current = json.loads(settings.to_json())
     for name in ("structure", "order", "closure", "scaling"):
         if saved[name] != current[name]:
-            raise ParameterError(f"{name} was {saved[name]!r} and is {current[name]!r} now")
+            raise ParameterError(f"{name} was {saved[name]!r} and is now {current[name]!r}")
 
 
-def _check_preparation(saved: dict[str, Any], now: Preparation) -> None:
-    """Refuse a model of other samples: its means and weights would be wrong for these."""
-    before = json.loads(Preparation().to_json()) | saved  # older states do not tell
-    for name, value in json.loads(now.to_json()).items():
+def _check_preparation(saved: dict[str, Any], preparation: Preparation) -> None:
+    """Refuse a model of samples that were prepared otherwise: its means and weights would be wrong."""
+    before = json.loads(Preparation().to_json()) | saved  # older states lack some settings
+    for name, value in json.loads(preparation.to_json()).items():
         if before[name] != value:
-            raise ParameterError(f"prepare.{name} was {before[name]!r} and is {value!r} now")
+            raise ParameterError(f"prepare.{name} was {before[name]!r} and is now {value!r}")
 
 
-def _separator(arrays: dict[str, Any], about: dict[str, Any], settings: ModelSettings) -> Separator:
+def _restore_separator(
+    arrays: dict[str, Any], metadata: dict[str, Any], settings: ModelSettings
+) -> Separator:
     stage = LinearStage(arrays["mixing"], arrays["unmixing"], *(arrays.get(name) for name in _OPTIONAL))
     poset = Poset(arrays["incidence"], settings.order, settings.closure, arrays["inverse"])
-    return Separator.known(settings, poset, stage, transform_of(about["transform"]))
+    return Separator.known(settings, poset, stage, transform_of(metadata["transform"]))
 
 
-def _cleaner(about: dict[str, Any], separator: Separator, cleaning: Cleaning) -> Cleaner:
-    """Return what is taken out: the sources that were found when the model was learned."""
+def _restore_cleaner(metadata: dict[str, Any], separator: Separator, cleaning: Cleaning) -> Cleaner:
+    """Return the cleaner with the sources that were found when the model was learned."""
     if not cleaning.finds:
         return cleaning.cleaner(separator.stage)
-    saved, now = about.get("clean"), cleaning.plain()
-    if saved != now:
-        raise ParameterError(f"clean was {saved or 'left out'} and is {now} now")
-    return Cleaner(separator.stage, tuple(Excluded.of(row) for row in about["excluded"]))
+    saved, current = metadata.get("clean"), cleaning.plain()
+    if saved != current:
+        raise ParameterError(f"clean was {saved or 'left out'} and is now {current}")
+    return Cleaner(separator.stage, tuple(Excluded.of(row) for row in metadata["excluded"]))

@@ -1,30 +1,30 @@
-"""One stream on its way through the daemon: feed, repair, preparation, pipeline, sinks, and its counts."""
+"""Run one stream of the daemon: source, repair, preparation, pipeline, sinks, and its counters."""
 
 import logging
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import fields, replace
 from threading import Event
 from typing import Any, Protocol
 
 from igbss_stream.chunk import Chunk, Gap, Stream
-from igbss_stream.daemon.config import schema as settings
+from igbss_stream.daemon.config.schema import StreamSection
 from igbss_stream.daemon.config.sources import FileInput
-from igbss_stream.daemon.mixing import mixing_of
-from igbss_stream.daemon.sources import Feed
+from igbss_stream.daemon.sources import Source
 from igbss_stream.errors import IgbssError, ParameterError
 from igbss_stream.feeds.wire import Mixing
 from igbss_stream.preparation.online import OnlinePreparation
 from igbss_stream.preparation.repair.stage import RepairStage
 from igbss_stream.separation.cleaning import Cleaner
+from igbss_stream.separation.linear import LinearStage
 from igbss_stream.streaming.model_updates import StreamModel
 from igbss_stream.streaming.pipeline import LearningPlan, Pipeline
 
 log = logging.getLogger(__name__)
 
-DELAYS = (
+DELAY_BOUNDS = (
     *(0.0001, 0.0002, 0.0003, 0.0005, 0.0007, 0.001, 0.0015, 0.002, 0.003, 0.005),
     *(0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0),
 )
@@ -32,64 +32,59 @@ DELAYS = (
 
 
 class Sink(Protocol):
-    """What the daemon needs of a sink."""
+    """Interface of a sink."""
 
     def start(self, stream: Stream) -> None:
-        """Begin a run of a stream, or tell that its description changed."""
+        """Start a run of a stream, or change its description."""
 
-    def mix(self, mixing: Mixing | None) -> None:
-        """Take what the channels are made of from now on; None if that is not known."""
+    def set_mixing(self, mixing: Mixing | None) -> None:
+        """Set the mixing of the next samples; None if it is unknown."""
 
     def publish(self, item: Chunk | Gap) -> None:
-        """Take samples, or a gap."""
+        """Publish samples or a gap."""
 
     def serve(self) -> None:
-        """Do what is due; called a few times a second."""
+        """Do periodic work; called a few times a second."""
 
-    def counts(self) -> dict[str, int]:
-        """Return counters by name."""
+    def get_counts(self) -> Mapping[str, int]:
+        """Return counters by name. Any thread may call this."""
 
     def close(self) -> None:
         """End the stream."""
 
 
-def _numbers(counts: Any) -> list[tuple[str, int]]:
-    """Return the counters of a dataclass that are whole numbers."""
-    named = [(field.name, getattr(counts, field.name)) for field in fields(counts)]
-    return [(name, count) for name, count in named if isinstance(count, int)]
-
-
-class Lane:
-    """Takes one stream from its feed to its sinks.
+class StreamRunner:
+    """Process one stream from its source to its sinks.
 
     Parameters
     ----------
-    stream : igbss_stream.daemon.config.schema.Stream
-    feed : Feed
+    config : StreamSection
+    source : Source
     sinks : sequence of Sink
     executor : Executor
-        In which models are learned.
+        Where models are learned.
     model : StreamModel, optional
-        Of an earlier run.
+        Model of an earlier run.
     wait : bool
-        Whether the feed may be held up until a model is learned.
+        Whether the source may be paused until a model is learned.
     stop : Event, optional
-        Set when the daemon is to stop; ends such a wait.
+        Set when the daemon is to stop; ends such a pause.
 
     Attributes
     ----------
     samples_in, samples_out, samples_gap : int
-        Samples that came in, and indices that were published as samples and as gaps.
+        Number of samples received, published, and published as gaps.
     is_refused : bool
-        Whether the feed is one that the settings cannot be used with; nothing of it is taken.
+        Whether the stream does not match the settings; its samples are discarded.
     delays : list of int
-        Number of chunks published within each of `DELAYS` of their arrival, and beyond the last.
+        Number of chunks published within each of `DELAY_BOUNDS` after their arrival, and later than the
+        last bound.
     """
 
     def __init__(
         self,
-        stream: settings.Stream,
-        feed: Feed,
+        config: StreamSection,
+        source: Source,
         sinks: Sequence[Sink],
         executor: Executor,
         *,
@@ -97,54 +92,38 @@ class Lane:
         wait: bool = False,
         stop: Event | None = None,
     ) -> None:
-        self.name = stream.name
-        self.feed = feed
+        self.name = config.name
+        self.source = source
         self.pipeline: Pipeline | None = None
         self.repair: RepairStage | None = None
         self.preparation: OnlinePreparation | None = None
         self.samples_in = self.samples_out = self.samples_gap = 0
-        self.delays = [0] * (len(DELAYS) + 1)
+        self.delays = [0] * (len(DELAY_BOUNDS) + 1)
         self.delay_sum = 0.0
         self.sink_failures = 0
         self.is_refused = False
-        self._settings, self._sinks = stream, sinks
+        self._config, self._sinks = config, sinks
         self._executor, self._wait, self._stop = executor, wait, stop
         self._model = model
-        self._publishes = [sink.publish for sink in stream.sinks]
-        self._out: dict[str, Stream] = {}
-        self._mixed = 0  # version of the model whose mixing the sinks were told
-        self._failures = 0
+        self._published_kinds = [sink.publish for sink in config.sinks]
+        self._descriptions: dict[str, Stream] = {}
+        self._mixing_version = 0  # version of the model whose mixing was sent to the sinks
+        self._learning_failures = 0
 
     @property
     def model(self) -> StreamModel | None:
-        """The model in force."""
+        """The active model."""
         return self._model if self.pipeline is None else self.pipeline.model
-
-    def step(self, timeout: float) -> None:
-        """Wait up to so many seconds for samples, and take what came to the sinks."""
-        items = self.feed.receive(timeout)
-        if not items:
-            return
-        arrived = time.perf_counter()
-        if self.pipeline is None and not self._open(items[0].start):
-            return
-        for item in items:
-            self.samples_in += len(item.data) if isinstance(item, Chunk) else 0
-            self._separate(item)
-        spent = time.perf_counter() - arrived
-        self.delays[bisect_left(DELAYS, spent)] += 1
-        self.delay_sum += spent
-        self._report()
 
     @property
     def is_silent(self) -> bool:
-        """Whether the feed has been silent for longer than it may."""
-        return self.feed.silence.is_silent
+        """Whether the source has been silent for longer than the limit."""
+        return self.source.silence.is_silent
 
     @property
     def status(self) -> str:
         """One word: "ok", "learning", "waiting" for the first samples, "silent", "refused" or "ended"."""
-        if self.feed.ended:
+        if self.source.ended:
             return "ended"
         if self.is_silent:
             return "silent"
@@ -154,28 +133,45 @@ class Lane:
             return "waiting"
         return "learning" if self.model is None else "ok"
 
-    def events(self) -> dict[str, int]:
-        """Return what was counted, by name."""
-        counted = dict(self.feed.counts()) | {"sink_failures": self.sink_failures}
+    def step(self, timeout: float) -> None:
+        """Wait up to a number of seconds for samples, and process them up to the sinks."""
+        items = self.source.receive(timeout)
+        if not items:
+            return
+        arrived = time.perf_counter()
+        if self.pipeline is None and not self._create_stages(items[0].start):
+            return
+        for item in items:
+            self.samples_in += len(item.data) if isinstance(item, Chunk) else 0
+            self._separate(item)
+        delay = time.perf_counter() - arrived
+        self.delays[bisect_left(DELAY_BOUNDS, delay)] += 1
+        self.delay_sum += delay
+        self._log_events()
+
+    def get_events(self) -> dict[str, int]:
+        """Return the number of events by kind. Any thread may call this."""
+        events = dict(self.source.get_counts()) | {"sink_failures": self.sink_failures}
         if self.is_refused:
-            counted["rejected_description"] = counted.get("rejected_description", 0) + 1
+            events["rejected_description"] = events.get("rejected_description", 0) + 1
         for sink in self._sinks:
-            for name, count in sink.counts().items():
-                counted[name] = counted.get(name, 0) + count
+            for name, count in sink.get_counts().items():
+                events[name] = events.get(name, 0) + count
         if self.repair is not None:
-            counted |= {f"repair_{name}": count for name, count in _numbers(self.repair.counts)}
+            events |= {f"repair_{name}": count for name, count in _get_counts(self.repair.counts).items()}
         if self.pipeline is not None and self.pipeline.learner is not None:
-            counted |= {f"models_{name}": count for name, count in _numbers(self.pipeline.learner.counts)}
-        return counted
+            counts = _get_counts(self.pipeline.learner.counts)
+            events |= {f"models_{name}": count for name, count in counts.items()}
+        return events
 
     def serve(self) -> None:
-        """Do what is due at the sinks."""
+        """Do periodic work of the sinks."""
         for sink in self._sinks:
             sink.serve()
 
     def finish(self) -> None:
-        """Take what is still inside to the sinks, and close both ends."""
-        self.feed.close()
+        """Process and publish pending samples, and close the source and the sinks."""
+        self.source.close()
         if self.pipeline is not None and self.repair is not None and self.preparation is not None:
             for repaired in self.repair.flush():
                 for item in self.preparation.push(repaired):
@@ -186,21 +182,22 @@ class Lane:
         for sink in self._sinks:
             sink.close()
 
-    def _open(self, start: int) -> bool:
-        """Make what samples go through, now that it is known what comes; return whether that could be done.
+    def _create_stages(self, start: int) -> bool:
+        """Create the stages once the stream is described; return whether that was possible.
 
-        What a feed sends is up to its sender: if it does not go with the settings, other streams go on.
+        The sender decides what a source provides. If this does not match the settings, the other streams
+        continue.
         """
-        stream = self.feed.stream
+        stream = self.source.stream
         if stream is None:
-            raise RuntimeError("samples came from a feed that is not described")
+            raise RuntimeError("a source without a description provided samples")
         if self.is_refused:
             return False
         try:
-            self.repair, self.preparation, self.pipeline = self._stages(stream)
+            self.repair, self.preparation, self.pipeline = self._build_stages(stream)
         except ParameterError as error:
-            if isinstance(self._settings.source, FileInput):
-                raise  # a file stays as it is
+            if isinstance(self._config.source, FileInput):
+                raise  # a file does not change
             self.is_refused = True
             log.error("stream %s: the feed is refused: %s", self.name, error)
             return False
@@ -214,27 +211,26 @@ class Lane:
         self._describe()
         return True
 
-    def _stages(self, fed: Stream) -> tuple[RepairStage, OnlinePreparation, Pipeline]:
-        own = self._settings
-        repair = RepairStage(fed, own.repair.settings())
-        preparation = OnlinePreparation(fed, own.prepare.settings())
+    def _build_stages(self, source: Stream) -> tuple[RepairStage, OnlinePreparation, Pipeline]:
+        config = self._config
+        repair = RepairStage(source, config.repair.as_settings())
+        preparation = OnlinePreparation(source, config.prepare.as_settings())
         stream = preparation.output_stream
         model = self._model
         if model is not None and model.separator.n_channels != stream.n_channels:
             log.warning(
-                "stream %s: the saved model is for %d channels, there are %d; it is not taken up",
+                "stream %s: the saved model is not used: it has %d channels, the stream has %d",
                 self.name, model.separator.n_channels, stream.n_channels,
             )  # fmt: skip
             model = None
+        schedule = config.learning.as_schedule(stream.rate)
         pipeline = Pipeline(
             stream,
-            own.model.settings(),
-            window=(round(own.window.length * stream.rate), round(own.window.hop * stream.rate)),
+            config.model.settings(),
+            window=(round(config.window.length * stream.rate), round(config.window.hop * stream.rate)),
             model=model,
-            learning=LearningPlan(
-                own.learning.schedule(stream.rate), self._executor, self._wait, self._stop
-            ),
-            cleaning=None if own.clean is None else own.clean.cleaning(),
+            learning=LearningPlan(schedule, self._executor, self._wait, self._stop),
+            cleaning=None if config.clean is None else config.clean.as_cleaning(),
         )
         return repair, preparation, pipeline
 
@@ -253,60 +249,59 @@ class Lane:
                 self.name,
                 model.version,
                 model.since,
-                told(model.separator.cleaner),
+                describe_removed(model.separator.cleaner),
             )
 
     def _publish(self, items: Sequence[Chunk | Gap]) -> None:
         for item in items:
             if isinstance(item, Chunk):
                 self.samples_out += len(item.data)
-                if not self._out or item.data.shape[1] != self._out["sources"].n_channels:
+                known = self._descriptions.get("sources")
+                if known is None or item.data.shape[1] != known.n_channels:
                     self._describe()
-                if item.model_version != self._mixed:
-                    self._mix(item.model_version)
+                if item.model_version != self._mixing_version:
+                    self._send_mixing(item.model_version)
             else:
                 self.samples_gap += item.n_samples
-            for sink, what in zip(self._sinks, self._publishes, strict=True):
-                self._attempt(sink.publish, cleaned(item) if what == "cleaned" else item)
+            for sink, kind in zip(self._sinks, self._published_kinds, strict=True):
+                self._try_sink(sink.publish, pick_cleaned(item) if kind == "cleaned" else item)
 
-    def _attempt(self, call: Callable[[Any], None], what: Any) -> None:
-        """Call a sink; one that fails, as on a full disk, does not stop the others."""
+    def _try_sink(self, call: Callable[[Any], None], argument: Any) -> None:
+        """Call a sink. If it fails, as on a full disk, the other sinks continue."""
         try:
-            call(what)
+            call(argument)
         except IgbssError as error:
             self.sink_failures += 1
             if self.sink_failures == 1:
                 log.error("stream %s: %s", self.name, error)
 
     def _describe(self) -> None:
-        """Tell the sinks what comes, if that changed."""
+        """Send the sinks the description of the stream, if it has changed."""
         if self.pipeline is None or self.preparation is None or self.repair is None:
             return
-        for what, out in (
-            ("sources", self.pipeline.output_stream),
-            ("cleaned", self.pipeline.cleaned_stream),
-        ):
+        outputs = {"sources": self.pipeline.output_stream, "cleaned": self.pipeline.cleaned_stream}
+        for kind, out in outputs.items():
             stream = replace(out, delay=out.delay + self.preparation.compute_delay(self.repair.delay))
-            if stream == self._out.get(what):
+            if stream == self._descriptions.get(kind):
                 continue
-            self._out[what] = stream
-            self._mixed = 0  # whoever begins anew has to be told again
-            for sink, wanted in zip(self._sinks, self._publishes, strict=True):
-                if wanted == what:
-                    self._attempt(sink.start, stream)
+            self._descriptions[kind] = stream
+            self._mixing_version = 0  # a new run needs its mixing
+            for sink, published in zip(self._sinks, self._published_kinds, strict=True):
+                if published == kind:
+                    self._try_sink(sink.start, stream)
 
-    def _mix(self, version: int) -> None:
-        """Tell the sinks what the channels are made of by a model whose first samples come next."""
-        self._mixed = version
+    def _send_mixing(self, version: int) -> None:
+        """Send the sinks the mixing of a model before its first samples."""
+        self._mixing_version = version
         if self.model is None or self.preparation is None:
             return
-        mixing = mixing_of(self.model, self.preparation.output_stream)
-        for sink, what in zip(self._sinks, self._publishes, strict=True):
-            if what == "sources":
-                self._attempt(sink.mix, mixing)
+        mixing = compute_mixing(self.model, self.preparation.output_stream)
+        for sink, kind in zip(self._sinks, self._published_kinds, strict=True):
+            if kind == "sources":
+                self._try_sink(sink.set_mixing, mixing)
 
-    def _report(self) -> None:
-        """Log what happened to channels and models."""
+    def _log_events(self) -> None:
+        """Log events of channels, and failures to learn a model."""
         if self.repair is None or self.pipeline is None:
             return
         for event in self.repair.pop_events():
@@ -314,22 +309,55 @@ class Lane:
                 "stream %s: %s is %s from sample %d", self.name, event.channel, event.kind, event.index
             )
         learner = self.pipeline.learner
-        if learner is not None and learner.counts.failed > self._failures:
-            self._failures = learner.counts.failed
+        if learner is not None and learner.counts.failed > self._learning_failures:
+            self._learning_failures = learner.counts.failed
             log.warning("stream %s: no model could be learned: %s", self.name, learner.failure)
 
 
-def cleaned(item: Chunk | Gap) -> Chunk | Gap:
-    """Return a chunk of cleaned channels in place of one of sources; a gap is one of both."""
+def _get_counts(counts: Any) -> dict[str, int]:
+    """Return the counters of a dataclass that are whole numbers."""
+    values = {field.name: getattr(counts, field.name) for field in fields(counts)}
+    return {name: count for name, count in values.items() if isinstance(count, int)}
+
+
+def pick_cleaned(item: Chunk | Gap) -> Chunk | Gap:
+    """Return the cleaned channels of a chunk of sources as a chunk; a gap stays as it is."""
     if isinstance(item, Gap):
         return item
     if item.cleaned is None:
-        raise RuntimeError("nothing was cleaned")
+        raise RuntimeError("the chunk has no cleaned channels")
     return Chunk(item.cleaned, item.start, item.model_version)
 
 
-def told(cleaner: Cleaner | None) -> str:
-    """Return what a model takes out of the channels, as the end of a sentence."""
+def describe_removed(cleaner: Cleaner | None) -> str:
+    """Return which sources a model removes from the channels, as the end of a sentence."""
     if cleaner is None:
         return ""
     return "; ".join((f", without {cleaner}", *cleaner.notices))
+
+
+def compute_mixing(model: StreamModel, stream: Stream) -> Mixing | None:
+    """Return the mixing of a model in the unit of the channels.
+
+    Parameters
+    ----------
+    model : StreamModel
+    stream : Stream
+        Description of the channels.
+
+    Returns
+    -------
+    Mixing or None
+        None if the model has no single mixing matrix, because the transform is not linear or the structure
+        has periods.
+    """
+    stage = model.separator.stage
+    if not (model.separator.transform.linear and isinstance(stage, LinearStage) and len(stage.mixing) == 1):
+        return None
+    return Mixing(
+        version=model.version,
+        channels=stream.channels,
+        unit=stream.unit,
+        matrix=tuple(map(tuple, stage.mixing[0].tolist())),
+        mean=None if stage.mean is None else tuple(stage.mean.tolist()),
+    )

@@ -1,4 +1,4 @@
-"""The page of a daemon: a process of its own, so that no thread of it competes with the streams."""
+"""Run the live page of a daemon as a separate process, so that none of its threads delays the streams."""
 
 import importlib.util
 import logging
@@ -7,8 +7,8 @@ import subprocess
 import sys
 import tempfile
 
-from igbss_stream.daemon.config.schema import Config, View
-from igbss_stream.daemon.viewer_keys import Guest
+from igbss_stream.daemon.config.schema import Config, ViewSection
+from igbss_stream.daemon.viewer_keys import ViewerKeys
 from igbss_stream.errors import ParameterError
 from igbss_stream.feeds.addresses import parse_address
 from igbss_stream.pages.view.port import free_port
@@ -16,46 +16,46 @@ from igbss_stream.pages.view.port import free_port
 log = logging.getLogger(__name__)
 
 _COMMAND = "from igbss_stream.cli import main; main(prog_name='igbss-stream')"
-_PATIENCE = 1.0  # seconds that it may take to end
-_LAST_WORDS = 2000  # bytes of what it said that are told
+_TERMINATION_TIMEOUT = 1.0  # seconds that the process may take to end
+_MAX_ERROR_BYTES = 2000  # of its standard error, in a log line
 
 
-class Viewer:
-    """Starts `igbss-stream view` for a stream of a daemon, and ends it.
+class ViewerProcess:
+    """Start `igbss-stream view` for a stream of a daemon, and end it.
 
     Parameters
     ----------
     config : Config
         With a section `view`.
-    health : int or None
-        Port of the metrics, if there are any.
-    guest : Guest, optional
-        Keys of the page, if the sink that it reads encrypts.
+    health_port : int or None
+        Port of the metrics, if they are served.
+    keys : ViewerKeys, optional
+        Keys of the page, if the sink that it reads is encrypted.
 
     Attributes
     ----------
     url : str
-        Of the page.
+        Address of the page.
     pid : int
-        Of the process.
+        Identifier of the process.
 
     Raises
     ------
     ParameterError
         If Bokeh is not installed.
     FeedError
-        If the port is taken.
+        If the port is in use.
     """
 
-    def __init__(self, config: Config, health: int | None, guest: Guest | None = None) -> None:
-        view = config.view or View()
+    def __init__(self, config: Config, health_port: int | None, keys: ViewerKeys | None = None) -> None:
+        view = config.view or ViewSection()
         if importlib.util.find_spec("bokeh") is None:
             raise ParameterError(
                 "view needs Bokeh, which is not installed; pip install 'igbss-stream[view]', or remove view"
             )
-        port = free_port(view.port)  # later nobody would be told that it is taken
+        port = free_port(view.port)  # later, nobody would learn that it is in use
         self.url = f"http://{view.endpoint.host}:{port}/"
-        stream, sink = config.viewed()
+        stream, sink = config.find_viewed()
         command = [
             "view",
             str(parse_address(sink.address).reachable),
@@ -64,55 +64,54 @@ class Viewer:
             "--port",
             str(port),
         ]
-        if health is not None and config.health.endpoint is not None:
+        if health_port is not None and config.health.endpoint is not None:
             host = parse_address(str(config.health.endpoint)).reachable.host
-            command += ["--metrics", f"http://{host}:{health}/metrics"]
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115 # closed by `close`
-        self._process: subprocess.Popen[bytes] | None = self._start(command, guest)
+            command += ["--metrics", f"http://{host}:{health_port}/metrics"]
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 # closed by `close`
+        self._process: subprocess.Popen[bytes] | None = self._start(command, keys)
         self.pid = self._process.pid
         log.info("page of stream %s at %s", stream.name, self.url)
 
-    def _start(self, command: list[str], guest: Guest | None) -> "subprocess.Popen[bytes]":
-        with tempfile.TemporaryFile() as keys:  # without a name, and for the one who is handed it
-            if guest is not None:
-                keys.write(guest.secret_key.encode())
-                keys.seek(0)
-                command = [
-                    *command, f"--server-key={guest.server_key}", "--key-file", f"/dev/fd/{keys.fileno()}"
-                ]  # fmt: skip
+    def _start(self, command: list[str], keys: ViewerKeys | None) -> "subprocess.Popen[bytes]":
+        with tempfile.TemporaryFile() as key_file:  # has no name; only the process inherits it
+            if keys is not None:
+                key_file.write(keys.secret_key.encode())
+                key_file.seek(0)
+                command = [*command, f"--server-key={keys.server_key}"]
+                command += ["--key-file", f"/dev/fd/{key_file.fileno()}"]
             return subprocess.Popen(
                 [sys.executable, "-c", _COMMAND, *command, "--parent", str(os.getpid())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=self._said,
-                pass_fds=() if guest is None else (keys.fileno(),),
-                start_new_session=True,  # Ctrl-C is for the daemon, which ends it
+                stderr=self._stderr,
+                pass_fds=() if keys is None else (key_file.fileno(),),
+                start_new_session=True,  # Ctrl-C goes to the daemon, which ends the page
             )
 
-    def look(self) -> None:
-        """Tell if the process has ended, which it should not."""
+    def check(self) -> None:
+        """Log an error if the process has ended by itself."""
         if self._process is not None and self._process.poll() is not None:
-            log.error("the page at %s has ended: %s", self.url, self._last_words())
+            log.error("the page at %s has ended: %s", self.url, self._read_error())
             self._process = None
 
     def stop(self) -> None:
-        """Tell it to end; returns at once."""
+        """Ask the process to end, and return at once."""
         if self._process is not None:
             self._process.terminate()
 
     def close(self) -> None:
-        """End it. Closing it twice is allowed."""
+        """End the process. Calling this twice is allowed."""
         self.stop()
         if self._process is not None:
             try:
-                self._process.wait(_PATIENCE)
+                self._process.wait(_TERMINATION_TIMEOUT)
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
         self._process = None
-        self._said.close()
+        self._stderr.close()
 
-    def _last_words(self) -> str:
-        self._said.seek(0)
-        words = self._said.read()[-_LAST_WORDS:].decode(errors="replace")
-        return " ".join(words.split()) or "it did not say why"
+    def _read_error(self) -> str:
+        self._stderr.seek(0)
+        text = self._stderr.read()[-_MAX_ERROR_BYTES:].decode(errors="replace")
+        return " ".join(text.split()) or "it gave no reason"

@@ -1,4 +1,4 @@
-"""The page of a daemon as a reader of an encrypted sink: keys of its own, for one run."""
+"""Create CURVE keys for the live page of a daemon, so that it can read an encrypted sink."""
 
 from dataclasses import dataclass, field
 from typing import Self
@@ -11,11 +11,11 @@ from igbss_stream.feeds.keys import derive_public_key, generate_secret_key
 
 
 @dataclass(frozen=True)
-class Guest:
-    """Let in at one sink of the daemon that made it, besides those that the configuration allows.
+class ViewerKeys:
+    """Keys with which the live page is admitted at one sink, besides the clients in the configuration.
 
-    The pair of keys is new in each run, and in no file that has a name: it is of use to nobody else, now or
-    later.
+    The key pair is new in each run and is never written to a file with a name, so it is of no use to anyone
+    else.
 
     Parameters
     ----------
@@ -23,7 +23,7 @@ class Guest:
     server_key : str
         Public key of the sink.
     secret_key : str
-        Of the page.
+        Secret key of the page.
     """
 
     sink: ZmqOutput
@@ -31,17 +31,17 @@ class Guest:
     secret_key: str = field(repr=False)
 
     @classmethod
-    def of(cls, config: Config) -> Self | None:
-        """Return the page of a configuration as a guest; None if it needs no keys, or there is none."""
+    def create(cls, config: Config) -> Self | None:
+        """Create keys for the page of a configuration; return None if there is no page or it needs none."""
         if config.view is None:
             return None
-        _, sink = config.viewed()
+        _, sink = config.find_viewed()
         if sink.curve is None:
             return None
         return cls(sink, derive_public_key(sink.curve.secret_key.value), generate_secret_key())
 
-    def let_in(self, sink: ZmqOutput) -> ZmqOutput:
-        """Return a sink as it is, or with the guest among those who are allowed if it is the one."""
+    def add_to(self, sink: ZmqOutput) -> ZmqOutput:
+        """Return a sink with the page among the allowed clients, if it is the sink of the page."""
         curve = sink.curve
         if sink is not self.sink or curve is None or curve.allowed is None:
             return sink

@@ -162,12 +162,12 @@ def test_the_daemon_separates_what_is_prepared(tmp_path: Path) -> None:
         assert file["data"].attrs["rate"] == 100.0
         # 5 samples of repair are 2 of the new rate
         assert file.attrs["delay"] == 26 + 2
-    (lane,) = daemon.lanes
-    assert (lane.samples_in, lane.samples_out, lane.samples_gap) == (3013, len(want), 6)
+    (runner,) = daemon.runners
+    assert (runner.samples_in, runner.samples_out, runner.samples_gap) == (3013, len(want), 6)
     assert len(want) + 6 == -(-3013 * 2 // 5)
-    Daemon(load(path), path)._close()  # the model is taken up where samples are prepared as they were
+    Daemon(load(path), path)._close()  # the model is used if the preparation is the same
     path.write_text(path.read_text().replace("highpass: 1", "highpass: 2"))
-    with pytest.raises(StateError, match=r"prepare\.highpass was 1\.0 and is 2\.0 now\. Remove it"):
+    with pytest.raises(StateError, match=r"prepare\.highpass was 1\.0 and is now 2\.0\. Remove it"):
         Daemon(load(path), path)
 
 

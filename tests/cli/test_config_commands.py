@@ -27,7 +27,7 @@ def test_there_is_a_configuration_for_each_use() -> None:
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
-def test_configurations_are_right(igbss: Command, monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
+def test_configurations_are_valid(igbss: Command, monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
     monkeypatch.setenv("IGBSS_KEY", SECRET)
     result = igbss("check", path)
     assert result.exit_code == 0, result.output
@@ -40,7 +40,7 @@ def test_configurations_are_right(igbss: Command, monkeypatch: pytest.MonkeyPatc
     assert_says(result.stderr, *expected)
 
 
-def test_check_tells_what_would_run(igbss: Command, tmp_path: Path) -> None:
+def test_check_shows_what_would_run(igbss: Command, tmp_path: Path) -> None:
     path = tmp_path / "run.yaml"
     path.write_text(
         """
@@ -69,7 +69,7 @@ def test_check_tells_what_would_run(igbss: Command, tmp_path: Path) -> None:
         "/run.yaml: 3 streams",
         "  one",
         "    from  zmq bound to tcp://*:5551, pull",
-        "    by    structure learned after 10 s and every 10 s from then on",
+        "    by    structure learned after 10 s and then every 10 s",
         "    to    zmq bound to tcp://127.0.0.1:5560",
         "    to    lsl outlet two",
         "  two",
@@ -173,7 +173,7 @@ def test_an_old_name_is_refused_with_the_new_one(
     assert line.endswith(f": {message}")
 
 
-def test_check_tells_all_mistakes(igbss: Command, tmp_path: Path) -> None:
+def test_check_reports_all_mistakes(igbss: Command, tmp_path: Path) -> None:
     path = tmp_path / "run.yaml"
     path.write_text("strems: []\nlog: {level: x}")
     result = igbss("check", path)
@@ -196,13 +196,13 @@ def test_init_writes_what_check_accepts(
     assert (tmp_path / "igbss.yaml").stat().st_mode & 0o777 == 0o666 & ~umask
 
 
-def test_init_takes_the_kinds_of_both_ends(igbss: Command, tmp_path: Path) -> None:
+def test_init_takes_the_kinds_of_source_and_sink(igbss: Command, tmp_path: Path) -> None:
     path = tmp_path / "a.yaml"
     assert igbss("init", path, "--source", "file", "--sink", "lsl").exit_code == 0
     assert_says(igbss("check", path).stdout, "from  file", "to    lsl")
 
 
-def test_init_replaces_nothing_unasked(igbss: Command, refused: Refusal, tmp_path: Path) -> None:
+def test_init_replaces_a_file_only_on_request(igbss: Command, refused: Refusal, tmp_path: Path) -> None:
     path = tmp_path / "a.yaml"
     path.write_text("mine")
     assert_says(refused("init", path), "a.yaml' exists", "--overwrite")

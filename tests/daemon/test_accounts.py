@@ -1,4 +1,4 @@
-"""Every sample is accounted for, from the socket to the sinks, whatever becomes of the messages."""
+"""Every sample is accounted for from the socket to the sinks, if messages are lost, late or duplicate."""
 
 import itertools
 import random
@@ -10,12 +10,12 @@ import pytest
 import zmq
 
 from igbss_stream.chunk import Chunk, Stream
-from igbss_stream.daemon.config.sources import ZmqFeed
-from igbss_stream.daemon.sources import SocketFeed
+from igbss_stream.daemon.config.sources import ZmqInput
+from igbss_stream.daemon.sources import SocketSource
 from igbss_stream.feeds.wire import Encoder
 from tests import published
 from tests.feeds.test_sequencer import disturbed
-from tests.lanes import Kept, lane_of
+from tests.stream_runners import CollectingSink, create_runner
 
 RATE = 250.0
 REACH = 8  # messages by which one may be displaced
@@ -38,31 +38,35 @@ def blocks(rng: random.Random, x: np.ndarray) -> Iterator[Chunk]:
     "seed", [*range(QUICK), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(QUICK, 100))]
 )
 def test_in_is_out_and_gaps_under_loss_duplication_and_reordering(seed: int) -> None:
-    """10 % are lost, 5 % come twice, all may be displaced; counters and indices tell of each sample."""
+    """10 % are lost, 5 % come twice, all may be displaced; counters and indices cover every sample."""
     rng = random.Random(seed)
     x = np.random.default_rng(seed).normal(size=(3000, 3)).astype(np.float32)
     encoder = Encoder(STREAM, 1)
     sent = [(chunk.start, chunk.stop, encoder.encode(chunk)) for chunk in blocks(rng, x)]
     arrived = disturbed(rng, sent, REACH)
-    source = ZmqFeed(
+    config = ZmqInput(
         address="tcp://127.0.0.1:*", socket="pull", bind=True, reorder_window=LONGEST * (REACH + 2) / RATE
     )
-    sink, feed = Kept(), SocketFeed("s", source)
+    sink, source = CollectingSink(), SocketSource("s", config)
     with zmq.Context() as context, context.socket(zmq.PUSH) as sender:
         sender.linger = 0
-        sender.connect(feed.address)
-        lane = lane_of(feed, source, sink)
+        sender.connect(source.address)
+        runner = create_runner(source, config, sink)
         for frames in (encoder.encode_meta(), *(frames for *_, frames in arrived), encoder.encode_end()):
             sender.send_multipart(frames)
         deadline = time.monotonic() + DEADLINE
-        while feed.counts()["messages"] < len(arrived) + 2:
+        while source.get_counts()["messages"] < len(arrived) + 2:
             assert time.monotonic() < deadline
-            lane.step(0.05)
-        lane.finish()
+            runner.step(0.05)
+        runner.finish()
 
     came = {i for start, stop, _ in arrived for i in range(start, stop)}
-    counts = lane.events()
-    assert (lane.samples_in, lane.samples_out, lane.samples_gap) == (len(came), len(came), 3000 - len(came))
+    counts = runner.get_events()
+    assert (runner.samples_in, runner.samples_out, runner.samples_gap) == (
+        len(came),
+        len(came),
+        3000 - len(came),
+    )
     assert counts["samples_lost"] == 3000 - len(came)
     assert counts["samples_in"] == sum(stop - start for start, stop, _ in arrived)
     assert counts["duplicates"] == len(arrived) - len({start for start, *_ in arrived})

@@ -133,7 +133,7 @@ def test_samples_pass_to_the_bit_and_every_one_is_accounted_for(start: Start) ->
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_signals_end_it_in_order(start: Start, number: int) -> None:
+def test_signals_end_the_run_in_order(start: Start, number: int) -> None:
     running = start(SYSTEMATIC)
     sender, subscriber = connected(running, STREAM)
     sender.publish(Chunk(np.ones((5, 3), np.float32), 0))
@@ -142,10 +142,10 @@ def test_signals_end_it_in_order(start: Start, number: int) -> None:
     running.process.send_signal(number)
     assert running.process.wait(10) == 0
     assert time.monotonic() - began < 2.0
-    assert list(subscriber) == []  # the end was told
+    assert list(subscriber) == []  # the end was published
 
 
-def test_learned_models_go_on_after_a_restart(start: Start, tmp_path: Path) -> None:
+def test_learned_models_continue_after_a_restart(start: Start, tmp_path: Path) -> None:
     rng = np.random.default_rng(4)
     x = np.asarray(rng.laplace(size=(3000, 3)) @ mixing_matrix(3).T, dtype=np.float32)
     more = (
@@ -179,7 +179,9 @@ def test_learned_models_go_on_after_a_restart(start: Start, tmp_path: Path) -> N
     np.testing.assert_array_equal(recorded, np.concatenate(chunks))
 
     second = start(more, sinks=sink)
-    assert "model 1 of the run before is taken up" in " ".join(line["message"] for line in second.lines)
+    assert "continuing with model 1 of the previous run" in " ".join(
+        line["message"] for line in second.lines
+    )
     sender, subscriber = connected(second, STREAM)
     sender.publish(Chunk(x[2900:], 0))
     (item,) = collect(iter(subscriber), 100)
@@ -196,7 +198,7 @@ def read_recorded(path: Path) -> np.ndarray:
         return np.asarray(file["data"])
 
 
-def test_a_recording_replayed_is_what_batch_gives(start: Start, tmp_path: Path) -> None:
+def test_a_replayed_recording_gives_the_result_of_batch(start: Start, tmp_path: Path) -> None:
     x = np.random.default_rng(0).normal(size=(2000, 3)).astype(np.float32)
     path = write_recording(tmp_path / "in.h5", x, rate=RATE)
     source = f"{{kind: file, path: {path}, speed: 4, loop: true}}"
@@ -208,13 +210,13 @@ def test_a_recording_replayed_is_what_batch_gives(start: Start, tmp_path: Path) 
             np.testing.assert_array_equal(item.data, want[at])
 
 
-def test_what_can_change_while_it_runs_does_and_the_rest_is_named(start: Start, tmp_path: Path) -> None:
+def test_reload_applies_some_changes_and_names_the_others(start: Start, tmp_path: Path) -> None:
     running = start(f"{SYSTEMATIC}\nstate: {{path: {tmp_path / 'state'}, every: 3600}}")
     sender, subscriber = connected(running, STREAM)
     config = tmp_path / "run.yaml"
     first = config.read_text()
 
-    def again(*changes: tuple[str, str]) -> None:
+    def reload(*changes: tuple[str, str]) -> None:
         text = first
         for old, new in changes:
             assert text.count(old) == 1
@@ -222,39 +224,39 @@ def test_what_can_change_while_it_runs_does_and_the_rest_is_named(start: Start, 
         config.write_text(text)
         running.process.send_signal(signal.SIGHUP)
 
-    again(
+    reload(
         ("silence: 0.5", "silence: 4e-2"), ("every: 3600", "every: 0.05"), ("json}", "json, level: debug}")
     )
-    for told in (
+    for message in (
         "streams[0].source.silence is 0.04 now",
         "state.every is 0.05 now",
         "log.level is debug now",
     ):
-        running.wait_for_line(told)
+        running.wait_for_line(message)
     sender.publish(Chunk(np.ones((5, 3), np.float32), 0))
     collect(iter(subscriber), 5)
     running.wait_for_line("silent for 0.04 s")
     until((tmp_path / "state" / "s.npz").exists)
 
-    again(
+    reload(
         ("{structure: systematic}", "{structure: cyclic}"),
         ("/state,", "/elsewhere,"),
         ("name: s\n", "name: t\n"),
     )
-    for told in ("state.every is 3600.0 now", "log.level is info now"):
-        running.wait_for_line(told)
-    named = running.wait_for_line("a restart is needed for what else changed: ")
+    for message in ("state.every is 3600.0 now", "log.level is info now"):
+        running.wait_for_line(message)
+    named = running.wait_for_line("other changes need a restart: ")
     assert named["level"] == "warning"
     assert named["message"].split(": ")[1].split(", ") == [
         "streams[0].name", "streams[0].source.silence", "streams[0].model.structure", "state.path",
     ]  # fmt: skip
-    again(("every: 3600", "every: 3600.0"), ("silence: 0.5", "silence: 0.04"))
-    running.wait_for_line("the configuration is the same as before")
+    reload(("every: 3600", "every: 3600.0"), ("silence: 0.5", "silence: 0.04"))
+    running.wait_for_line("the configuration has not changed")
 
     for broken in ("streams: 5", "streams: [", ""):
         config.write_text(broken)
         running.process.send_signal(signal.SIGHUP)
-        assert running.wait_for_line("the configuration is kept as it was")["level"] == "error"
+        assert running.wait_for_line("the configuration was not reloaded")["level"] == "error"
     config.unlink()
     running.process.send_signal(signal.SIGHUP)
     running.wait_for_line("does not exist")
@@ -308,8 +310,8 @@ def test_a_subscriber_that_stops_reading_costs_the_daemon_and_the_others_nothing
     assert np.median(spent) < 0.1  # seconds
     assert max(spent) < 2.0
     assert running.count("overflows") >= 1
-    told = running.wait_for_line("is too slow and misses messages")
-    assert (told["level"], f":{running.out} " in told["message"]) == ("warning", True)
+    line = running.wait_for_line("is too slow and misses messages")
+    assert (line["level"], f":{running.out} " in line["message"]) == ("warning", True)
 
     got = collect(iter(slow), 100_000)  # what was held for it
     assert all(isinstance(item, Chunk) for item in got)

@@ -1,4 +1,4 @@
-"""The daemon in this process: what a process of its own shows, here with its state at hand."""
+"""The daemon in this process, where its state can be inspected."""
 
 import json
 import logging
@@ -18,7 +18,7 @@ from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.daemon import logs, state
 from igbss_stream.daemon.config.load import load
 from igbss_stream.daemon.daemon import Daemon
-from igbss_stream.daemon.health import HealthServer, status
+from igbss_stream.daemon.health import HealthServer, get_status
 from igbss_stream.errors import ConfigError, FeedError, IgbssError, RecordingError, StateError
 from igbss_stream.feeds.zmq_publisher import ZmqPublisher
 from igbss_stream.preparation.settings import Preparation
@@ -86,16 +86,16 @@ def test_recordings_to_their_end(written: Written, recording: Path, tmp_path: Pa
         ),
         more=f"state: {{path: {tmp_path / 'state'}, every: 0.1}}\nhealth: {{port: 0}}",
     )
-    logs.set_up("info", "text")
+    logs.configure("info", "text")
     daemon = Daemon(load(path), path)
     daemon.run()
     for file, structure in zip(out, ("systematic", "random"), strict=True):
         want = published.separate(SAMPLES, structure=structure, random_state=1).sources
         np.testing.assert_array_equal(recorded(file), want)
-    assert [lane.status for lane in daemon.lanes] == ["ended", "ended"]
-    assert daemon.lanes[0].samples_out == 600
+    assert [runner.status for runner in daemon.runners] == ["ended", "ended"]
+    assert daemon.runners[0].samples_out == 600
     settings = load(path).streams[0].model.settings()
-    model = state.load(state.state_file(tmp_path / "state", "one"), settings, Preparation())
+    model = state.load(state.get_state_path(tmp_path / "state", "one"), settings, Preparation())
     assert model is not None
     np.testing.assert_array_equal(model.separator.sources(SAMPLES), recorded(out[0]))
 
@@ -128,16 +128,16 @@ def test_files_of_any_kind_and_their_gaps(written: Written, tmp_path: Path) -> N
     np.testing.assert_array_equal(recorded(tmp_path / "nwb.h5"), published.separate(x).sources)
     with h5py.File(tmp_path / "nwb.h5") as file:
         assert file["gaps"][:].tolist() == [(200, 200, 50, b"missing")]
-    assert [daemon.lanes[0].samples_out, daemon.lanes[0].samples_gap] == [600, 50]
+    assert [daemon.runners[0].samples_out, daemon.runners[0].samples_gap] == [600, 50]
     read = np.loadtxt(tmp_path / "in.csv", delimiter=",", skiprows=1)[:, [2, 0, 1]] * 2
     np.testing.assert_array_equal(recorded(tmp_path / "csv.h5"), published.separate(read).sources)
 
 
-def test_what_a_file_does_not_tell_is_asked_for_by_its_key(written: Written, tmp_path: Path) -> None:
+def test_an_error_about_a_file_names_the_key(written: Written, tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text("1,2\n3,5\n")
     sink = f"{{kind: hdf5, path: {tmp_path / 'out.h5'}}}"
     path = written(("s", f"{{kind: file, path: {tmp_path / 'in.csv'}}}", sink, "{structure: systematic}"))
-    with pytest.raises(RecordingError, match=r"does not tell its rate; pass source\.rate"):
+    with pytest.raises(RecordingError, match=r"pass source\.rate"):
         Daemon(load(path), path)
 
 
@@ -181,10 +181,10 @@ def test_sockets_are_described_repaired_and_watched(
              "{kind: zmq, address: 'tcp://127.0.0.1:*'}", "{structure: systematic}"),
             more="health: {port: 0}",
         )  # fmt: skip
-        logs.set_up("info", "json")
+        logs.configure("info", "json")
         daemon = Daemon(load(path), path)
         running(daemon)
-        first, second = daemon.lanes
+        first, second = daemon.runners
         for sink in (good, wrong):
             sink.start(Stream("s", 300.0, ("a", "b", "c"), "uV"))
             until(partial(has_subscribers, sink), sink.serve)
@@ -193,30 +193,30 @@ def test_sockets_are_described_repaired_and_watched(
             sink.publish(Chunk(SAMPLES[120:], 120))
         until(lambda: first.samples_out == 580)
         assert (first.samples_in, first.samples_gap, second.samples_in) == (580, 20, 0)
-        until(lambda: second.events()["rejected_description"] > 0, wrong.serve)
+        until(lambda: second.get_events()["rejected_description"] > 0, wrong.serve)
         until(lambda: first.is_silent)
         assert first.status == "silent"
         port = daemon._health.port if daemon._health else 0
-        with pytest.raises(urllib.error.HTTPError) as told:
+        with pytest.raises(urllib.error.HTTPError) as caught:
             urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5)
-        with told.value as answer:
+        with caught.value as answer:
             assert json.loads(answer.read())["streams"]["good"]["status"] == "silent"
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
             assert b'igbss_samples_total{fate="gap",stream="good"} 20.0' in answer.read()
         good.publish(Chunk(SAMPLES, 600))
         until(lambda: not first.is_silent)
         path.write_text("nonsense")
-        daemon._again.set()
-        until(lambda: not daemon._again.is_set())
+        daemon.reload()
+        until(lambda: not daemon._reload_requested.is_set())
 
 
-def test_what_cannot_be_opened_is_told(written: Written, recording: Path, tmp_path: Path) -> None:
+def test_errors_on_opening(written: Written, recording: Path, tmp_path: Path) -> None:
     source = f"{{kind: file, path: {recording}}}"
     path = written(
         ("s", source, f"{{kind: hdf5, path: {recording.parent / 'old.h5'}}}", "{structure: systematic}")
     )
     (recording.parent / "old.h5").write_bytes(b"")
-    with pytest.raises(RecordingError, match="exists; choose if_exists"):
+    with pytest.raises(RecordingError, match="exists; set if_exists"):
         Daemon(load(path), path)
     with pytest.raises(FeedError, match="health cannot be served"):
         HealthServer("256.0.0.1", 0, [])
@@ -227,7 +227,7 @@ def test_what_cannot_be_opened_is_told(written: Written, recording: Path, tmp_pa
     assert issubclass(StateError, IgbssError)
 
 
-def test_a_feed_that_does_not_go_with_the_settings_leaves_the_others_alone(
+def test_a_stream_that_does_not_match_the_settings_leaves_the_others_alone(
     written: Written, running: Callable[[Daemon], None]
 ) -> None:
     with ZmqPublisher("tcp://127.0.0.1:*") as good, ZmqPublisher("tcp://127.0.0.1:*") as slow:
@@ -240,7 +240,7 @@ def test_a_feed_that_does_not_go_with_the_settings_leaves_the_others_alone(
         )
         daemon = Daemon(load(path), path)
         running(daemon)
-        first, second = daemon.lanes
+        first, second = daemon.runners
         for sender, rate in (slow, 1.0), (good, 300.0):
             sender.start(Stream("s", rate, ("a", "b", "c"), "uV"))
             until(partial(has_subscribers, sender), sender.serve)
@@ -248,10 +248,10 @@ def test_a_feed_that_does_not_go_with_the_settings_leaves_the_others_alone(
         until(lambda: first.samples_out == 100)
         until(lambda: second.is_refused)
         slow.publish(Chunk(SAMPLES[100:200], 100))
-        until(lambda: second.feed.counts()["samples_in"] == 200)
+        until(lambda: second.source.get_counts()["samples_in"] == 200)
         assert (first.status, second.status) == ("ok", "refused")
-        assert second.events()["rejected_description"] == 1
-        assert status(daemon.lanes)["status"] == "degraded"
+        assert second.get_events()["rejected_description"] == 1
+        assert get_status(daemon.runners)["status"] == "degraded"
         good.publish(Chunk(SAMPLES[100:200], 100))
         until(lambda: first.samples_out == 200)
     config = path.read_text().replace(f"{slow.address}'", f"{slow.address}', rate: 1")

@@ -6,7 +6,7 @@ import pytest
 
 from igbss_stream.chunk import Stream
 from igbss_stream.daemon import lsl_source
-from igbss_stream.daemon.config.sources import LslFeed
+from igbss_stream.daemon.config.sources import LslInput
 from igbss_stream.errors import FeedError, StreamNotFoundError
 
 
@@ -38,19 +38,19 @@ def attempts(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def test_it_waits_until_the_stream_appears(attempts: list[float]) -> None:
-    source = lsl_source.LslStreamFeed("s", LslFeed(name="amplifier"))
+    source = lsl_source.LslStreamSource("s", LslInput(name="amplifier"))
     assert source.stream == Stream("s", 250.0, ("a", "b"))
     assert len(attempts) == 3
 
 
 def test_a_limit_of_the_wait_is_kept(attempts: list[float]) -> None:
     with pytest.raises(StreamNotFoundError):
-        lsl_source.LslStreamFeed("s", LslFeed(name="amplifier", wait=2.0))
+        lsl_source.LslStreamSource("s", LslInput(name="amplifier", wait=2.0))
     assert attempts == [2.0]
 
 
 def test_another_error_ends_the_wait(attempts: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lsl_source, "LslInlet", Refusing)
     with pytest.raises(FeedError, match="two streams match"):
-        lsl_source.LslStreamFeed("s", LslFeed(name="amplifier"))
+        lsl_source.LslStreamSource("s", LslInput(name="amplifier"))
     assert len(attempts) == 1

@@ -1,4 +1,4 @@
-"""What feeds do to the daemon that is neither an error of theirs nor one of ours."""
+"""Unusual but legal behaviour of senders: single samples, jumping clocks, bursts, sudden changes."""
 
 import logging
 import os
@@ -15,13 +15,13 @@ import pytest
 import zmq
 
 from igbss_stream.chunk import Chunk, Gap, Stream
-from igbss_stream.daemon.config.sources import ZmqFeed
-from igbss_stream.daemon.sources import SocketFeed
+from igbss_stream.daemon.config.sources import ZmqInput
+from igbss_stream.daemon.sources import SocketSource
 from igbss_stream.feeds import sockets
 from igbss_stream.feeds.wire import Encoder
 from igbss_stream.feeds.zmq_publisher import ZmqPublisher
 from tests import published
-from tests.lanes import Kept, lane_of
+from tests.stream_runners import CollectingSink, create_runner
 
 DEADLINE = 20.0
 STREAM = Stream("s", 1000.0, ("a", "b", "c"), "uV", t0=1.7e9)
@@ -49,15 +49,15 @@ class Fed:
     """A stream of the daemon with a sender to it."""
 
     def __init__(self, ends: ExitStack, **keys: Any) -> None:
-        source = ZmqFeed(address="tcp://127.0.0.1:*", socket="pull", bind=True, reorder_window=0.0, **keys)
-        self.feed = SocketFeed("s", source)
-        self.sink = Kept()
-        self.lane = lane_of(self.feed, source, self.sink)
+        source = ZmqInput(address="tcp://127.0.0.1:*", socket="pull", bind=True, reorder_window=0.0, **keys)
+        self.source = SocketSource("s", source)
+        self.sink = CollectingSink()
+        self.runner = create_runner(self.source, source, self.sink)
         context = ends.enter_context(zmq.Context())
         self._sender = ends.enter_context(context.socket(zmq.PUSH))
         self._sender.linger = 0
-        self._sender.connect(self.feed.address)
-        ends.callback(self.feed.close)
+        self._sender.connect(self.source.address)
+        ends.callback(self.source.close)
         self._sent = 0
 
     def send(self, *messages: Frames) -> None:
@@ -65,7 +65,7 @@ class Fed:
         for frames in messages:
             self._sender.send_multipart(frames)
         self._sent += len(messages)
-        until(lambda: self.feed.counts()["messages"] == self._sent, lambda: self.lane.step(0.05))
+        until(lambda: self.source.get_counts()["messages"] == self._sent, lambda: self.runner.step(0.05))
 
     @property
     def samples(self) -> np.ndarray:
@@ -99,7 +99,7 @@ def test_messages_of_one_sample_give_what_one_message_gives(fed: Start) -> None:
     one, encoder = fed(), Encoder(STREAM, 1)
     one.send(encoder.encode_meta(), *messages(encoder, 0, 3000, 1))
     np.testing.assert_array_equal(one.samples, published.separate(X).sources)
-    assert (one.lane.samples_in, one.lane.samples_out, one.gaps) == (3000, 3000, [])
+    assert (one.runner.samples_in, one.runner.samples_out, one.gaps) == (3000, 3000, [])
 
 
 def test_a_rate_that_is_a_little_off_is_the_one_that_is_expected(fed: Start) -> None:
@@ -108,12 +108,12 @@ def test_a_rate_that_is_a_little_off_is_the_one_that_is_expected(fed: Start) -> 
     encoder = Encoder(Stream("s", 1000.012, STREAM.channels, "uV"), 1)
     one.send(encoder.encode_meta(), *messages(encoder, 0, 3000, 100))
     assert len(one.samples) == 3000
-    assert one.feed.stream is not None
-    assert one.feed.stream.rate == 1000.012
+    assert one.source.stream is not None
+    assert one.source.stream.rate == 1000.012
     other, far = fed(rate=1000.0), Encoder(Stream("s", 1002.0, STREAM.channels, "uV"), 1)
     other.send(far.encode_meta(), *messages(far, 0, 300, 100))
-    assert other.lane.samples_in == 0
-    assert other.feed.counts()["rejected_description"] == 4
+    assert other.runner.samples_in == 0
+    assert other.source.get_counts()["rejected_description"] == 4
 
 
 @pytest.mark.parametrize("jump", [-86400.0 * 3, -0.5, 0.5, 86400.0 * 30])
@@ -137,9 +137,9 @@ def test_samples_that_come_in_bursts_lose_nothing(fed: Start) -> None:
     one, encoder = fed(silence=0.05), Encoder(STREAM, 1)
     for start in (0, 1000, 2000):
         one.send(encoder.encode_meta(), *messages(encoder, start, start + 1000, 20))
-        until(lambda: one.lane.is_silent, lambda: one.lane.step(0.02))
+        until(lambda: one.runner.is_silent, lambda: one.runner.step(0.02))
     np.testing.assert_array_equal(one.samples, published.separate(X).sources)
-    assert one.feed.counts()["silences"] == 3
+    assert one.source.get_counts()["silences"] == 3
     assert one.gaps == []
 
 
@@ -149,8 +149,10 @@ def test_more_channels_than_configured_are_refused_once_and_for_all(
     one, encoder = fed(channels=("x", "y")), Encoder(STREAM, 1)
     with caplog.at_level(logging.ERROR):
         one.send(encoder.encode_meta(), *messages(encoder, 0, 300, 100))
-    assert caplog.messages == ["stream s: source.channels names 2 channels, but the feed has 3."]
-    assert (one.lane.samples_in, one.feed.counts()["rejected_description"]) == (0, 4)
+    assert caplog.messages == [
+        "stream s: source.channels names 2 channels, but the stream has 3; correct source.channels or the sender."
+    ]
+    assert (one.runner.samples_in, one.source.get_counts()["rejected_description"]) == (0, 4)
 
 
 def test_a_channel_that_appears_on_the_way_is_refused_and_the_stream_goes_on(fed: Start) -> None:
@@ -159,9 +161,9 @@ def test_a_channel_that_appears_on_the_way_is_refused_and_the_stream_goes_on(fed
     before, odd, after = messages(encoder, 0, 1000, 100), [], messages(encoder, 1100, 3000, 100)
     odd.append(wide.encode(Chunk(np.zeros((100, 4), np.float32), 1000)))
     one.send(encoder.encode_meta(), *before, *odd, *after)
-    assert one.feed.counts()["rejected_channels"] == 1
+    assert one.source.get_counts()["rejected_channels"] == 1
     assert [(gap.start, gap.n_samples, gap.reason) for gap in one.gaps] == [(1000, 100, "lost")]
-    assert one.lane.samples_in == one.lane.samples_out == 2900
+    assert one.runner.samples_in == one.runner.samples_out == 2900
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs signals that stop a process")

@@ -1,4 +1,4 @@
-"""What docs/operations.md and docs/troubleshooting.md say exists: metrics, kinds of events, keys, messages."""
+"""Metrics, kinds of events, keys and messages in docs/operations.md and docs/troubleshooting.md exist."""
 
 import ast
 import dataclasses
@@ -12,7 +12,7 @@ import yaml
 import zmq
 
 from igbss_stream.chunk import Stream
-from igbss_stream.daemon.health import _Lanes
+from igbss_stream.daemon.health import StreamCollector
 from igbss_stream.feeds.keys import ServerKeys
 from igbss_stream.feeds.zmq_publisher import ZmqPublisher
 from igbss_stream.streaming.model_updates import LearningCounts
@@ -21,14 +21,14 @@ from tests.doc_pages import ROOT, blocks, run_python, text_of
 PACKAGE = ROOT / "igbss_stream"
 
 
-def test_alerts_ask_for_metrics_that_there_are() -> None:
+def test_alerts_use_metrics_that_exist() -> None:
     (rules,) = [
         found
         for block in blocks("docs/operations.md", "yaml")
         if "groups" in (found := yaml.safe_load(block.text))
     ]
     text = " ".join(rule["expr"] for group in rules["groups"] for rule in group["rules"])
-    families = {family.name: family.type for family in _Lanes([]).collect()}
+    families = {family.name: family.type for family in StreamCollector([]).collect()}
     suffix = {"counter": "_total", "histogram": "_bucket", "gauge": ""}
     known = {name + suffix[kind] for name, kind in families.items()}
     assert set(re.findall(r"\bigbss_\w+", text)) == known

@@ -18,7 +18,7 @@ import yaml
 
 from igbss_stream.cli import main
 from igbss_stream.daemon.config.load import load
-from igbss_stream.daemon.config.schema import Config, Stream
+from igbss_stream.daemon.config.schema import Config, StreamSection
 from tests.configurations import stream
 from tests.doc_pages import PAGES, ROOT, Block, Line, blocks, commands, text_of
 
@@ -104,10 +104,10 @@ def test_a_configuration_can_be_loaded(
     """A whole file, keys of a file, or keys of a stream: the rest is that of any test."""
     monkeypatch.setenv("IGBSS_KEY", "JTKVSB%%)wK0E.X)V>+}o?pNmC{O&4W4b!Ni{Lh6")
     found = yaml.safe_load(block.text)
-    if not isinstance(found, dict) or not set(found) & (of_struct(Config) | of_struct(Stream)):
+    if not isinstance(found, dict) or not set(found) & (of_struct(Config) | of_struct(StreamSection)):
         assert of_another_program(found)
         return
-    whole = stream(**found) if set(found) <= of_struct(Stream) else stream(sinks=[SINK]) | found
+    whole = stream(**found) if set(found) <= of_struct(StreamSection) else stream(sinks=[SINK]) | found
     path = tmp_path / "page.yaml"
     path.write_text(yaml.safe_dump(whole))
     assert load(path).streams

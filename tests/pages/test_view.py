@@ -19,11 +19,10 @@ from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.cli import main
-from igbss_stream.daemon.config.schema import Config, View
-from igbss_stream.daemon.config.schema import Stream as Settings
+from igbss_stream.daemon.config.schema import Config, StreamSection, ViewSection
 from igbss_stream.daemon.config.sinks import ZmqOutput
-from igbss_stream.daemon.config.sources import ZmqFeed
-from igbss_stream.daemon.viewer import Viewer
+from igbss_stream.daemon.config.sources import ZmqInput
+from igbss_stream.daemon.viewer import ViewerProcess
 from igbss_stream.errors import FeedError, ParameterError
 from igbss_stream.feeds.wire import MetaMessage, Mixing
 from igbss_stream.feeds.zmq_publisher import ZmqPublisher
@@ -328,14 +327,14 @@ def test_bokeh_that_is_missing_is_named(refused: Refusal, monkeypatch: pytest.Mo
 
 
 def config(port: int, address: str) -> Config:
-    stream = Settings(name="s", source=ZmqFeed(address="1"), sinks=(ZmqOutput(address=address),))
-    return Config(streams=(stream,), view=View(port=port))
+    stream = StreamSection(name="s", source=ZmqInput(address="1"), sinks=(ZmqOutput(address=address),))
+    return Config(streams=(stream,), view=ViewSection(port=port))
 
 
 def test_the_page_of_a_daemon_is_a_process_that_ends_with_it(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, published: Published
 ) -> None:
-    viewer = Viewer(config(0, published.sink.address), None)
+    viewer = ViewerProcess(config(0, published.sink.address), None)
     place = Path(f"/proc/{viewer.pid}/cmdline")
     until(lambda: published.sink.address in place.read_text())  # before that it is a copy of this process
     viewer.close()
@@ -345,15 +344,15 @@ def test_the_page_of_a_daemon_is_a_process_that_ends_with_it(
         ZmqPublisher("tcp://127.0.0.1:*") as taken,
         pytest.raises(FeedError, match="choose another port"),
     ):
-        Viewer(config(int(taken.address.rpartition(":")[2]), "1"), None)
-    viewer = Viewer(config(free_port(), published.sink.address), 9464)
+        ViewerProcess(config(int(taken.address.rpartition(":")[2]), "1"), None)
+    viewer = ViewerProcess(config(free_port(), published.sink.address), 9464)
     os.kill(viewer.pid, 9)
-    until(lambda: "it did not say why" in caplog.text, viewer.look)
-    viewer.look()
+    until(lambda: "it gave no reason" in caplog.text, viewer.check)
+    viewer.check()
     viewer.close()
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ParameterError, match=r"igbss-stream\[view\]"):
-        Viewer(config(0, "1"), None)
+        ViewerProcess(config(0, "1"), None)
 
 
 def test_nothing_is_said_of_a_daemon_that_does_not_answer() -> None:
@@ -394,8 +393,8 @@ def test_what_a_page_remembers_is_bounded_whatever_comes() -> None:
 def test_the_page_of_the_documentation_says_what_can_be_configured() -> None:
     (block,) = blocks("docs/view.md", "yaml")
     assert (
-        Config(streams=config(0, "1").streams, view=View(**yaml.safe_load(block.text)["view"])).view
-        == View()
+        Config(streams=config(0, "1").streams, view=ViewSection(**yaml.safe_load(block.text)["view"])).view
+        == ViewSection()
     )
     known = {
         word

@@ -1,4 +1,4 @@
-"""What the sections of a configuration have in common, and the types of their values."""
+"""Base class of the sections of a configuration, and common types of their values."""
 
 from typing import Annotated
 
@@ -10,10 +10,10 @@ _DAY = 86_400.0
 
 
 class Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Frozen settings. Documented field by field in the docstring, from which the reference is made.
+    """Frozen settings. The docstring describes every field; the reference is generated from it.
 
-    A check that takes more than one field is in `__post_init__`. It raises a `ParameterError` whose message
-    begins with the name of the field, so that its place in a file can be told.
+    `__post_init__` checks conditions on several fields. It raises a `ParameterError` with the name of the
+    field as its `parameter`, from which the reader finds the place in the file.
     """
 
 
@@ -33,11 +33,11 @@ Picks = Annotated[
     tuple[Text | Annotated[int, Meta(ge=0)], ...],
     Meta(min_length=1, description="a list of channels (names, positions, ranges)"),
 ]
-Channels = Annotated[tuple[Text, ...], Meta(min_length=1, description="a list of names (one a channel)")]
+Channels = Annotated[tuple[Text, ...], Meta(min_length=1, description="a list of names (one per channel)")]
 
 
-def at_most(name: str, value: float | None, other: str, limit: float | None) -> None:
-    """Check that one number is at most another; None is no limit, and no number.
+def check_at_most(name: str, value: float | None, other: str, limit: float | None) -> None:
+    """Check that one field is at most another; None is no limit, or no value.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The section `clean`: which sources are taken out of the channels, for sinks that publish those."""
+"""Section `clean`: sources to remove from the channels."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,35 +11,35 @@ if TYPE_CHECKING:
     from igbss_stream.separation.cleaning import Cleaning
 
 
-class Like(Section, frozen=True, kw_only=True):
-    """A channel whose like is taken out.
+class ExcludeLike(Section, frozen=True, kw_only=True):
+    """A channel such as an EOG channel; sources that correlate with it are removed.
 
     Parameters
     ----------
     channel : str
-        Name of the channel; it is one of those that are separated.
+        Name of the channel. It must be one of the channels that are separated.
     min_correlation : float
-        Least correlation, whatever its sign, of a source that is like it.
+        Smallest absolute correlation with the channel at which a source is removed.
     """
 
     channel: Annotated[Text, Meta(examples=["EOG1"])]
     min_correlation: Annotated[float, Meta(gt=0, le=1)] = 0.5
 
 
-class Clean(Section, frozen=True, kw_only=True):
-    """Which sources are taken out of the channels, for sinks that publish `cleaned` (docs/cleaning.md).
+class CleanSection(Section, frozen=True, kw_only=True):
+    """Sources to remove from the channels, for sinks that publish `cleaned` (docs/cleaning.md).
 
     Parameters
     ----------
     exclude : tuple of int
-        Numbers of sources, from 0.
-    exclude_like : tuple of Like
-        Channels: sources that correlate with one of them, over the samples that a model is learned from,
-        are taken out.
+        Numbers of sources to remove, from 0.
+    exclude_like : tuple of ExcludeLike
+        Channels. Sources that correlate with one of them, over the samples from which a model is learned,
+        are removed.
     """
 
     exclude: tuple[Annotated[int, Meta(ge=0, le=65535)], ...] = ()
-    exclude_like: tuple[Like, ...] = ()
+    exclude_like: tuple[ExcludeLike, ...] = ()
 
     def __post_init__(self) -> None:
         if not (self.exclude or self.exclude_like):
@@ -47,9 +47,9 @@ class Clean(Section, frozen=True, kw_only=True):
                 "exclude or exclude_like must name a source or a channel.", parameter="exclude"
             )
 
-    def cleaning(self) -> "Cleaning":
-        """Return it as the stage takes it."""
+    def as_cleaning(self) -> "Cleaning":
+        """Return the settings of the stage that removes sources."""
         from igbss_stream.separation.cleaning import Cleaning
 
-        like = tuple((one.channel, one.min_correlation) for one in self.exclude_like)
+        like = tuple((item.channel, item.min_correlation) for item in self.exclude_like)
         return Cleaning(exclude=self.exclude, exclude_like=like)

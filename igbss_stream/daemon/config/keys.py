@@ -16,15 +16,15 @@ PublicKey = Annotated[str, Meta(pattern=_Z85, description="a public key of 40 ch
 
 
 class Secret:
-    """A text that is never shown, unless asked for by `value`.
+    """A text that is never displayed; only `value` returns it.
 
-    No dataclass: msgspec would fill it from a mapping, past the checks.
+    This is not a dataclass because msgspec would fill one from a mapping and skip the checks.
 
     Parameters
     ----------
     value : str
     variable : str or None
-        The environment variable that held it.
+        The environment variable that the value was read from.
     """
 
     __slots__ = ("value", "variable")
@@ -44,56 +44,57 @@ class Secret:
 
     @classmethod
     def from_text(cls, text: object, environ: Mapping[str, str]) -> Self:
-        """Return the secret key that a text is, or that the variable holds which it names.
+        """Return the secret key that a text contains, or the one in the environment variable that it names.
 
         Raises
         ------
         ParameterError
-            If it is no key, or there is no such variable.
+            If it is not a key, or the variable is not set.
         """
         match = _VARIABLE.fullmatch(text) if isinstance(text, str) else None
         name = match[1] if match else None
         if name is not None and name not in environ:
-            raise ParameterError(f"needs the environment variable {name}, which is not set")
+            raise ParameterError(f"needs the environment variable {name}, which is not set; set it")
         value = text if name is None else environ[name]
         if not isinstance(value, str) or not re.match(_Z85, value):
-            held = f"The variable {name} does not hold one" if name else "It is none"
+            fault = f"The variable {name} contains no such key" if name else "This is not a key"
             raise ParameterError(
                 f"must be a secret key of 40 characters (Z85), or ${{NAME}} for the environment variable "
-                f"that holds it. {held}."
+                f"that contains it. {fault}."
             )
         return cls(value, name)
 
 
-def names_variable(value: object) -> bool:
-    """Return whether a text holds ``${NAME}``, which is replaced in secrets alone."""
+def contains_variable(value: object) -> bool:
+    """Return whether a text contains ``${NAME}``, which is replaced in secret keys only."""
     return isinstance(value, str) and _VARIABLE.search(value) is not None
 
 
-class CurveClient(Section, frozen=True, kw_only=True, tag_field="role", tag="client"):
-    """Keys of the end that proves itself, usually the one that connects.
+class CurveClientSection(Section, frozen=True, kw_only=True, tag_field="role", tag="client"):
+    """Keys of a client: the side that authenticates itself, usually the one that connects.
 
     Parameters
     ----------
     server_key : str
         Public key of the server.
     secret_key : Secret
-        The secret key of this end, best as `${NAME}`: it is taken from the environment then.
+        Secret key of this side. Preferably `${NAME}`, which reads it from the environment.
     """
 
     server_key: Annotated[PublicKey, Meta(examples=["rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7"])]
     secret_key: Annotated[Secret, Meta(examples=["${IGBSS_KEY}"])]
 
 
-class CurveServer(Section, frozen=True, kw_only=True, tag_field="role", tag="server"):
-    """Keys of the end that others prove themselves to, usually the one that binds.
+class CurveServerSection(Section, frozen=True, kw_only=True, tag_field="role", tag="server"):
+    """Keys of a server: the side to which clients authenticate themselves, usually the one that binds.
 
     Parameters
     ----------
     secret_key : Secret
-        The secret key of this end, best as `${NAME}`: it is taken from the environment then.
+        Secret key of this side. Preferably `${NAME}`, which reads it from the environment.
     allowed : tuple of str or None
-        Public keys that are let in. `null` lets in everybody who knows the public key of this end.
+        Public keys of the clients that are admitted. `null` admits every client that knows the public key
+        of this side.
     """
 
     secret_key: Annotated[Secret, Meta(examples=["${IGBSS_KEY}"])]

@@ -1,4 +1,4 @@
-"""What is done to the samples of a stream before they are separated."""
+"""Section `prepare`: re-referencing, filters and resampling."""
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -10,28 +10,28 @@ if TYPE_CHECKING:
     from igbss_stream.preparation.settings import Preparation
 
 
-class Prepare(Section, frozen=True, kw_only=True):
-    """What is done to the samples before they are separated; docs/preparing.md tells more.
+class PrepareSection(Section, frozen=True, kw_only=True):
+    """Preparation of the samples before they are separated (docs/preparing.md).
 
-    Frequencies and rates are in Hz. Filters run forward alone, so they delay what passes.
+    Frequencies and rates are in Hz. Filters run forward only and therefore delay the signal.
 
     Parameters
     ----------
     reference : {"average"}, tuple of str or None
-        Whose mean is subtracted from each channel: `average` for all channels, or a list of names. It
-        lowers the rank of the samples by one.
+        Reference whose mean is subtracted from each channel: `average` for all channels, or a list of
+        names. Re-referencing lowers the rank of the samples by one.
     highpass : float or None
-        What is slower is taken out.
+        Cut-off frequency of the high-pass filter; slower components are removed.
     lowpass : float or None
-        What is faster is taken out.
+        Cut-off frequency of the low-pass filter; faster components are removed.
     filter_order : int
         Order of each of the two filters.
     notch : tuple of float
-        Frequencies that are taken out, such as those of the mains: `[50, 100]`.
+        Frequencies to remove, such as those of the mains: `[50, 100]`.
     notch_width : float
-        Distance of the edges of a notch.
+        Distance between the edges of a notch.
     resample : float or None
-        The new rate, in a ratio of whole numbers to the old one.
+        New sampling rate. Its ratio to the old one must be a ratio of whole numbers.
     """
 
     reference: Literal["average"] | Channels | None = None
@@ -43,10 +43,10 @@ class Prepare(Section, frozen=True, kw_only=True):
     resample: Rate | None = None
 
     def __post_init__(self) -> None:
-        self.settings()
+        self.as_settings()
 
-    def settings(self) -> "Preparation":
-        """Return the settings of the stage."""
+    def as_settings(self) -> "Preparation":
+        """Return the settings of the stage that prepares samples."""
         from igbss_stream.preparation.settings import Preparation
 
         return Preparation(**{name: getattr(self, name) for name in self.__struct_fields__})

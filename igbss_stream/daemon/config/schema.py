@@ -1,7 +1,7 @@
-"""The configuration of `igbss-stream run`: what there is to set, and what it is when left out.
+"""Configuration of `igbss-stream run`: the root `Config` and the sections of a stream.
 
-docs/configuration.md is made from the docstrings here and in `feeds`, `sinks`, `keys`, `model` and
-`clean`.
+docs/configuration.md is generated from the docstrings here and in `sources`, `sinks`, `keys`,
+`model_section`, `prepare_section` and `clean_section`.
 """
 
 import itertools
@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta
 
-from igbss_stream.daemon.config.base import Name, PositiveSeconds, Seconds, Section, at_most
-from igbss_stream.daemon.config.clean_section import Clean
+from igbss_stream.daemon.config.base import Name, PositiveSeconds, Seconds, Section, check_at_most
+from igbss_stream.daemon.config.clean_section import CleanSection
 from igbss_stream.daemon.config.model_section import Model
-from igbss_stream.daemon.config.prepare_section import Prepare
-from igbss_stream.daemon.config.sinks import Hdf5Output, LslOutput, Sink, ZmqOutput
-from igbss_stream.daemon.config.sources import Feed, FileInput, ZmqFeed
+from igbss_stream.daemon.config.prepare_section import PrepareSection
+from igbss_stream.daemon.config.sinks import Hdf5Output, LslOutput, Output, ZmqOutput
+from igbss_stream.daemon.config.sources import FileInput, Input, ZmqInput
 from igbss_stream.errors import ParameterError
 from igbss_stream.feeds.addresses import SocketAddress, parse_address
 
@@ -25,27 +25,28 @@ if TYPE_CHECKING:
     from igbss_stream.streaming.model_updates import LearningSchedule
 
 
-class Repair(Section, frozen=True, kw_only=True):
-    """What is done about samples that are missing or cannot be right; docs/faults.md tells more.
+class RepairSection(Section, frozen=True, kw_only=True):
+    """Handling of missing and faulty samples (docs/faults.md).
 
     Parameters
     ----------
     gap : {"reset", "hold", "interpolate", "nan"}
-        What stands for missing samples: nothing, the gap is declared and what follows begins anew
-        (`reset`); the last sample (`hold`); a line from the last sample to the next, for which samples
-        wait (`interpolate`); NaN in all channels (`nan`).
+        Replacement for missing samples. `reset`: none; the gap is declared and the stages restart after it.
+        `hold`: the last sample. `interpolate`: a line from the last sample to the next, for which the
+        stream waits. `nan`: NaN in all channels.
     max_fill : float
-        Seconds of the longest gap that is filled; longer ones are treated as with `reset`.
+        Seconds of the longest gap that is filled; longer gaps are handled as with `reset`.
     outlier : float or None
-        Samples further from the median of their channel than this many robust standard deviations are
-        treated as missing; `null` takes all samples as they are. Blinks lie tens of deviations out; for EEG
-        1000 removes what no electrode can measure.
+        Samples further from the median of their channel than this number of robust standard deviations are
+        treated as missing; `null` accepts every sample. Blinks are tens of deviations away; for EEG, 1000
+        removes only values that no electrode can measure.
     outlier_window : float
-        Seconds that median and deviation are learned over.
+        Seconds over which the median and the deviation are estimated.
     accept_after : float
-        Seconds after which a channel that stays out has moved, and is taken as it is.
+        Seconds after which a channel that stays beyond the limit counts as shifted, and its samples are
+        accepted.
     flat_after : float or None
-        Seconds without a move beyond rounding after which a channel is reported as flat; `null` never.
+        Seconds without a change beyond rounding after which a channel is reported as flat; `null` never.
     """
 
     gap: Literal["reset", "hold", "interpolate", "nan"] = "reset"
@@ -55,27 +56,27 @@ class Repair(Section, frozen=True, kw_only=True):
     accept_after: PositiveSeconds = 0.1
     flat_after: PositiveSeconds | None = 5.0
 
-    def settings(self) -> "RepairSettings":
-        """Return the settings of the stage."""
+    def as_settings(self) -> "RepairSettings":
+        """Return the settings of the stage that repairs samples."""
         from igbss_stream.preparation.repair.stage import RepairSettings
 
         return RepairSettings(**{name: getattr(self, name) for name in self.__struct_fields__})
 
 
-class Learning(Section, frozen=True, kw_only=True):
-    """When a structure is learned, with structure `learned`.
+class LearningSection(Section, frozen=True, kw_only=True):
+    """LearningSchedule of learning, for structure `learned`.
 
     Parameters
     ----------
     window : float
-        Seconds of the latest samples that a structure is learned from.
+        Seconds of the latest samples from which a structure is learned.
     every : float or None
         Seconds from one model to the next; `null` learns once.
     first : float
-        Seconds of samples before the first model; until then nothing is published.
+        Seconds of samples before the first model; no sources are published until then.
     ahead : float
-        Seconds from the last sample that a model is learned from to the one at which it takes force: what
-        learning may take without delaying the stream.
+        Seconds from the last sample of the learning window to the first sample that the model separates:
+        the time that learning may take without delaying the stream.
     fade : float
         Seconds of the cross-fade from one model to the next; 0 switches at once.
     """
@@ -87,12 +88,12 @@ class Learning(Section, frozen=True, kw_only=True):
     fade: Seconds = 0.5
 
     def __post_init__(self) -> None:
-        at_most("first", self.first, "window", self.window)
-        at_most("ahead", self.ahead, "every", self.every)
-        at_most("fade", self.fade, "every", self.every)
+        check_at_most("first", self.first, "window", self.window)
+        check_at_most("ahead", self.ahead, "every", self.every)
+        check_at_most("fade", self.fade, "every", self.every)
 
-    def schedule(self, rate: float) -> "LearningSchedule":
-        """Return it in samples, at a rate in Hz."""
+    def as_schedule(self, rate: float) -> "LearningSchedule":
+        """Return the schedule in samples, at a rate in Hz."""
         from igbss_stream.streaming.model_updates import LearningSchedule
 
         return LearningSchedule.from_seconds(
@@ -100,15 +101,15 @@ class Learning(Section, frozen=True, kw_only=True):
         )
 
 
-class Window(Section, frozen=True, kw_only=True):
-    """What is fitted together, where a window has to be fitted because no linear map separates it.
+class WindowSection(Section, frozen=True, kw_only=True):
+    """Windows of the fit, for models that no linear map separates.
 
     Parameters
     ----------
     length : float
-        Seconds of samples that are fitted together.
+        Seconds of samples in a window.
     hop : float
-        Seconds from the start of a window to the start of the next; windows overlap where it is less than
+        Seconds from the start of a window to the start of the next; windows overlap if it is less than
         `length`.
     """
 
@@ -116,71 +117,71 @@ class Window(Section, frozen=True, kw_only=True):
     hop: PositiveSeconds = 0.5
 
     def __post_init__(self) -> None:
-        at_most("hop", self.hop, "length", self.length)
+        check_at_most("hop", self.hop, "length", self.length)
 
 
-class Stream(Section, frozen=True, kw_only=True):
-    """A feed, how it is separated, and where the sources go.
+class StreamSection(Section, frozen=True, kw_only=True):
+    """A stream: its source, how it is separated, and its sinks.
 
     Parameters
     ----------
     name : str
-        Name of the stream: the topic of what is published, and the label of its metrics.
-    source : Feed
-        Where the samples come from.
-    repair : Repair
-        What is done about samples that are missing or cannot be right.
-    prepare : Prepare
-        What is done to the samples before they are separated.
-    model : Model
+        Name of the stream: the topic under which it is published, and the label of its metrics.
+    source : Input
+        Source of the samples.
+    repair : RepairSection
+        Handling of missing and faulty samples.
+    prepare : PrepareSection
+        Preparation of the samples before they are separated.
+    model : StreamModel
         How to separate.
-    learning : Learning
-        When a structure is learned.
-    window : Window
-        What is fitted together.
-    clean : Clean or None
-        Which sources are taken out of the channels; `null` publishes no cleaned channels.
-    sinks : tuple of Sink
-        Where sources or cleaned channels go, one place or more.
+    learning : LearningSection
+        LearningSchedule of learning.
+    window : WindowSection
+        Windows of the fit.
+    clean : CleanSection or None
+        Sources to remove from the channels; `null` publishes no cleaned channels.
+    sinks : tuple of Output
+        Destinations of sources or cleaned channels, at least one.
     """
 
     name: Annotated[Name, Meta(examples=["eeg"])]
-    source: Feed
-    repair: Repair = Repair()
-    prepare: Prepare = Prepare()
+    source: Input
+    repair: RepairSection = RepairSection()
+    prepare: PrepareSection = PrepareSection()
     model: Model = Model()
-    learning: Learning = Learning()
-    window: Window = Window()
-    clean: Clean | None = None
-    sinks: Annotated[tuple[Sink, ...], Meta(min_length=1)]
+    learning: LearningSection = LearningSection()
+    window: WindowSection = WindowSection()
+    clean: CleanSection | None = None
+    sinks: Annotated[tuple[Output, ...], Meta(min_length=1)]
 
     def __post_init__(self) -> None:
-        at_most("window.hop", self.window.hop, "learning.every", self.learning.every)
+        check_at_most("window.hop", self.window.hop, "learning.every", self.learning.every)
         if self.clean is not None and not self.model.is_linear:
             raise ParameterError(
-                "clean needs model.transform exp, with which sources add up to the channels.",
+                "clean needs model.transform exp, with which the channels are a sum of sources.",
                 parameter="clean",
             )
         for j, sink in enumerate(self.sinks):
             if sink.publish == "cleaned" and self.clean is None:
                 raise ParameterError(
-                    f"sinks[{j}].publish is cleaned, but nothing is to be taken out: add a section clean.",
+                    f"sinks[{j}].publish is cleaned, but no sources are removed: add a section clean.",
                     parameter=f"sinks[{j}].publish",
                 )
 
     @property
-    def needs_samples(self) -> bool:
-        """Whether a model depends on the samples, so that it is learned."""
+    def is_model_learned(self) -> bool:
+        """Whether the model depends on the samples, so that it has to be learned."""
         return self.model.structure == "learned" or bool(self.clean and self.clean.exclude_like)
 
 
-class State(Section, frozen=True, kw_only=True):
-    """Where models are kept, so that a restart goes on with the order and the signs it had.
+class StateSection(Section, frozen=True, kw_only=True):
+    """Storage of models, so that sources keep their order and signs after a restart.
 
     Parameters
     ----------
     path : Path
-        Folder, with a file for each stream; it is made if it is not there.
+        Folder with a file for each stream; it is created if it does not exist.
     every : float
         Seconds between two writes. The state is also written at the end.
     """
@@ -189,15 +190,15 @@ class State(Section, frozen=True, kw_only=True):
     every: PositiveSeconds = 60.0
 
 
-class Health(Section, frozen=True, kw_only=True):
-    """Metrics for Prometheus (`/metrics`) and the state of the daemon (`/health`), by HTTP.
+class HealthSection(Section, frozen=True, kw_only=True):
+    """Metrics for Prometheus (`/metrics`) and the state of the daemon (`/health`) over HTTP.
 
     Parameters
     ----------
     host : str
         Address to bind to. The default is open to this machine only. There is no password.
     port : int or None
-        Port; 0 takes a free one, `null` opens none.
+        Port; 0 selects a free one, `null` opens none.
     """
 
     host: Annotated[str, Meta(pattern=r"^[A-Za-z0-9.:_-]+$", description="a host name or IP address")] = (
@@ -207,23 +208,24 @@ class Health(Section, frozen=True, kw_only=True):
 
     @property
     def endpoint(self) -> SocketAddress | None:
-        """Where it is bound, if anywhere."""
+        """The address of the server, or None if there is none."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return None if self.port is None else SocketAddress(host, str(self.port))
 
 
-class View(Section, frozen=True, kw_only=True):
-    """A page that shows one stream live, open to this machine only; docs/view.md shows it.
+class ViewSection(Section, frozen=True, kw_only=True):
+    """Live page of one stream, open to this machine only (docs/view.md).
 
-    It is served by a process of its own, which reads the stream as any subscriber does (needs Bokeh).
+    A separate process serves the page and reads the stream as any subscriber does (needs Bokeh).
 
     Parameters
     ----------
     port : int
-        Port of the page; 0 takes a free one.
+        Port of the page; 0 selects a free one.
     stream : str or None
-        Name of the stream; left out, the one there is. It needs a sink of kind `zmq` at a port that is
-        given. If that has a section `curve`, the page is let in with keys of its own, new in each run.
+        Name of the stream; may be left out if there is only one. The stream needs a sink of kind `zmq` with
+        a fixed port. If this sink has a section `curve`, the page is admitted with its own keys, new in
+        each run.
     """
 
     port: Annotated[int, Meta(ge=0, le=65535)] = 5006
@@ -231,19 +233,19 @@ class View(Section, frozen=True, kw_only=True):
 
     @property
     def endpoint(self) -> SocketAddress:
-        """Where it is bound."""
+        """The address of the page."""
         return SocketAddress("127.0.0.1", str(self.port))
 
 
-class Log(Section, frozen=True, kw_only=True):
-    """What is told on standard error.
+class LogSection(Section, frozen=True, kw_only=True):
+    """Log on standard error.
 
     Parameters
     ----------
     level : {"debug", "info", "warning", "error"}
-        The least that is told.
+        Lowest level that is logged.
     format : {"auto", "text", "json"}
-        Lines for people or for machines; `auto` is text on a terminal and JSON elsewhere.
+        Plain lines or JSON; `auto` is text on a terminal and JSON elsewhere.
     """
 
     level: Literal["debug", "info", "warning", "error"] = "info"
@@ -251,54 +253,54 @@ class Log(Section, frozen=True, kw_only=True):
 
 
 class Config(Section, frozen=True, kw_only=True):
-    """All that `igbss-stream run` needs to know.
+    """Configuration of `igbss-stream run`.
 
     Parameters
     ----------
-    streams : tuple of Stream
-        The streams, one or more; each has a model of its own.
-    state : State or None
-        Where models are kept from run to run; `null` keeps none.
-    health : Health
-        Metrics and health by HTTP.
-    view : View or None
-        A page that shows a stream live; `null` serves none.
-    log : Log
-        What is told on standard error.
+    streams : tuple of StreamSection
+        The streams, at least one; each has its own model.
+    state : StateSection or None
+        Storage of models between runs; `null` stores none.
+    health : HealthSection
+        Metrics and health over HTTP.
+    view : ViewSection or None
+        Live page of a stream; `null` serves none.
+    log : LogSection
+        Log on standard error.
     """
 
-    streams: Annotated[tuple[Stream, ...], Meta(min_length=1)]
-    state: State | None = None
-    health: Health = Health()
-    view: View | None = None
-    log: Log = Log()
+    streams: Annotated[tuple[StreamSection, ...], Meta(min_length=1)]
+    state: StateSection | None = None
+    health: HealthSection = HealthSection()
+    view: ViewSection | None = None
+    log: LogSection = LogSection()
 
     def __post_init__(self) -> None:
         _check_names(self.streams)
         _check_outputs(self.streams)
-        _check_endpoints(list(self.bound()))
+        _check_endpoints(list(self.iter_bound()))
         if self.view is not None:
-            self.viewed()
+            self.find_viewed()
 
-    def viewed(self) -> tuple[Stream, ZmqOutput]:
-        """Return the stream that the page shows, and the sink where it reads it.
+    def find_viewed(self) -> tuple[StreamSection, ZmqOutput]:
+        """Return the stream that the live page shows, and the sink from which the page reads it.
 
         Raises
         ------
         ParameterError
-            If there is none that it can read, or more than one and none is named.
+            If there is no such stream or sink, or several streams and none is named.
         """
         wanted = None if self.view is None else self.view.stream
         named = [stream for stream in self.streams if wanted in (None, stream.name)]
         if not named:
             raise ParameterError(
-                f"view.stream is {wanted!r}, but there is no such stream; there is "
-                f"{', '.join(stream.name for stream in self.streams)}.",
+                f"view.stream must be one of {', '.join(stream.name for stream in self.streams)}. "
+                f"Got {wanted!r} instead.",
                 parameter="view.stream",
             )
         if len(named) > 1:
             raise ParameterError(
-                "view.stream must name the stream that is shown, for there are several.",
+                "view.stream must name the stream to show, because there are several.",
                 parameter="view.stream",
             )
         stream = named[0]
@@ -311,16 +313,16 @@ class Config(Section, frozen=True, kw_only=True):
         ]
         if not readable:
             raise ParameterError(
-                f"view needs a sink of kind zmq in the stream {stream.name!r} that publishes sources, at a "
-                "port that is given: the page reads it. Add one at 127.0.0.1.",
+                f"view needs a sink of kind zmq in stream {stream.name!r} that publishes sources at a "
+                "fixed port, from which the page reads. Add one at 127.0.0.1.",
                 parameter="view",
             )
         return stream, min(readable, key=lambda sink: sink.curve is not None)  # encryption costs time
 
-    def bound(self) -> Iterator[tuple[str, SocketAddress]]:
-        """Yield what sockets are bound to, each with the place where the configuration says so."""
+    def iter_bound(self) -> Iterator[tuple[str, SocketAddress]]:
+        """Yield the addresses to which sockets are bound, each with its key in the configuration."""
         for i, stream in enumerate(self.streams):
-            if isinstance(stream.source, ZmqFeed) and stream.source.bind:
+            if isinstance(stream.source, ZmqInput) and stream.source.bind:
                 yield f"streams[{i}].source.address", parse_address(stream.source.address)
             for j, sink in enumerate(stream.sinks):
                 if isinstance(sink, ZmqOutput):
@@ -331,10 +333,10 @@ class Config(Section, frozen=True, kw_only=True):
             yield "view.port", self.view.endpoint
 
 
-def _check_names(streams: tuple[Stream, ...]) -> None:
+def _check_names(streams: tuple[StreamSection, ...]) -> None:
     first: dict[str, int] = {}
     for i, stream in enumerate(streams):
-        # files are named after streams, and not every disk tells eeg from EEG
+        # files are named after streams, and some file systems do not distinguish eeg from EEG
         j = first.setdefault(stream.name.lower(), i)
         if j != i:
             raise ParameterError(
@@ -344,9 +346,9 @@ def _check_names(streams: tuple[Stream, ...]) -> None:
             )
 
 
-def _check_outputs(streams: tuple[Stream, ...]) -> None:
-    """Check that no two ends share a file, and no two sinks the name of an outlet."""
-    taken = {
+def _check_outputs(streams: tuple[StreamSection, ...]) -> None:
+    """Check that sources and sinks use different files, and sinks different names of outlets."""
+    files = {
         stream.source.path: f"streams[{i}].source"
         for i, stream in enumerate(streams)
         if isinstance(stream.source, FileInput)
@@ -354,18 +356,19 @@ def _check_outputs(streams: tuple[Stream, ...]) -> None:
     outlets: dict[str, str] = {}
     for i, stream in enumerate(streams):
         for j, sink in enumerate(stream.sinks):
-            where = f"streams[{i}].sinks[{j}]"
+            place = f"streams[{i}].sinks[{j}]"
             if isinstance(sink, Hdf5Output):
-                _take(taken, sink.path, where, "path")
+                _claim(files, sink.path, place, "path")
             elif isinstance(sink, LslOutput):
-                _take(outlets, sink.name, where, "name")
+                _claim(outlets, sink.name, place, "name")
 
 
-def _take(taken: dict[Any, str], thing: Any, where: str, key: str) -> None:
-    if taken.setdefault(thing, where) != where:
+def _claim(owners: dict[Any, str], resource: Any, place: str, key: str) -> None:
+    """Note which section uses a file or a name; refuse one that is in use."""
+    if owners.setdefault(resource, place) != place:
         raise ParameterError(
-            f"{where}.{key} {str(thing)!r} is used by {taken[thing]} as well; choose another.",
-            parameter=f"{where}.{key}",
+            f"{place}.{key} {str(resource)!r} is used by {owners[resource]} as well; choose another.",
+            parameter=f"{place}.{key}",
         )
 
 

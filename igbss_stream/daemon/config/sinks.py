@@ -1,4 +1,4 @@
-"""Where the sources of a stream go, or its channels without some of them."""
+"""Sections of sinks, which publish or record sources or cleaned channels."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from igbss_stream.daemon.config.base import Count, PositiveSeconds, Section, Text
-from igbss_stream.daemon.config.keys import CurveServer
+from igbss_stream.daemon.config.keys import CurveServerSection
 from igbss_stream.feeds.addresses import Address, check_address
 
-What = Literal["sources", "cleaned"]
+Published = Literal["sources", "cleaned"]
 
 
 class ZmqOutput(Section, frozen=True, kw_only=True, tag_field="kind", tag="zmq"):
@@ -20,41 +20,42 @@ class ZmqOutput(Section, frozen=True, kw_only=True, tag_field="kind", tag="zmq")
     address : str
         Address to bind to. A port alone is open to this machine only, `tcp://*:PORT` to the network.
     queue : int
-        Messages held for each subscriber. One that falls further behind misses messages.
-    curve : CurveServer or None
-        Keys, to encrypt and to let in only those who are allowed.
+        Number of messages buffered for each subscriber. A subscriber that falls further behind misses
+        messages.
+    curve : CurveServerSection or None
+        Keys for encryption; only clients that are allowed are admitted.
     publish : {"sources", "cleaned"}
-        Sources, or channels without those that the section `clean` takes out.
+        `sources`, or the channels without the sources that section `clean` removes (`cleaned`).
     """
 
     address: Annotated[Address, Meta(examples=["tcp://127.0.0.1:5560"])]
     queue: Count = 1000
-    curve: CurveServer | None = None
-    publish: What = "sources"
+    curve: CurveServerSection | None = None
+    publish: Published = "sources"
 
     def __post_init__(self) -> None:
         check_address(self.address, bind=True)
 
 
 class Hdf5Output(Section, frozen=True, kw_only=True, tag_field="kind", tag="hdf5"):
-    """An HDF5 file.
+    """A recording in an HDF5 file (docs/recording.md).
 
     Parameters
     ----------
     path : Path
         The file.
     flush : float
-        Seconds between writes to the disk: the most that a crash can lose.
+        Seconds between writes to the disk; a crash loses at most this much.
     if_exists : {"refuse", "overwrite", "append"}
-        What becomes of a file that is there already.
+        What to do if the file exists: `refuse` to start, `overwrite` it or `append` to it.
     publish : {"sources", "cleaned"}
-        Sources, or channels without those that the section `clean` takes out.
+        `sources`, or the channels without the sources that section `clean` removes (`cleaned`).
     """
 
     path: Annotated[Path, Meta(examples=["sources.h5"])]
     flush: PositiveSeconds = 1.0
     if_exists: Literal["refuse", "overwrite", "append"] = "refuse"
-    publish: What = "sources"
+    publish: Published = "sources"
 
 
 class LslOutput(Section, frozen=True, kw_only=True, tag_field="kind", tag="lsl"):
@@ -65,14 +66,14 @@ class LslOutput(Section, frozen=True, kw_only=True, tag_field="kind", tag="lsl")
     name : str
         Name of the outlet.
     type : str
-        Type that the outlet states.
+        Type of the outlet.
     publish : {"sources", "cleaned"}
-        Sources, or channels without those that the section `clean` takes out.
+        `sources`, or the channels without the sources that section `clean` removes (`cleaned`).
     """
 
     name: Annotated[Text, Meta(examples=["sources"])]
     type: Text = "Sources"
-    publish: What = "sources"
+    publish: Published = "sources"
 
 
-Sink = ZmqOutput | Hdf5Output | LslOutput
+Output = ZmqOutput | Hdf5Output | LslOutput

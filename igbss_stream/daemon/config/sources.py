@@ -1,4 +1,4 @@
-"""Where the samples of a stream come from."""
+"""Sections of sources, which provide the samples of a stream."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -15,57 +15,57 @@ from igbss_stream.daemon.config.base import (
     Section,
     Text,
 )
-from igbss_stream.daemon.config.keys import CurveClient, CurveServer
+from igbss_stream.daemon.config.keys import CurveClientSection, CurveServerSection
 from igbss_stream.errors import ParameterError
 from igbss_stream.feeds.addresses import Address, check_address
 from igbss_stream.files.read_options import Wanted
 
 
-class Limits(Section, frozen=True, kw_only=True):
-    """What is taken from the network at most. Larger messages are refused and counted.
+class LimitsSection(Section, frozen=True, kw_only=True):
+    """Limits on messages from the network. Larger messages are rejected and counted.
 
     Parameters
     ----------
     message_bytes : int
-        Bytes of samples in a message.
+        Largest size of the samples in a message, in bytes.
     channels : int
-        Number of channels.
+        Largest number of channels.
     """
 
     message_bytes: Annotated[int, Meta(ge=1024, le=1 << 31)] = 1 << 26
     channels: Annotated[int, Meta(ge=1, le=65_536)] = 4096
 
 
-class ZmqFeed(Section, frozen=True, kw_only=True, tag_field="kind", tag="zmq"):
+class ZmqInput(Section, frozen=True, kw_only=True, tag_field="kind", tag="zmq"):
     """Messages in the format of docs/wire.md, from a ZeroMQ socket.
 
     Parameters
     ----------
     address : str
-        Address to connect to, or to bind to. A port alone is one of this machine.
+        Address to connect to, or to bind to. A port alone means this machine.
     socket : {"sub", "pull"}
         `sub` reads from PUB and XPUB sockets, `pull` from PUSH sockets.
     bind : bool
-        Whether the daemon binds and senders connect to it, or the other way round.
+        Whether the daemon binds and senders connect to it, instead of the other way round.
     topic : str
-        Name of the stream to take, for `sub`. Left out, the first stream that comes is taken.
+        Name of the stream to receive, for `sub`. If left out, the first stream to arrive.
     queue : int
-        Messages that ZeroMQ holds while the daemon is busy. A publisher drops those beyond it.
+        Number of messages that ZeroMQ buffers while the daemon is busy. A publisher drops any more.
     reorder_window : float
-        Seconds of samples beyond a missing message that are waited for it. 0 is right for one publisher
-        over TCP, which keeps the order.
+        Seconds of later samples to receive before a missing message is given up as lost. 0 is right for one
+        publisher over TCP, which keeps the order.
     silence : float
-        Seconds without a message until a warning is given.
+        Seconds without a message before a warning.
     rate : float or None
-        Samples a second (Hz) to expect. A feed whose rate differs by more than a thousandth is refused.
+        Expected sampling rate (Hz). A stream whose rate differs by more than a thousandth is refused.
     unit : str or None
-        Unit to expect, and the unit of a feed that states none. A feed that states another is refused.
+        Expected unit, and the unit of a stream that states none. A stream that states another is refused.
     channels : tuple of str or None
-        Names to give the channels. A feed with another number of channels is refused. Left out, the
-        feed's own names, or numbers where it has none.
-    limits : Limits
-        What is taken from the network at most.
-    curve : CurveClient, CurveServer or None
+        Names for the channels. A stream with another number of channels is refused. If left out, the names
+        in the stream, or numbers if it has none.
+    limits : LimitsSection
+        Limits on messages from the network.
+    curve : CurveClientSection, CurveServerSection or None
         Keys, for an encrypted connection.
     """
 
@@ -79,39 +79,40 @@ class ZmqFeed(Section, frozen=True, kw_only=True, tag_field="kind", tag="zmq"):
     rate: Rate | None = None
     unit: Text | None = None
     channels: Channels | None = None
-    limits: Limits = Limits()
-    curve: CurveClient | CurveServer | None = None
+    limits: LimitsSection = LimitsSection()
+    curve: CurveClientSection | CurveServerSection | None = None
 
     def __post_init__(self) -> None:
         check_address(self.address, bind=self.bind)
         if self.topic and self.socket == "pull":
             raise ParameterError(
-                "topic goes with socket sub alone; a pull socket takes all that comes.", parameter="topic"
+                "topic needs socket: sub; a pull socket receives every stream. Leave topic out.",
+                parameter="topic",
             )
 
 
-class OpenEphysFeed(Section, frozen=True, kw_only=True, tag_field="kind", tag="openephys"):
-    """What the ZMQ Interface plugin of the Open Ephys GUI (0.6 and later) sends.
+class OpenEphysInput(Section, frozen=True, kw_only=True, tag_field="kind", tag="openephys"):
+    """Messages from the ZMQ Interface plugin of the Open Ephys GUI (0.6 and later).
 
     Parameters
     ----------
     address : str
         Address of the plugin.
     queue : int
-        Messages that ZeroMQ holds while the daemon is busy; the plugin sends one for each channel of a
-        block.
+        Number of messages that ZeroMQ buffers while the daemon is busy; the plugin sends one for each
+        channel of a block.
     reorder_window : float
-        Seconds of samples beyond a missing block that are waited for it.
+        Seconds of later samples to receive before a missing block is given up as lost.
     silence : float
-        Seconds without a message until a warning is given.
+        Seconds without a message before a warning.
     rate : float or None
-        Samples a second (Hz) to expect. A feed whose rate differs by more than a thousandth is refused.
+        Expected sampling rate (Hz). A stream whose rate differs by more than a thousandth is refused.
     unit : str
         Unit of the samples, which the plugin does not state: microvolts, but volts for ADC channels.
     channels : tuple of str or None
-        Names to give the channels. A feed with another number of channels is refused. Left out, numbers.
-    limits : Limits
-        What is taken from the network at most.
+        Names for the channels. A stream with another number of channels is refused. If left out, numbers.
+    limits : LimitsSection
+        Limits on messages from the network.
     """
 
     address: Address = "tcp://127.0.0.1:5556"
@@ -121,14 +122,14 @@ class OpenEphysFeed(Section, frozen=True, kw_only=True, tag_field="kind", tag="o
     rate: Rate | None = None
     unit: Text = "uV"
     channels: Channels | None = None
-    limits: Limits = Limits()
+    limits: LimitsSection = LimitsSection()
 
     def __post_init__(self) -> None:
         check_address(self.address, bind=False)
 
 
-class LslFeed(Section, frozen=True, kw_only=True, tag_field="kind", tag="lsl"):
-    """A stream of the Lab Streaming Layer (needs pylsl). At least one of name, type and source_id is given.
+class LslInput(Section, frozen=True, kw_only=True, tag_field="kind", tag="lsl"):
+    """A stream of the Lab Streaming Layer (needs pylsl). Set at least one of name, type and source_id.
 
     Parameters
     ----------
@@ -137,20 +138,20 @@ class LslFeed(Section, frozen=True, kw_only=True, tag_field="kind", tag="lsl"):
     type : str or None
         Type of the stream, such as `EEG`.
     source_id : str or None
-        Identifier of the device. With it the stream is found again after the device restarted.
+        Identifier of the device. With it, the stream is found again after the device restarts.
     wait : float or None
-        Seconds to wait for the stream to appear at the start; `null` waits for ever.
+        Seconds to wait for the stream to appear at the start; `null` waits without a limit.
     buffer : float
-        Seconds of samples that are held while the daemon is busy.
+        Seconds of samples that are buffered while the daemon is busy.
     silence : float
-        Seconds without a sample until a warning is given.
+        Seconds without a sample before a warning.
     rate : float or None
-        Samples a second (Hz) to expect. Needed for a stream that states none.
+        Expected sampling rate (Hz). Required for a stream that states none.
     unit : str or None
-        Unit to expect, and the unit of a stream that states none. A stream that states another is refused.
+        Expected unit, and the unit of a stream that states none. A stream that states another is refused.
     channels : tuple of str or None
-        Names to give the channels. A stream with another number of channels is refused. Left out, the
-        stream's own names, or numbers where it has none.
+        Names for the channels. A stream with another number of channels is refused. If left out, the names
+        in the stream, or numbers if it has none.
     """
 
     name: Text | None = None
@@ -166,39 +167,39 @@ class LslFeed(Section, frozen=True, kw_only=True, tag_field="kind", tag="lsl"):
     def __post_init__(self) -> None:
         if not (self.name or self.type or self.source_id):
             raise ParameterError(
-                "name must be given, or type, or source_id: else no stream can be chosen.", parameter="name"
+                "name must be set, or type, or source_id, to find the stream.", parameter="name"
             )
 
 
 class FileInput(Section, frozen=True, kw_only=True, tag_field="kind", tag="file"):
-    """A recording in a file, played as if it were measured now.
+    """A recording in a file, played back as if it were measured now.
 
-    The file is HDF5, or of any other format in docs/reading.md; it is told by its content.
+    The file may have any format listed in docs/reading.md. The format is recognised by the content.
 
     Parameters
     ----------
     path : Path
         The file.
     dataset : str or None
-        Dataset that holds the samples; `igbss-stream inspect` lists what there is. Left out, it is found by
-        the layout of the file.
+        Dataset with the samples; `igbss-stream inspect` lists the datasets of a file. If left out, it is
+        found from the layout of the file.
     axis : {0, 1} or None
-        Axis of the dataset that runs over samples. Left out, the layout tells, or it is 0.
+        Axis of the dataset that runs over samples. If left out, it follows from the layout, or is 0.
     rate : float or None
-        Samples a second (Hz), if the file does not say or says it wrong.
+        Sampling rate (Hz), if it is missing or wrong in the file.
     channels : tuple of str or int, or None
-        Channels to take, in this order: names, positions from 0, or ranges such as `0-7`. Left out, all
-        that are measured.
+        Channels to read, in this order: names, positions from 0, or ranges such as `0-7`. If left out, all
+        measured channels.
     factor : float or None
-        What stored numbers are multiplied by, in place of the scale of the file.
+        Factor that multiplies the stored numbers, in place of the scale in the file.
     unit : str or None
-        Unit of the samples, if the file does not say or says it wrong.
+        Unit of the samples, if it is missing or wrong in the file.
     speed : float
-        Speed, 1 being that of the recording; 0 plays as fast as samples can be separated.
+        Playback speed; 1 is real time, 0 plays as fast as samples can be separated.
     block : float
         Seconds of the recording that are read at a time.
     loop : bool
-        Whether to begin again at the end. The stream restarts there.
+        Whether to start again at the end. The stream restarts there.
     """
 
     path: Annotated[Path, Meta(examples=["recording.h5"])]
@@ -213,12 +214,12 @@ class FileInput(Section, frozen=True, kw_only=True, tag_field="kind", tag="file"
     loop: bool = False
 
     def __post_init__(self) -> None:
-        self.wanted()
+        self.as_read_options()
 
-    def wanted(self) -> Wanted:
-        """Return what to read of the file."""
+    def as_read_options(self) -> Wanted:
+        """Return the options of the reader."""
         channels = None if self.channels is None else tuple(map(str, self.channels))
         return Wanted(self.dataset, self.axis, self.rate, channels, self.factor, self.unit)
 
 
-Feed = ZmqFeed | OpenEphysFeed | LslFeed | FileInput
+Input = ZmqInput | OpenEphysInput | LslInput | FileInput

@@ -1,8 +1,8 @@
-"""Read a YAML file: plain values, and the line of each.
+"""Read a YAML file as plain values, with the line of each.
 
-Scalars are read as in YAML 1.2, where ``on``, ``no`` and ``12:30`` are text and ``1e-6`` is a number; in
-the older version, which PyYAML follows unless told otherwise, it is the other way round. Nothing is
-executed, no key may come twice, and the file and what it unfolds to are bounded.
+Scalars follow YAML 1.2, where ``on``, ``no`` and ``12:30`` are text and ``1e-6`` is a number. In YAML 1.1,
+the default of PyYAML, it is the other way round. Nothing is executed, duplicate keys are refused, and the
+size of the file and of its expanded aliases is limited.
 """
 
 import math
@@ -16,35 +16,33 @@ import yaml
 from igbss_stream.errors import ConfigError
 
 MAX_BYTES = 1 << 20
-_MAX_VALUES = 100_000  # aliases of aliases can unfold to any number
+_MAX_VALUES = 100_000  # aliases of aliases can expand to any number
 
-_EXCERPT = re.compile(
-    r"'(?!<|\\t')[^']{2,}'"
-)  # all that is quoted, but for single characters and '<tokens>'
+_EXCERPT = re.compile(r"'(?!<|\\t')[^']{2,}'")  # all quoted text except single characters and '<tokens>'
 
 KeyPath = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
 class Document:
-    """What a YAML file holds.
+    """The content of a YAML file.
 
     Parameters
     ----------
     path : Path
         The file.
     tree : object
-        Its content: dict, list, str, int, float, bool and None.
+        Its values: dict, list, str, int, float, bool and None.
     lines : dict
-        The line, from 1, of each value, by its keys and indices from the root.
+        Line of each value, from 1, by its keys and indices from the root.
     """
 
     path: Path
     tree: Any
     lines: dict[KeyPath, int]
 
-    def place(self, keys: KeyPath) -> str:
-        """Return file and line of a value, or of what it is missing from."""
+    def locate(self, keys: KeyPath) -> str:
+        """Return file and line of a value, or of the section in which it is missing."""
         while keys not in self.lines:
             keys = keys[:-1]
         return f"{self.path}:{self.lines[keys]}"
@@ -64,9 +62,9 @@ def read_yaml(path: Path) -> Document:
     Raises
     ------
     ConfigError
-        If the file cannot be read, or is not one YAML document that this package takes.
+        If the file cannot be read, or is not a single YAML document of the subset that is allowed.
     """
-    text = _text(path)
+    text = _read_text(path)
     try:
         loader = _Loader(text)
         node = loader.get_single_node()
@@ -74,22 +72,22 @@ def read_yaml(path: Path) -> Document:
             raise ConfigError(f"{path} is empty; `igbss-stream init` writes a file to start from")
         lines: dict[KeyPath, int] = {}
         tree = loader.construct_document(node)
-        _note_lines(node, _line(node), (), lines)
+        _note_lines(node, _get_line(node), (), lines)
     except yaml.MarkedYAMLError as error:
-        raise ConfigError(_in_one_line(error, path)) from None
+        raise ConfigError(_format_error(error, path)) from None
     except yaml.YAMLError:
-        raise ConfigError(f"{path} holds characters that are not text; save it as UTF-8") from None
+        raise ConfigError(f"{path} contains control characters; save it as plain text in UTF-8") from None
     except RecursionError:
-        raise ConfigError(f"{path} is nested too deeply to be a configuration") from None
+        raise ConfigError(f"{path} is nested too deeply; remove aliases that contain themselves") from None
     return Document(path, tree, lines)
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
         if len(content) > MAX_BYTES:
-            raise ConfigError(f"{path} is larger than {MAX_BYTES} bytes, and so no configuration")
+            raise ConfigError(f"{path} is larger than {MAX_BYTES} bytes; give a configuration")
         return content.decode("utf-8-sig")
     except FileNotFoundError:
         raise ConfigError(
@@ -101,56 +99,58 @@ def _text(path: Path) -> str:
         raise ConfigError(f"{path} is not UTF-8 (byte {error.start}); save it as UTF-8") from None
 
 
-def _in_one_line(error: yaml.MarkedYAMLError, path: Path) -> str:
-    """Return what is wrong, without the excerpts of the file: they might show a secret."""
+def _format_error(error: yaml.MarkedYAMLError, path: Path) -> str:
+    """Return the error as one line, without excerpts of the file, which might reveal a secret."""
     mark = error.problem_mark or error.context_mark
     line = f":{mark.line + 1}" if mark else ""
     problem = _EXCERPT.sub("(...)", error.problem or "it cannot be read")
-    remedy = f" ({error.context})" if error.context else ""
-    return f"{path}{line}: {problem}{remedy}"
+    context = f" ({error.context})" if error.context else ""
+    return f"{path}{line}: {problem}{context}"
 
 
 class _Loader(yaml.SafeLoader):
-    """The safe loader, with the scalars of YAML 1.2, and without what a configuration does not need."""
+    """A safe loader with the scalars of YAML 1.2, without tags."""
 
-    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - as the parent
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - as in the base class
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         """Compose a value, and refuse tags."""
-        event = self.peek_event()  # type: ignore[no-untyped-call]  # the stubs leave it out
+        event = self.peek_event()  # type: ignore[no-untyped-call]  # missing in the stubs
         if getattr(event, "tag", None):
-            raise _problem("tags, which begin with !, are not taken; write a text in quotes", event)
+            raise _build_error("tags, which begin with !, are not allowed; write a text in quotes", event)
         return super().compose_node(parent, index)
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
-        """Compose a mapping, and refuse keys that come twice or are not text."""
+        """Compose a mapping, and refuse keys that are duplicate or not text."""
         node: yaml.MappingNode = super().compose_mapping_node(anchor)
         seen: dict[str, int] = {}
         for key, _ in node.value:
             if key.tag != _TEXT:
-                raise _problem("a key is not text; write it in quotes", key)
+                raise _build_error("a key is not text; write it in quotes", key)
             if key.value in seen:
-                raise _problem(f"{key.value} is given already on line {seen[key.value]}", key)
-            seen[key.value] = _line(key)
+                raise _build_error(
+                    f"{key.value} is already set on line {seen[key.value]}; remove one of them", key
+                )
+            seen[key.value] = _get_line(key)
         return node
 
 
-def _line(node: Any) -> int:
+def _get_line(node: Any) -> int:
     return int(node.start_mark.line) + 1
 
 
-def _problem(text: str, where: Any) -> yaml.MarkedYAMLError:
-    return yaml.MarkedYAMLError(problem=text, problem_mark=where.start_mark)
+def _build_error(text: str, node: Any) -> yaml.MarkedYAMLError:
+    return yaml.MarkedYAMLError(problem=text, problem_mark=node.start_mark)
 
 
-def _float(loader: _Loader, node: yaml.ScalarNode) -> float:
+def _parse_float(loader: _Loader, node: yaml.ScalarNode) -> float:
     number = float(node.value)
     if not math.isfinite(number):
-        raise _problem("a number is too large", node)
+        raise _build_error("a number is too large; write a smaller one", node)
     return number
 
 
-def _int(loader: _Loader, node: yaml.ScalarNode) -> int:
+def _parse_int(loader: _Loader, node: yaml.ScalarNode) -> int:
     return int(node.value)
 
 
@@ -163,18 +163,18 @@ for _tag, _pattern, _first in (
     (_NULL, r"~|null|Null|NULL|", ["~", "n", "N", ""]),
 ):
     _Loader.add_implicit_resolver(_tag, re.compile(f"^(?:{_pattern})$"), list(_first))
-_Loader.add_constructor(_FLOAT, _float)
-_Loader.add_constructor(_INT, _int)
+_Loader.add_constructor(_FLOAT, _parse_float)
+_Loader.add_constructor(_INT, _parse_int)
 
 
 def _note_lines(node: yaml.Node, line: int, keys: KeyPath, lines: dict[KeyPath, int]) -> None:
-    """Note the line of a value, which is that of its key, and the lines of all within."""
+    """Note the line of a value, which is that of its key, and of all values within it."""
     if len(lines) >= _MAX_VALUES:
-        raise _problem("this unfolds to too many values", node)
+        raise _build_error("aliases expand to too many values; write fewer of them", node)
     lines[keys] = line
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
-            _note_lines(value, _line(key), (*keys, key.value), lines)
+            _note_lines(value, _get_line(key), (*keys, key.value), lines)
     elif isinstance(node, yaml.SequenceNode):
         for i, value in enumerate(node.value):
-            _note_lines(value, _line(value), (*keys, i), lines)
+            _note_lines(value, _get_line(value), (*keys, i), lines)

@@ -1,4 +1,4 @@
-"""What the tests of the configuration share."""
+"""Fixtures for the tests of the configuration."""
 
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,13 @@ from tests.configurations import SECRET, FindMistakes, LoadConfig
 
 @pytest.fixture
 def run_file(tmp_path: Path) -> Path:
-    """Return where a configuration may be written."""
+    """Return the path of a configuration to be written."""
     return tmp_path / "run.yaml"
 
 
 @pytest.fixture
 def load_config(run_file: Path) -> LoadConfig:
-    """LoadConfig a configuration that is given as text or as plain values."""
+    """Load a configuration, given as text or as plain values."""
 
     def run(content: Any) -> Config:
         run_file.write_text(content if isinstance(content, str) else yaml.safe_dump(content))
@@ -31,7 +31,7 @@ def load_config(run_file: Path) -> LoadConfig:
 
 @pytest.fixture
 def find_mistakes(load_config: LoadConfig, run_file: Path) -> FindMistakes:
-    """LoadConfig a configuration that is wrong; return what is said, without the name of the file."""
+    """Load a configuration with mistakes; return the messages without the name of the file."""
 
     def run(content: Any) -> list[str]:
         with pytest.raises(ConfigError) as caught:

@@ -1,4 +1,4 @@
-"""The section `clean`: what it allows, what becomes of it, and models that are kept with what they take out."""
+"""Section `clean`, and models that are stored with the sources that they remove."""
 
 from pathlib import Path
 from typing import Any
@@ -9,9 +9,10 @@ import yaml
 
 from igbss_stream.chunk import Chunk, Gap
 from igbss_stream.daemon import state
-from igbss_stream.daemon.config.clean_section import Clean, Like
-from igbss_stream.daemon.config.lint import cautions, summary
-from igbss_stream.daemon.stream_runner import cleaned, told
+from igbss_stream.daemon.config.clean_section import CleanSection, ExcludeLike
+from igbss_stream.daemon.config.lint import lint
+from igbss_stream.daemon.config.summary import summarize
+from igbss_stream.daemon.stream_runner import describe_removed, pick_cleaned
 from igbss_stream.errors import StateError
 from igbss_stream.preparation.settings import Preparation
 from igbss_stream.separation.cleaning import LEAST, Cleaning, Excluded
@@ -31,23 +32,24 @@ def test_the_section_becomes_the_cleaning_of_the_library(load_config: LoadConfig
         "exclude_like": [{"channel": "EOG1"}, {"channel": "a:b", "min_correlation": 0.7}],
     }
     (found,) = load_config(stream(clean=section, sinks=[ZMQ])).streams
-    assert found.clean == Clean(
-        exclude=(2,), exclude_like=(Like(channel="EOG1"), Like(channel="a:b", min_correlation=0.7))
+    assert found.clean == CleanSection(
+        exclude=(2,),
+        exclude_like=(ExcludeLike(channel="EOG1"), ExcludeLike(channel="a:b", min_correlation=0.7)),
     )
     like = (("EOG1", LEAST), ("a:b", 0.7))
-    assert found.clean.cleaning() == Cleaning(exclude=(2,), exclude_like=like)
+    assert found.clean.as_cleaning() == Cleaning(exclude=(2,), exclude_like=like)
     assert found.sinks[0].publish == "cleaned"
 
 
-def test_the_page_shows_a_section_that_is_taken(load_config: LoadConfig) -> None:
+def test_the_section_on_the_page_is_valid(load_config: LoadConfig) -> None:
     (block,) = blocks("docs/cleaning.md", "yaml")
     (found,) = load_config(stream(**yaml.safe_load(block.text))).streams
-    assert found.clean == Clean(exclude_like=(Like(channel="EOG1", min_correlation=0.5),))
+    assert found.clean == CleanSection(exclude_like=(ExcludeLike(channel="EOG1", min_correlation=0.5),))
     assert found.sinks[0].publish == "cleaned"
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "nothing to take out": ({"sinks": [ZMQ]}, "sinks[0].publish is cleaned, but nothing is to be taken out: add a section clean."),
+    "nothing to remove": ({"sinks": [ZMQ]}, "sinks[0].publish is cleaned, but no sources are removed: add a section clean."),
     "empty": ({"clean": {}}, "clean.exclude or exclude_like must name a source or a channel."),
     "no number": ({"clean": {"exclude": [-1]}}, "clean.exclude[0] must be a whole number from 0 up to 65535. Got -1 instead."),
     "no correlation": (
@@ -56,34 +58,34 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "another transform": (
         {"clean": {"exclude": [0]}, "model": {"transform": "min-max"}},
-        "clean needs model.transform exp, with which sources add up to the channels.",
+        "clean needs model.transform exp, with which the channels are a sum of sources.",
     ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("keys", "message"), REFUSED.values(), ids=REFUSED)
-def test_what_cannot_be(find_mistakes: FindMistakes, keys: dict[str, Any], message: str) -> None:
+def test_invalid_sections_are_refused(
+    find_mistakes: FindMistakes, keys: dict[str, Any], message: str
+) -> None:
     (line,) = find_mistakes(stream(**keys))
     assert line.partition(" streams[0].")[2] == message
 
 
-def test_what_one_should_know(load_config: LoadConfig, run_file: Path) -> None:
+def test_warnings_and_summary(load_config: LoadConfig, run_file: Path) -> None:
     like = {"exclude": [3], "exclude_like": [{"channel": "EOG1", "min_correlation": 0.7}]}
     known = {"structure": "systematic"}
     config = load_config(stream(clean=like, sinks=[ZMQ], model=known, learning={"first": 5}))
-    assert cautions(config, run_file) == []  # what is like EOG1 is found from samples
-    assert "structure systematic; source-3, what is like EOG1 by 0.7 taken out" in summary(config, run_file)
-    assert "bound to tcp://127.0.0.1:5560, cleaned channels" in summary(config, run_file)
-    found = cautions(
-        load_config(stream(clean={"exclude": [3]}, model=known, learning={"first": 5})), run_file
-    )
+    assert lint(config, run_file) == []  # sources like EOG1 are found from samples
+    assert "structure systematic; without source-3, sources like EOG1 (0.7)" in summarize(config, run_file)
+    assert "bound to tcp://127.0.0.1:5560, cleaned channels" in summarize(config, run_file)
+    found = lint(load_config(stream(clean={"exclude": [3]}, model=known, learning={"first": 5})), run_file)
     assert found == [
         "streams[0].learning has no effect: the structure is not learned",
         "streams[0].clean has no effect: no sink has publish: cleaned",
     ]
 
 
-def learned(cleaning: Cleaning | None) -> Separator:
+def learn(cleaning: Cleaning | None) -> Separator:
     rng = np.random.default_rng(0)
     x = rng.laplace(size=(300, 3)) @ np.array([[2.0, 0.1, 0.1], [1.0, 1.0, 0.2], [0.5, 0.3, 1.0]]).T
     separator = Separator(ModelSettings(), 3, cleaning=cleaning)
@@ -93,10 +95,10 @@ def learned(cleaning: Cleaning | None) -> Separator:
     return separator
 
 
-def test_what_is_taken_out_is_kept_with_the_model(tmp_path: Path) -> None:
-    """After a restart the same sources are taken out, before anything is learned anew."""
+def test_removed_sources_are_stored_with_the_model(tmp_path: Path) -> None:
+    """After a restart the same sources are removed, before a new model is learned."""
     like = Cleaning(exclude=(2,), exclude_like=(("EOG1", 0.7), ("Cz", 0.999)))
-    separator, path = learned(like), tmp_path / "s.npz"
+    separator, path = learn(like), tmp_path / "s.npz"
     assert separator.cleaner is not None
     state.save(path, StreamModel(4, separator, 77), Preparation())
     model = state.load(path, ModelSettings(), Preparation(), like)
@@ -116,11 +118,13 @@ def test_what_is_taken_out_is_kept_with_the_model(tmp_path: Path) -> None:
 
 
 @pytest.mark.jit
-def test_another_cleaning_needs_a_new_model_only_if_samples_tell_it(tmp_path: Path) -> None:
+def test_another_cleaning_needs_a_new_model_only_if_it_depends_on_samples(tmp_path: Path) -> None:
     path = tmp_path / "s.npz"
     for cleaning in (None, Cleaning(exclude_like=(("EOG1", 0.7),))):
-        state.save(path, StreamModel(1, learned(cleaning), 0), Preparation())
-        with pytest.raises(StateError, match=r"clean was .* and is .*Cz.* Remove it to start anew"):
+        state.save(path, StreamModel(1, learn(cleaning), 0), Preparation())
+        with pytest.raises(
+            StateError, match=r"clean was .* and is now .*Cz.* Remove it to start without it"
+        ):
             state.load(path, ModelSettings(), Preparation(), Cleaning(exclude_like=(("Cz", 0.7),)))
         by_number = state.load(path, ModelSettings(), Preparation(), Cleaning(exclude=(1,)))
         assert by_number is not None
@@ -131,19 +135,19 @@ def test_another_cleaning_needs_a_new_model_only_if_samples_tell_it(tmp_path: Pa
         assert without.separator.cleaner is None
 
 
-def test_the_log_tells_what_is_taken_out() -> None:
-    cleaner = learned(Cleaning(exclude=(2,), exclude_like=(("EOG1", 0.7), ("Cz", 0.999)))).cleaner
+def test_the_log_states_removed_sources() -> None:
+    cleaner = learn(Cleaning(exclude=(2,), exclude_like=(("EOG1", 0.7), ("Cz", 0.999)))).cleaner
     assert cleaner is not None
     assert isinstance(cleaner.excluded[1], Excluded)
     found = cleaner.excluded[1]
     start = f", without source-2, source-{found.source} (EOG1 {found.correlation:.2f}); no source is like Cz by 0.999"
-    assert told(cleaner).startswith(start)
-    assert told(None) == ""
+    assert describe_removed(cleaner).startswith(start)
+    assert describe_removed(None) == ""
 
 
 def test_a_gap_is_one_of_sources_and_of_channels() -> None:
     chunk = Chunk(np.ones((2, 3)), 5, 1, np.zeros((2, 4)))
-    assert cleaned(Gap(5, 2, "lost")) == Gap(5, 2, "lost")
-    found = cleaned(chunk)
+    assert pick_cleaned(Gap(5, 2, "lost")) == Gap(5, 2, "lost")
+    found = pick_cleaned(chunk)
     assert isinstance(found, Chunk)
     assert (found.data.shape, found.start, found.model_version) == ((2, 4), 5, 1)

@@ -16,22 +16,22 @@ ROOT = Path(__file__).parents[3]
 
 
 def sections() -> list[type]:
-    return [section.cls for section in reference._sections()]
+    return [section.cls for section in reference._list_sections()]
 
 
 @pytest.mark.parametrize("section", sections(), ids=lambda section: section.__name__)
-def test_docstrings_tell_of_each_field(section: Any) -> None:
-    assert list(reference.descriptions(section)) == list(section.__struct_fields__)
-    assert reference.purpose(section).endswith(".")
+def test_docstrings_describe_each_field(section: Any) -> None:
+    assert list(reference.get_descriptions(section)) == list(section.__struct_fields__)
+    assert reference.get_purpose(section).endswith(".")
 
 
 def test_page_is_up_to_date() -> None:
     page = (ROOT / "docs" / "configuration.md").read_text()
-    assert page == reference.page(), "run: igbss-stream schema --markdown > docs/configuration.md"
+    assert page == reference.build_page(), "run: igbss-stream schema --markdown > docs/configuration.md"
 
 
-def test_links_of_the_page_lead_somewhere() -> None:
-    page = reference.page()
+def test_links_of_the_page_have_targets() -> None:
+    page = reference.build_page()
     headings = re.findall(r"^## (.*)$", page, re.M)
     anchors = {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in headings}
     linked = set(re.findall(r"\]\(#(.*?)\)", page))
@@ -39,7 +39,7 @@ def test_links_of_the_page_lead_somewhere() -> None:
 
 
 def test_schema_has_every_key_with_a_description() -> None:
-    schema = reference.schema()
+    schema = reference.build_schema()
     assert schema["$ref"] == "#/$defs/Config"
     assert set(schema["$defs"]) == {section.__name__ for section in sections()}
     for name, part in schema["$defs"].items():
@@ -47,7 +47,7 @@ def test_schema_has_every_key_with_a_description() -> None:
         for key, prop in part["properties"].items():
             assert key in ("kind", "role") or prop["description"], (name, key)
     assert schema["$defs"]["Config"]["properties"]["log"]["anyOf"] == [
-        {"$ref": "#/$defs/Log"},
+        {"$ref": "#/$defs/LogSection"},
         {"type": "null"},
     ]
     references = set(re.findall(r'"#/\$defs/(\w+)"', json.dumps(schema)))
@@ -56,8 +56,8 @@ def test_schema_has_every_key_with_a_description() -> None:
 
 @pytest.mark.parametrize("sink", ["zmq", "hdf5", "lsl"])
 @pytest.mark.parametrize("source", ["zmq", "openephys", "lsl", "file"])
-def test_template_is_right_as_it_is_and_with_all_keys(run_file: Path, source: str, sink: str) -> None:
-    text = reference.template(source, sink)
+def test_template_is_valid_as_it_is_and_with_all_keys(run_file: Path, source: str, sink: str) -> None:
+    text = reference.build_template(source, sink)
     run_file.write_text(text)
     config = load(run_file, {})
     (one,) = config.streams

@@ -1,4 +1,4 @@
-"""Secrets and addresses of a configuration, and what it is warned of."""
+"""Secrets and addresses of a configuration, and warnings about it."""
 
 import re
 from pathlib import Path
@@ -8,12 +8,13 @@ import msgspec
 import pytest
 import yaml
 
-from igbss_stream.daemon.config.keys import CurveClient, CurveServer, Secret
-from igbss_stream.daemon.config.lint import cautions, summary
+from igbss_stream.daemon.config.keys import CurveClientSection, CurveServerSection, Secret
+from igbss_stream.daemon.config.lint import lint
 from igbss_stream.daemon.config.load import load
-from igbss_stream.daemon.config.schema import Health
+from igbss_stream.daemon.config.schema import HealthSection
 from igbss_stream.daemon.config.sinks import ZmqOutput
-from igbss_stream.daemon.config.sources import ZmqFeed
+from igbss_stream.daemon.config.sources import ZmqInput
+from igbss_stream.daemon.config.summary import summarize
 from igbss_stream.errors import ConfigError, ParameterError
 from igbss_stream.feeds.addresses import check_address, parse_address
 from tests.configurations import CLIENT, LEAST, PUBLIC, SECRET, SERVER, LoadConfig, stream
@@ -22,11 +23,11 @@ from tests.configurations import CLIENT, LEAST, PUBLIC, SECRET, SERVER, LoadConf
 def test_secret_comes_from_the_environment(load_config: LoadConfig) -> None:
     config = load_config(stream(source={"kind": "zmq", "address": "1", "curve": CLIENT}))
     source = config.streams[0].source
-    assert isinstance(source, ZmqFeed)
-    assert isinstance(source.curve, CurveClient)
+    assert isinstance(source, ZmqInput)
+    assert isinstance(source.curve, CurveClientSection)
     assert source.curve.secret_key.value == SECRET
-    assert source.curve == CurveClient(server_key=PUBLIC, secret_key=Secret(SECRET))
-    assert hash(source.curve) == hash(CurveClient(server_key=PUBLIC, secret_key=Secret(SECRET)))
+    assert source.curve == CurveClientSection(server_key=PUBLIC, secret_key=Secret(SECRET))
+    assert hash(source.curve) == hash(CurveClientSection(server_key=PUBLIC, secret_key=Secret(SECRET)))
 
 
 def test_environment_of_the_process_is_the_default(
@@ -53,7 +54,7 @@ def test_secret_is_never_shown(load_config: LoadConfig, run_file: Path, given: s
             sinks=[{"kind": "zmq", "address": "2", "curve": server}],
         )
     )
-    shown = [repr(config), str(config), summary(config, run_file), *cautions(config, run_file)]
+    shown = [repr(config), str(config), summarize(config, run_file), *lint(config, run_file)]
     assert not any(SECRET in text for text in shown)
     assert PUBLIC in repr(config)
     with pytest.raises(TypeError):
@@ -64,16 +65,16 @@ def test_secret_is_never_shown(load_config: LoadConfig, run_file: Path, given: s
     ("secret", "words"),
     [
         (SECRET[:-1], "must be a secret key of 40 characters (Z85), or ${NAME}"),
-        (SECRET + "\n", "It is none."),
-        (12345, "It is none."),
-        ([SECRET], "It is none."),
-        ({"value": SECRET, "variable": None}, "It is none."),
-        ("${KEY} ", "It is none."),
+        (SECRET + "\n", "This is not a key."),
+        (12345, "This is not a key."),
+        ([SECRET], "This is not a key."),
+        ({"value": SECRET, "variable": None}, "This is not a key."),
+        ("${KEY} ", "This is not a key."),
         ("${NOT_SET}", "needs the environment variable NOT_SET, which is not set"),
-        ("${SHORT}", "The variable SHORT does not hold one."),
+        ("${SHORT}", "The variable SHORT contains no such key."),
     ],
 )
-def test_secret_that_is_none(run_file: Path, secret: Any, words: str) -> None:
+def test_invalid_secret(run_file: Path, secret: Any, words: str) -> None:
     content = stream(source={"kind": "zmq", "address": "1", "curve": CLIENT | {"secret_key": secret}})
     run_file.write_text(yaml.safe_dump(content))
     with pytest.raises(ConfigError) as caught:
@@ -131,7 +132,7 @@ def test_addresses(address: str, full: str, local: bool) -> None:
         ("0", False, "a host and a port to connect to"),
     ],
 )
-def test_addresses_that_are_none(address: str, bind: bool, words: str) -> None:
+def test_invalid_addresses(address: str, bind: bool, words: str) -> None:
     with pytest.raises(ParameterError, match=re.escape(words)):
         check_address(address, bind=bind)
 
@@ -158,8 +159,8 @@ def test_clashes(one: str, other: str, clash: bool) -> None:
 
 
 def test_ipv6_host_of_the_metrics() -> None:
-    assert str(Health(host="::1", port=1).endpoint) == "tcp://[::1]:1"
-    assert Health(host="::1").endpoint is None
+    assert str(HealthSection(host="::1", port=1).endpoint) == "tcp://[::1]:1"
+    assert HealthSection(host="::1").endpoint is None
 
 
 OPEN = "is open to the network without encryption"
@@ -174,11 +175,11 @@ CAUTIONS: dict[str, tuple[Any, list[str]]] = {
     "an encrypted sink": (stream(sinks=[{"kind": "zmq", "address": "*:1", "curve": SERVER}]), []),
     "a server for all": (
         stream(sinks=[{"kind": "zmq", "address": "*:1", "curve": SERVER | {"allowed": None}}]),
-        ["streams[0].sinks[0].curve.allowed lets in everybody"],
+        ["streams[0].sinks[0].curve.allowed admits every client"],
     ),
     "a page of what is encrypted": (
         stream(sinks=[{"kind": "zmq", "address": "*:1", "curve": SERVER}]) | {"view": {}},
-        ["view shows to everybody on this machine"],
+        ["view shows an encrypted stream to every user"],
     ),
     "open metrics": (LEAST | {"health": {"host": "0.0.0.0", "port": 1}}, ["health.host is open to the network"]),
     "a secret in the file": (
@@ -212,7 +213,7 @@ CAUTIONS: dict[str, tuple[Any, list[str]]] = {
 @pytest.mark.parametrize(("content", "expected"), CAUTIONS.values(), ids=CAUTIONS)
 def test_cautions(load_config: LoadConfig, run_file: Path, content: Any, expected: list[str]) -> None:
     run_file.touch(0o644)
-    found = cautions(load_config(content), run_file)
+    found = lint(load_config(content), run_file)
     assert len(found) == len(expected), found
     for text, start in zip(found, expected, strict=True):
         assert text.startswith(start)
@@ -223,6 +224,6 @@ def test_secret_in_a_private_file_is_no_concern(load_config: LoadConfig, run_fil
     curve = SERVER | {"secret_key": SECRET}
     config = load_config(stream(sinks=[{"kind": "zmq", "address": "*:1", "curve": curve}]))
     assert isinstance(config.streams[0].sinks[0], ZmqOutput)
-    assert isinstance(config.streams[0].sinks[0].curve, CurveServer)
+    assert isinstance(config.streams[0].sinks[0].curve, CurveServerSection)
     run_file.chmod(0o600)
-    assert cautions(config, run_file) == []
+    assert lint(config, run_file) == []

@@ -1,4 +1,4 @@
-"""The sections `model` and `repair` of a configuration, and the settings they become."""
+"""Sections `model` and `repair` of a configuration, and the settings built from them."""
 
 from dataclasses import fields
 from pathlib import Path
@@ -15,7 +15,7 @@ from igbss_stream.daemon.config.model_section import (
     SumTransform,
     Weights,
 )
-from igbss_stream.daemon.config.schema import Repair
+from igbss_stream.daemon.config.schema import RepairSection
 from igbss_stream.preparation.repair.gap_filler import POLICIES
 from igbss_stream.preparation.repair.stage import RepairSettings
 from igbss_stream.separation.settings import ModelSettings
@@ -23,7 +23,7 @@ from igbss_stream.separation.transform import Exp, MinMax, Sum
 from tests.configurations import FindMistakes, LoadConfig, stream
 
 
-def test_defaults_of_the_model_are_those_of_the_library() -> None:
+def test_defaults_of_the_model_match_the_library() -> None:
     settings = Model().settings()
     for field in fields(ModelSettings):
         assert getattr(settings, field.name) == field.default, field.name
@@ -33,7 +33,7 @@ def test_defaults_of_the_model_are_those_of_the_library() -> None:
 @pytest.mark.parametrize(
     ("key", "names"), [("solver", core.SOLVERS), ("init", core.STARTS), ("scaling", core.SCALINGS)]
 )
-def test_names_are_those_of_the_library(key: str, names: tuple[str, ...]) -> None:
+def test_names_match_the_library(key: str, names: tuple[str, ...]) -> None:
     hint = get_type_hints(Model)[key]
     assert get_origin(hint) is Literal
     assert get_args(hint) == names
@@ -88,7 +88,7 @@ def test_weights_come_from_a_file(load_config: LoadConfig, tmp_path: Path) -> No
         ("w.csv", "1,1,1", "streams[0].model.structure must have between 1 and 1 columns"),
     ],
 )
-def test_weights_that_are_none(
+def test_invalid_weights(
     find_mistakes: FindMistakes, tmp_path: Path, name: str, text: str | None, words: str
 ) -> None:
     if text is not None:
@@ -97,10 +97,10 @@ def test_weights_that_are_none(
     assert words in line
 
 
-def test_repair_is_that_of_the_library() -> None:
-    assert Repair().settings() == RepairSettings()
-    assert [field.name for field in fields(RepairSettings)] == list(Repair.__struct_fields__)
-    assert get_args(get_type_hints(Repair)["gap"]) == tuple(POLICIES)
+def test_repair_matches_the_library() -> None:
+    assert RepairSection().as_settings() == RepairSettings()
+    assert [field.name for field in fields(RepairSettings)] == list(RepairSection.__struct_fields__)
+    assert get_args(get_type_hints(RepairSection)["gap"]) == tuple(POLICIES)
     given: dict[str, Any] = {
         "gap": "hold",
         "max_fill": 60.0,
@@ -109,4 +109,4 @@ def test_repair_is_that_of_the_library() -> None:
         "accept_after": 0.5,
         "flat_after": None,
     }
-    assert Repair(**given).settings() == RepairSettings(**given)
+    assert RepairSection(**given).as_settings() == RepairSettings(**given)

@@ -1,12 +1,12 @@
-"""What a configuration that is read again changes, and what has to wait for a restart."""
+"""Reload of a configuration: which changes apply at once, and which need a restart."""
 
 import copy
 from typing import Any
 
 import pytest
 
-from igbss_stream.daemon.config.load import key_path
-from igbss_stream.daemon.config.reload import differences, taken_over
+from igbss_stream.daemon.config.load import format_keys
+from igbss_stream.daemon.config.reload import apply_reloadable, iter_differences
 from tests.configurations import LEAST, LoadConfig
 
 
@@ -43,10 +43,10 @@ def changed(where: str, value: Any) -> dict[str, Any]:
         ("streams.0.source.silence", 9, "streams[0].source.silence"),
     ],
 )
-def test_taken_over_at_once(load_config: LoadConfig, where: str, value: Any, named: str) -> None:
+def test_some_values_apply_at_once(load_config: LoadConfig, where: str, value: Any, named: str) -> None:
     now, new = load_config(full()), load_config(changed(where, value))
-    assert taken_over(now, new) == new
-    assert [(key_path(keys), after) for keys, after in differences(now, new)] == [(named, value)]
+    assert apply_reloadable(now, new) == new
+    assert [(format_keys(keys), after) for keys, after in iter_differences(now, new)] == [(named, value)]
 
 
 @pytest.mark.parametrize(
@@ -66,23 +66,23 @@ def test_taken_over_at_once(load_config: LoadConfig, where: str, value: Any, nam
         ("streams.1", None, "streams"),
     ],
 )
-def test_named_for_a_restart(load_config: LoadConfig, where: str, value: Any, named: str) -> None:
+def test_other_values_need_a_restart(load_config: LoadConfig, where: str, value: Any, named: str) -> None:
     now, new = load_config(full()), load_config(changed(where, value))
-    assert taken_over(now, new) == now
-    assert [key_path(keys) for keys, _ in differences(now, new)] == [named]
+    assert apply_reloadable(now, new) == now
+    assert [format_keys(keys) for keys, _ in iter_differences(now, new)] == [named]
 
 
-def test_a_silence_of_another_stream_is_not_taken_over(load_config: LoadConfig) -> None:
+def test_the_silence_of_another_stream_is_not_applied(load_config: LoadConfig) -> None:
     other = changed("streams.0.source.silence", 9)
     other["streams"][0]["name"] = "other"
     now, new = load_config(full()), load_config(other)
-    assert taken_over(now, new) == now
-    assert [key_path(keys) for keys, _ in differences(now, new)] == [
+    assert apply_reloadable(now, new) == now
+    assert [format_keys(keys) for keys, _ in iter_differences(now, new)] == [
         "streams[0].name", "streams[0].source.silence",
     ]  # fmt: skip
 
 
-def test_what_stays_is_not_named(load_config: LoadConfig) -> None:
+def test_an_equal_configuration_has_no_differences(load_config: LoadConfig) -> None:
     now = load_config(full())
-    assert taken_over(now, load_config(full())) == now
-    assert list(differences(now, load_config(full()))) == []
+    assert apply_reloadable(now, load_config(full())) == now
+    assert list(iter_differences(now, load_config(full()))) == []

@@ -1,4 +1,4 @@
-"""The configuration of a run: what arrives, and how mistakes are told with their places."""
+"""The configuration of a run: its values, and mistakes with their places."""
 
 import copy
 import functools
@@ -13,11 +13,11 @@ import yaml
 
 import igbss_stream.daemon.config.load
 from igbss_stream.daemon.config import reference
-from igbss_stream.daemon.config.load import key_path, load
+from igbss_stream.daemon.config.load import format_keys, load
 from igbss_stream.daemon.config.model_section import ExpTransform, Model
-from igbss_stream.daemon.config.schema import Config, Learning, Stream
+from igbss_stream.daemon.config.schema import Config, LearningSection, StreamSection
 from igbss_stream.daemon.config.sinks import Hdf5Output, ZmqOutput
-from igbss_stream.daemon.config.sources import FileInput, LslFeed, OpenEphysFeed, ZmqFeed
+from igbss_stream.daemon.config.sources import FileInput, LslInput, OpenEphysInput, ZmqInput
 from igbss_stream.daemon.config.yaml_file import Document, read_yaml
 from igbss_stream.errors import ConfigError, ParameterError
 from igbss_stream.separation.settings import ModelSettings
@@ -25,21 +25,21 @@ from tests.configurations import CLIENT, LEAST, SECRET, FindMistakes, LoadConfig
 
 
 def test_least_configuration_has_all_defaults(load_config: LoadConfig) -> None:
-    least = Stream(name="eeg", source=ZmqFeed(address="5555"), sinks=(ZmqOutput(address="5560"),))
+    least = StreamSection(name="eeg", source=ZmqInput(address="5555"), sinks=(ZmqOutput(address="5560"),))
     assert load_config(LEAST) == Config(streams=(least,))
 
 
 @pytest.mark.parametrize(
     ("path", "value", "expected"),
     [
-        ("source", {"kind": "openephys", "unit": "V"}, OpenEphysFeed(unit="V")),
-        ("source", {"kind": "lsl", "name": "a"}, LslFeed(name="a")),
+        ("source", {"kind": "openephys", "unit": "V"}, OpenEphysInput(unit="V")),
+        ("source", {"kind": "lsl", "name": "a"}, LslInput(name="a")),
         (
             "source",
             {"kind": "zmq", "address": "*:1", "bind": True, "socket": "pull", "channels": ["a", "b"]},
-            ZmqFeed(address="*:1", bind=True, socket="pull", channels=("a", "b")),
+            ZmqInput(address="*:1", bind=True, socket="pull", channels=("a", "b")),
         ),
-        ("learning", {"every": None, "window": 20}, Learning(every=None, window=20.0)),
+        ("learning", {"every": None, "window": 20}, LearningSection(every=None, window=20.0)),
         ("model", {"transform": {"kind": "exp", "scale": 2}}, Model(transform=ExpTransform(scale=2.0))),
         ("model", None, Model()),
     ],
@@ -78,12 +78,12 @@ def test_paths_are_relative_to_the_file(
 
 def test_structs_are_frozen() -> None:
     with pytest.raises(AttributeError, match="immutable"):
-        Learning().every = 3.0  # type: ignore[misc]
+        LearningSection().every = 3.0  # type: ignore[misc]
 
 
 MISTAKES: dict[str, tuple[Any, str]] = {
     "no mapping": ([1], "the file must be a section. Got a list instead."),
-    "no streams": ({}, "streams is missing; it is a list of at least 1."),
+    "no streams": ({}, "streams is missing; it must be a list of at least 1."),
     "an empty list": ({"streams": []}, "streams must be a list of at least 1. Got a list instead."),
     "no sink": (stream(sinks=[]), "streams[0].sinks must be a list of at least 1. Got a list instead."),
     "an unknown key": (stream(widnow={}), "streams[0].widnow is not a key here; did you mean window?"),
@@ -138,11 +138,11 @@ MISTAKES: dict[str, tuple[Any, str]] = {
     ),
     "a variable that is no secret": (
         stream(source={"kind": "zmq", "address": "tcp://${HOST}:1"}),
-        "streams[0].source.address must be an address: tcp://HOST:PORT, ipc://PATH or just a port. Got 'tcp://${HOST}:1' instead; ${NAME} is replaced in secret keys alone.",
+        "streams[0].source.address must be an address: tcp://HOST:PORT, ipc://PATH or just a port. Got 'tcp://${HOST}:1' instead; ${NAME} is replaced in secret keys only.",
     ),
     "a variable in a path": (
         LEAST | {"state": {"path": "${HOME}/x"}},
-        "state.path is '${HOME}/x', but ${NAME} is replaced in secret keys alone.",
+        "state.path is '${HOME}/x', but ${NAME} is replaced in secret keys only; write the path.",
     ),
     "a path that is a number": (
         LEAST | {"state": {"path": 3}},
@@ -170,11 +170,11 @@ MISTAKES: dict[str, tuple[Any, str]] = {
     ),
     "a topic of a pull socket": (
         stream(source={"kind": "zmq", "address": "1", "socket": "pull", "topic": "x"}),
-        "streams[0].source.topic goes with socket sub alone; a pull socket takes all that comes.",
+        "streams[0].source.topic needs socket: sub; a pull socket receives every stream. Leave topic out.",
     ),
     "no LSL stream": (
         stream(source={"kind": "lsl"}),
-        "streams[0].source.name must be given, or type, or source_id: else no stream can be chosen.",
+        "streams[0].source.name must be set, or type, or source_id, to find the stream.",
     ),
     "a band the wrong way round": (
         stream(prepare={"highpass": 40, "lowpass": 1}),
@@ -186,7 +186,7 @@ MISTAKES: dict[str, tuple[Any, str]] = {
     ),
     "a reference misspelt": (
         stream(prepare={"reference": "avarage"}),
-        "streams[0].prepare.reference must be one of `average` or a list of names (one a channel) or null. Got 'avarage' instead; did you mean average?",
+        "streams[0].prepare.reference must be one of `average` or a list of names (one per channel) or null. Got 'avarage' instead; did you mean average?",
     ),
     "a reference that is no channel": (
         stream(source={"kind": "openephys", "channels": ["a", "b"]}, prepare={"reference": ["A1"]}),
@@ -238,15 +238,15 @@ MISTAKES: dict[str, tuple[Any, str]] = {
     ),
     "a page of no stream": (
         LEAST | {"view": {"stream": "ecg"}},
-        "view.stream is 'ecg', but there is no such stream; there is eeg.",
+        "view.stream must be one of eeg. Got 'ecg' instead.",
     ),
     "a page of several streams": (
         {"streams": [LEAST["streams"][0], {"name": "b", "source": {"kind": "lsl", "name": "b"}, "sinks": [{"kind": "lsl", "name": "c"}]}], "view": {}},
-        "view.stream must name the stream that is shown, for there are several.",
+        "view.stream must name the stream to show, because there are several.",
     ),
     "a page without a socket it can read": (
         stream(sinks=[{"kind": "zmq", "address": "*"}, {"kind": "lsl", "name": "a"}]) | {"view": {}},
-        "view needs a sink of kind zmq in the stream 'eeg' that publishes sources, at a port that is given: the page reads it. Add one at 127.0.0.1.",
+        "view needs a sink of kind zmq in stream 'eeg' that publishes sources at a fixed port, from which the page reads. Add one at 127.0.0.1.",
     ),
     "an outlet twice": (
         stream(sinks=[{"kind": "lsl", "name": "a"}, {"kind": "lsl", "name": "a"}]),
@@ -264,12 +264,14 @@ MISTAKES: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize(("content", "message"), MISTAKES.values(), ids=MISTAKES)
-def test_mistake_is_told_with_its_place(find_mistakes: FindMistakes, content: Any, message: str) -> None:
+def test_a_mistake_is_reported_with_its_place(
+    find_mistakes: FindMistakes, content: Any, message: str
+) -> None:
     (line,) = find_mistakes(content)
     assert line.partition(" ")[2] == message
 
 
-def test_what_the_model_says_of_no_key_is_told_of_the_model(
+def test_an_error_about_no_key_is_reported_at_the_section(
     find_mistakes: FindMistakes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def settings(_: Model) -> ModelSettings:
@@ -304,7 +306,7 @@ def test_output_is_no_input(load_config: LoadConfig, tmp_path: Path) -> None:
         load_config(stream(source={"kind": "file", "path": path}, sinks=[{"kind": "hdf5", "path": path}]))
 
 
-def test_all_mistakes_are_told_at_once_with_their_lines(find_mistakes: FindMistakes) -> None:
+def test_all_mistakes_are_reported_at_once_with_their_lines(find_mistakes: FindMistakes) -> None:
     text = """\
     streams:
       - name: eeg
@@ -331,10 +333,8 @@ ODD: list[Any] = [None, "x", "${KEY}", -1, 1e30, True, [None], {"a": 1}]
 
 
 @pytest.mark.parametrize("kind", ["zmq", "openephys", "lsl", "file"])
-def test_no_value_whatever_breaks_the_reader(
-    monkeypatch: pytest.MonkeyPatch, run_file: Path, kind: str
-) -> None:
-    """Put odd values in every place of a full configuration: it is loaded, or refused near that place."""
+def test_no_value_breaks_the_reader(monkeypatch: pytest.MonkeyPatch, run_file: Path, kind: str) -> None:
+    """Put odd values in every place of a full configuration: each is loaded, or refused near its place."""
     tree = full(kind, run_file)
     assert outcome(monkeypatch, run_file, tree) == ""
     n_refused = 0
@@ -342,7 +342,7 @@ def test_no_value_whatever_breaks_the_reader(
     for path, odd in itertools.product(places, ODD):
         message = outcome(monkeypatch, run_file, with_value(tree, path, odd))
         assert SECRET not in message
-        assert not message or f": {key_path(path[:-1]) if path[1:] else ''}" in message, (
+        assert not message or f": {format_keys(path[:-1]) if path[1:] else ''}" in message, (
             path,
             odd,
             message,
@@ -352,7 +352,7 @@ def test_no_value_whatever_breaks_the_reader(
 
 
 def outcome(monkeypatch: pytest.MonkeyPatch, run_file: Path, tree: Any) -> str:
-    """Return what is said of a content, without the way through YAML, which is long; nothing if it is right."""
+    """Return the message about a content, or nothing if it is valid; skip YAML, which is slow."""
     monkeypatch.setattr(
         igbss_stream.daemon.config.load, "read_yaml", lambda path: Document(path, tree, {(): 1})
     )
@@ -373,8 +373,8 @@ def with_value(tree: Any, path: tuple[Any, ...], value: Any) -> Any:
 
 
 def full(kind: str, run_file: Path) -> Any:
-    """Return a configuration with a value for every key that a kind of source has."""
-    run_file.write_text(uncommented(reference.template(kind, "zmq")).replace("IGBSS_KEY", "KEY"))
+    """Return a configuration with a value for every key of a kind of source."""
+    run_file.write_text(uncommented(reference.build_template(kind, "zmq")).replace("IGBSS_KEY", "KEY"))
     tree = read_yaml(run_file).tree
     tree["streams"][0]["sinks"] += [{"kind": "hdf5", "path": "a.h5"}, {"kind": "lsl", "name": "x"}]
     tree["streams"][0]["model"]["transform"] = {"kind": "min-max", "margin": 0.2, "low": 0.0, "span": 1.0}

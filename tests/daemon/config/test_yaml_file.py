@@ -1,4 +1,4 @@
-"""YAML files: what is read, and what is refused."""
+"""YAML files: which values are read, and which files are refused."""
 
 import re
 from pathlib import Path
@@ -48,9 +48,9 @@ def test_scalars(run_file: Path, text: str, value: Any) -> None:
 
 BAD_YAML = {
     "a tab": ("a:\n\tb: 1", ":2: ", "'\\t'"),
-    "a key twice": ("a: 1\nb: 2\na: 3", ":3: a is given already on line 1", ""),
-    "a key twice on a line": ("{a: 1, a: 1}", ":1: a is given already on line 1", ""),
-    "a key twice within": ("a:\n  - b: 1\n    b: 1", ":3: b is given already on line 2", ""),
+    "a key twice": ("a: 1\nb: 2\na: 3", ":3: a is already set on line 1", ""),
+    "a key twice on a line": ("{a: 1, a: 1}", ":1: a is already set on line 1", ""),
+    "a key twice within": ("a:\n  - b: 1\n    b: 1", ":3: b is already set on line 2", ""),
     "a number as a key": ("1: 2", ":1: a key is not text", "quotes"),
     "a list as a key": ("? [a]\n: b", ":1: a key is not text", ""),
     "an object of Python": ("a: !!python/object/apply:os.system [echo]", ":1: tags", "quotes"),
@@ -62,10 +62,10 @@ BAD_YAML = {
     "nothing": ("# only this\n", "is empty", "igbss-stream init"),
     "depth": ("[" * 1500, "nested too deeply", ""),
     "itself": ("a: &a [*a]", "nested too deeply", ""),
-    "control characters": ("a: \x01", "characters that are not text", "UTF-8"),
+    "control characters": ("a: \x01", "control characters", "UTF-8"),
     "aliases of aliases": (
         "\n".join(["a: &a [1,1,1,1,1,1,1,1,1,1]"] + [f"{x}: &{x} [{','.join(['*' + y] * 10)}]" for x, y in zip("bcdefgh", "abcdefg", strict=True)]),
-        "unfolds to too many values",
+        "expand to too many values",
         "",
     ),
 }  # fmt: skip
@@ -82,12 +82,12 @@ def test_yaml_that_is_refused(run_file: Path, text: str, words: str, remedy: str
     assert "\n" not in str(caught.value)
 
 
-def test_merge_keys_are_not_taken(find_mistakes: FindMistakes) -> None:
+def test_merge_keys_are_refused(find_mistakes: FindMistakes) -> None:
     (line,) = find_mistakes(yaml.safe_dump(LEAST) + "log: {<<: {level: info}}")
     assert "log.<< is not a key here" in line
 
 
-def test_aliases_are_taken(load_config: LoadConfig) -> None:
+def test_aliases_are_allowed(load_config: LoadConfig) -> None:
     first, second = load_config(
         """
         streams:
@@ -122,6 +122,6 @@ def test_folder_is_no_file(tmp_path: Path) -> None:
         load(tmp_path)
 
 
-def test_byte_order_mark_is_passed_over(run_file: Path) -> None:
+def test_byte_order_mark_is_skipped(run_file: Path) -> None:
     run_file.write_bytes(b"\xef\xbb\xbfa: 1")
     assert read_yaml(run_file).tree == {"a": 1}

@@ -1,0 +1,42 @@
+"""One stream of the daemon without a daemon: from a real socket to a sink that collects everything."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from igbss_stream.chunk import Chunk, Gap, Stream
+from igbss_stream.daemon.config.model_section import Model
+from igbss_stream.daemon.config.schema import StreamSection
+from igbss_stream.daemon.config.sinks import Hdf5Output
+from igbss_stream.daemon.config.sources import ZmqInput
+from igbss_stream.daemon.sources import SocketSource
+from igbss_stream.daemon.stream_runner import StreamRunner
+from igbss_stream.feeds.wire import Mixing
+
+
+class CollectingSink:
+    """A sink that collects everything that is published."""
+
+    def __init__(self) -> None:
+        self.items: list[Chunk | Gap] = []
+        self.publish = self.items.append
+
+    def start(self, stream: Stream) -> None: ...
+
+    def set_mixing(self, mixing: Mixing | None) -> None: ...
+
+    def serve(self) -> None: ...
+
+    def get_counts(self) -> dict[str, int]:
+        return {}
+
+    def close(self) -> None: ...
+
+
+def create_runner(source: SocketSource, config: ZmqInput, sink: CollectingSink) -> StreamRunner:
+    stream = StreamSection(
+        name="s",
+        source=config,
+        model=Model(structure="systematic"),
+        sinks=(Hdf5Output(path=Path("unused.h5")),),  # a configuration needs a sink; `sink` is used
+    )
+    return StreamRunner(stream, source, [sink], ThreadPoolExecutor(1))
