@@ -110,10 +110,10 @@ def windows() -> Iterator[Figure]:
     for hop in (length // 2, length // 10):
         taken = []
         for warm in (True, False):
-            path = WindowSeparator(length, hop, warm=warm)
-            path.activate(StreamModel(1, separator, 0))
-            path.push(Chunk(x, 0))
-            taken.append(path.counts.iterations / path.counts.fits)
+            windowed = WindowSeparator(length, hop, warm=warm)
+            windowed.activate(StreamModel(1, separator, 0))
+            windowed.push(Chunk(x, 0))
+            taken.append(windowed.counts.iterations / windowed.counts.fits)
         name = f"windows of {length}, hop {hop}: iterations, warm / cold"
         detail = f"{taken[0]:.1f} a window, {taken[1]:.1f} from zero"
         yield Figure(name, taken[0] / taken[1], "", 0.7, detail)

@@ -1,15 +1,16 @@
-"""When models are learned from a stream, from what, and when they take force.
+"""Schedule, learn and activate the models of a stream.
 
-All of it is fixed by sample indices, so that the same feed gives the same models at the same places
-however it is cut and however fast it comes. With the stream's first index o, learning k = 0, 1, ... takes
-the last `window` samples before ``o + first + k * every`` and its model takes force `ahead` samples later::
+The schedule is defined in sample indices. The same stream therefore yields the same models at the same
+indices, whatever the chunk sizes and the speed. With the stream's first index o, model k = 0, 1, ... is
+learned from the last `window` samples before ``o + first + k * every`` and becomes active `ahead` samples
+later::
 
     |---------- first ----------|-- ahead --|== model 1 ===|== model 2 ===
                                 |------- every -------|-- ahead --|
                     |------------- window ------------|
 
-The work is done in a thread. A model that is not ready in time is late: whoever may wait (a replay, a
-recording) waits; a live feed goes on with the model before, and the late one takes force at the next chunk.
+Models are learned in a thread. A model that is not ready in time is late. A replay or a recording waits for
+it; a live stream continues with the previous model, and the late one becomes active at the next chunk.
 """
 
 from collections import deque
@@ -28,30 +29,30 @@ from igbss_stream.separation.cleaning import Cleaning
 from igbss_stream.separation.engine import Separator
 from igbss_stream.separation.settings import ModelSettings
 
-_LOOK = 0.05  # seconds between looks whether a wait is still wanted
+_POLL_INTERVAL = 0.05  # seconds between checks whether to stop waiting
 
 
 @dataclass(frozen=True)
 class LearningSchedule:
-    """When models are learned, in samples; see the module's drawing.
+    """When models are learned, in samples; see the drawing of the module.
 
     Parameters
     ----------
     first : int
         Samples before the first model is learned.
     window : int
-        Samples a model is learned from, at most.
+        Largest number of samples that a model is learned from.
     every : int or None
-        Samples from one learning to the next; None learns once.
+        Samples from one model to the next; None learns once.
     ahead : int
-        Samples from the end of what a model is learned from to where it takes force.
+        Samples from the end of the window to the index at which the model becomes active.
     fade : int
-        Samples over which a model gives way to the next.
+        Samples of the cross-fade from one model to the next.
 
     Raises
     ------
     ParameterError
-        If a number cannot be used.
+        If a number is not valid.
     """
 
     first: int
@@ -78,7 +79,7 @@ class LearningSchedule:
     def from_seconds(
         cls, rate: float, first: float, window: float, every: float | None, ahead: float, fade: float
     ) -> "LearningSchedule":
-        """Return the schedule at a rate in Hz of times in seconds, rounded to samples once."""
+        """Return a schedule given in seconds, for a sampling rate in Hz; each time is rounded once."""
         return cls(
             round(first * rate),
             round(window * rate),
@@ -90,18 +91,18 @@ class LearningSchedule:
 
 @dataclass(frozen=True, eq=False)
 class StreamModel:
-    """A separator with its place in a stream.
+    """A separator with its version and its position in a stream.
 
     Parameters
     ----------
     version : int
-        1 for the first.
+        1 for the first model.
     separator : Separator
         Prepared.
     since : int
-        Index of the first sample it is in force for.
+        Index from which on the model is active.
     learned_from : (int, int)
-        Indices that what it was learned from begins at and ends before; (0, 0) if it was given.
+        Start and stop index of the samples that it was learned from; (0, 0) if it was given.
     """
 
     version: int
@@ -112,18 +113,18 @@ class StreamModel:
 
 @dataclass(slots=True)
 class LearningCounts:
-    """What became of the models.
+    """Counts of models.
 
     Parameters
     ----------
     learned : int
-        Models that were learned.
+        Learned models.
     failed : int
-        Could not be learned from their samples; the model before stays.
+        Could not be learned from their samples; the previous model stays active.
     late : int
-        Were not ready at their index.
+        Not ready at their index.
     skipped : int
-        Were not begun, because two were still waiting.
+        Not begun, because two models were still pending.
     """
 
     learned: int = 0
@@ -134,38 +135,39 @@ class LearningCounts:
 
 @dataclass(frozen=True)
 class _LearningTask:
-    """A model to come: what it is learned from, when it takes force, and the thread's answer."""
+    """A pending model: indices of its samples, index of its activation, and the future result."""
 
-    span: tuple[int, int]
+    segment: tuple[int, int]
     due: int
-    answer: "Future[Separator | IgbssError]"
+    result: "Future[Separator | IgbssError]"
 
 
 class Learner:
-    """Learns the models of one stream.
+    """Learn the models of one stream.
 
     Parameters
     ----------
     settings : ModelSettings
     names : sequence of str
-        Of the channels.
+        Names of the channels.
     schedule : LearningSchedule
     executor : Executor
-        Where models are learned, one after the other: of one thread.
+        Runs the learning; with one thread, so models are learned one after the other.
     model : StreamModel, optional
-        That is in force already, e.g. of an earlier run; the first one learned follows it.
+        Model that is already active, e.g. of an earlier run; the first learned model follows it.
     wait : bool
-        Whether a model that is not ready is waited for.
+        Whether to wait for a model that is not ready.
     stop : Event, optional
         Ends such a wait.
     cleaning : Cleaning, optional
-        Which sources are taken out of the channels; those like a channel are found anew by each model.
+        Sources to remove from the channels. Sources that correlate with a channel are determined again for
+        each model.
 
     Attributes
     ----------
     counts : LearningCounts
     failure : str
-        Why the last model that failed did.
+        Error of the last model that could not be learned.
     """
 
     def __init__(
@@ -187,126 +189,128 @@ class Learner:
         self._executor, self._wait = executor, wait
         self._stop = stop or Event()
         self._version = 0 if model is None else model.version
-        self._latest = None if model is None else model.separator  # the thread's own
-        self._kept: deque[Chunk | Gap] = deque()
+        self._latest = None if model is None else model.separator  # used by the thread alone
+        self._buffer: deque[Chunk | Gap] = deque()
         self._tasks: deque[_LearningTask] = deque()
         self._is_late = False
-        self._next_end: int | None = None
-        self._begun = False
+        self._next_stop: int | None = None  # of the window of the next model
+        self._has_begun = False
 
     def begin(self, start: int) -> None:
-        """Count from this index, the first of the stream; does nothing once begun."""
-        if not self._begun:
-            self._begun, self._next_end = True, start + self.schedule.first
+        """Start the schedule at the first index of the stream; later calls do nothing."""
+        if not self._has_begun:
+            self._has_begun, self._next_stop = True, start + self.schedule.first
 
     @property
     def boundary(self) -> int | None:
-        """The next index at which `handle_boundary` has to be called, if there is one."""
+        """The next index at which `handle_boundary` must be called, if there is one."""
         due = [self._tasks[0].due] if self._tasks and not self._is_late else []
-        end = [] if self._next_end is None else [self._next_end]
-        return min(due + end, default=None)
+        stop = [] if self._next_stop is None else [self._next_stop]
+        return min(due + stop, default=None)
 
     def record(self, item: Chunk | Gap) -> None:
-        """Remember samples, none of them beyond the boundary, or that there is a gap after them."""
-        if self._next_end is None:
+        """Buffer samples, none of them beyond the boundary, or note a gap after them."""
+        if self._next_stop is None:
             return
-        if isinstance(item, Gap) and not (self._kept and isinstance(self._kept[-1], Chunk)):
-            return  # it is known; an outage, told of in many gaps, takes no memory
-        self._kept.append(item)
-        oldest = self._next_end - self.schedule.window
-        while self._kept and self._kept[0].stop <= oldest:
-            self._kept.popleft()
+        if isinstance(item, Gap) and not (self._buffer and isinstance(self._buffer[-1], Chunk)):
+            return  # already noted; an outage of many gaps uses no memory
+        self._buffer.append(item)
+        oldest = self._next_stop - self.schedule.window
+        while self._buffer and self._buffer[0].stop <= oldest:
+            self._buffer.popleft()
 
     def handle_boundary(self, index: int) -> StreamModel | None:
-        """Begin to learn, or bring a model into force; return it if there is a new one.
+        """Begin to learn a model, or activate the pending one; return the model that became active, if any.
 
         Parameters
         ----------
         index : int
-            Of the next sample: the boundary, or beyond it where samples are missing.
+            Index of the next sample: the boundary, or beyond it if samples are missing.
         """
-        if self._next_end is not None and self._next_end <= index:
-            self._begin_task(self._next_end)
+        if self._next_stop is not None and self._next_stop <= index:
+            self._submit(self._next_stop)
         if not self._tasks or self._is_late or self._tasks[0].due > index:
             return None
-        self._wait_for(self._tasks[0].answer)
-        if not self._tasks[0].answer.done():
+        self._wait_for(self._tasks[0].result)
+        if not self._tasks[0].result.done():
             self._is_late = True
             self.counts.late += 1
             return None
-        return self._take(index)
+        return self._pop_model(index)
 
     def take_late_model(self, index: int) -> StreamModel | None:
-        """Return the model that was late, if it is ready by now; it takes force at this index."""
-        if not (self._is_late and self._tasks[0].answer.done()):
+        """Return the late model if it is ready now; it becomes active at this index."""
+        if not (self._is_late and self._tasks[0].result.done()):
             return None
         self._is_late = False
-        return self._take(index)
+        return self._pop_model(index)
 
-    def _wait_for(self, answer: "Future[Separator | IgbssError]") -> None:
-        """Wait for an answer, if one may, and until one is wanted to stop."""
-        while self._wait and not (answer.done() or self._stop.is_set()):
-            wait([answer], _LOOK)
+    def _wait_for(self, result: "Future[Separator | IgbssError]") -> None:
+        """Wait for a result, if waiting is allowed, until `stop` is set."""
+        while self._wait and not (result.done() or self._stop.is_set()):
+            wait([result], _POLL_INTERVAL)
 
-    def _begin_task(self, end: int) -> None:
+    def _submit(self, stop: int) -> None:
         schedule = self.schedule
-        self._next_end = None if schedule.every is None else end + schedule.every
+        self._next_stop = None if schedule.every is None else stop + schedule.every
         if len(self._tasks) > 1:
             self.counts.skipped += 1
             return
-        span = (end - schedule.window, end)
-        answer = self._executor.submit(self._learn, list(self._kept), span)
-        self._tasks.append(_LearningTask(span, end + schedule.ahead, answer))
-        if self._next_end is None:
-            self._kept.clear()
+        segment = (stop - schedule.window, stop)
+        result = self._executor.submit(self._learn, list(self._buffer), segment)
+        self._tasks.append(_LearningTask(segment, stop + schedule.ahead, result))
+        if self._next_stop is None:
+            self._buffer.clear()
 
-    def _take(self, index: int) -> StreamModel | None:
+    def _pop_model(self, index: int) -> StreamModel | None:
         task = self._tasks.popleft()
-        answer = task.answer.result()
-        if isinstance(answer, IgbssError):
+        separator = task.result.result()
+        if isinstance(separator, IgbssError):
             self.counts.failed += 1
-            self.failure = str(answer)
+            self.failure = str(separator)
             return None
         self.counts.learned += 1
         self._version += 1
-        return StreamModel(self._version, answer, index, task.span)
+        return StreamModel(self._version, separator, index, task.segment)
 
-    def _learn(self, kept: list[Chunk | Gap], span: tuple[int, int]) -> Separator | IgbssError:
-        """Do the work, in the thread; the separator before it is what order, sign and scale follow."""
+    def _learn(self, items: list[Chunk | Gap], segment: tuple[int, int]) -> Separator | IgbssError:
+        """Learn a separator, in the thread; order, sign and scale follow the previous one."""
         try:
-            self._latest = self._separator(*_collect_samples(kept, span))
+            self._latest = self._fit_separator(*_collect_samples(items, segment))
         except IgbssError as error:
             return error
         except np.linalg.LinAlgError as error:
-            return InputError(f"the samples lead out of the numbers: {error}.")
+            return InputError(
+                f"numerical failure while learning: {error}. Check the samples for constant channels."
+            )
         return self._latest
 
-    def _separator(self, x: NDArray[Any], breaks: list[int]) -> Separator:
-        settings, before = self._settings, self._latest
-        if before is not None:
-            settings = replace(settings, n_sources=before.stage.n_sources, transform=before.state)
-        previous = before.stage if before is not None and settings.is_learned else None
-        separator = Separator(settings, len(self._names), previous, self._cleaning)
+    def _fit_separator(self, x: NDArray[Any], breaks: list[int]) -> Separator:
+        settings, previous = self._settings, self._latest
+        if previous is not None:
+            settings = replace(settings, n_sources=previous.stage.n_sources, transform=previous.state)
+        aligned_to = previous.stage if previous is not None and settings.is_learned else None
+        separator = Separator(settings, len(self._names), aligned_to, self._cleaning)
         survey = separator.new_survey(self._names, x.dtype, len(x), breaks=breaks)
         survey.update(x)
         separator.prepare(survey)
         return separator
 
 
-def _collect_samples(kept: list[Chunk | Gap], span: tuple[int, int]) -> tuple[NDArray[Any], list[int]]:
-    """Return what lies in the span and is finite, as one array, and its rows that follow a gap."""
+def _collect_samples(items: list[Chunk | Gap], segment: tuple[int, int]) -> tuple[NDArray[Any], list[int]]:
+    """Return the finite samples of a segment as one array, and its rows that follow a gap."""
     parts: list[NDArray[Any]] = []
-    run, runs = 0, []  # of each row the number of its run
-    for item in kept:
+    run, runs = 0, []  # number of the run of each row
+    for item in items:
         if isinstance(item, Gap):
             run += 1
             continue
-        part = item.data[max(0, span[0] - item.start) : span[1] - item.start]
+        part = item.data[max(0, segment[0] - item.start) : segment[1] - item.start]
         is_finite = np.isfinite(part).all(axis=1)
         parts.append(part if is_finite.all() else part[is_finite])
         runs.append(run + np.cumsum(~is_finite)[is_finite])
         run += int(np.sum(~is_finite))
     if not parts:
-        raise InputError("no samples came in the time that a model is learned from.")
+        raise InputError("no samples arrived in the window of a model; check that the source sends data.")
     breaks = np.flatnonzero(np.diff(np.concatenate(runs))) + 1
     return np.ascontiguousarray(np.concatenate(parts)), breaks.tolist()

@@ -1,8 +1,8 @@
-"""From samples to sources as they come: what the daemon does with each stream.
+"""Separate a stream chunk by chunk: learn models, apply them, and account for every sample.
 
-A `Pipeline` takes chunks and gaps in the order of their indices and gives back chunks and gaps that
-account for the same indices. It knows no sockets and no clock: what comes out depends on what goes in, not
-on how it is cut or when it comes.
+A `Pipeline` takes chunks and gaps in the order of their indices, and returns chunks and gaps with the same
+indices. It uses no sockets and no clock. The output depends on the samples alone, not on the chunk sizes or
+on the time of arrival.
 """
 
 import itertools
@@ -27,13 +27,13 @@ Item = Chunk | Gap
 
 @dataclass(frozen=True)
 class LearningPlan:
-    """How the models of a pipeline are learned.
+    """How a pipeline learns its models.
 
     Parameters
     ----------
     schedule : LearningSchedule
     executor : Executor
-        Of one thread; may be shared by pipelines.
+        With one thread; pipelines may share it.
     wait : bool
     stop : Event, optional
         See `Learner`.
@@ -46,31 +46,31 @@ class LearningPlan:
 
 
 class Pipeline:
-    """Separates one stream.
+    """Separate one stream.
 
     Parameters
     ----------
     stream : Stream
-        What comes in.
+        Description of the input.
     settings : ModelSettings
     window : (int, int), optional
-        Length and hop, in samples, of windows where samples have to be fitted together.
+        Length and hop of the windows in samples; needed if the solver fits samples together.
     model : StreamModel, optional
-        That is in force from the start, prepared.
+        Prepared model that is active from the start.
     learning : LearningPlan, optional
-        Needed where there is no model yet and samples have to be seen first to make one.
+        Needed if there is no model and one has to be learned from the samples.
     cleaning : Cleaning, optional
-        Which sources are taken out of the channels: chunks then hold cleaned channels beside sources.
+        Sources to remove from the channels. Chunks then contain cleaned channels in addition to sources.
 
     Raises
     ------
     ParameterError
-        If there is neither a model nor a way to one, or a window is missing.
+        If there is neither a model nor a plan to learn one, or a window is missing.
 
     Notes
     -----
-    Samples that come before the first model are a gap with the reason ``"learning"``; those that the
-    transform does not take, such as 0 with "sum", one with the reason ``"range"``.
+    Samples before the first model become a gap with the reason ``"learning"``. Samples outside the domain
+    of the transform, such as 0 with "sum", become a gap with the reason ``"range"``.
     """
 
     def __init__(
@@ -90,10 +90,10 @@ class Pipeline:
         self.stream_separator = _make_stream_separator(separator, window, learning)
         if model is None and not separator.needs_survey:
             model = StreamModel(1, separator, 0)
-            learning = None  # there is nothing to learn
+            learning = None  # nothing to learn
         if model is None and learning is None:
             raise ParameterError(
-                "a model that depends on the samples needs a schedule by which it is learned."
+                "a model that depends on the samples needs a schedule: pass learning, or a prepared model."
             )
         self.learner = None
         if learning is not None:
@@ -110,11 +110,11 @@ class Pipeline:
         self.model: StreamModel | None = None
         self._position: int | None = None
         if model is not None:
-            self._change(model)
+            self._activate(model)
 
     @property
     def output_stream(self) -> Stream:
-        """What comes out; the number of sources is certain once there is a model."""
+        """Description of the sources; their number is certain once there is a model."""
         if self.model is not None:
             n_sources = self.model.separator.stage.n_sources
         else:
@@ -128,34 +128,37 @@ class Pipeline:
 
     @property
     def cleaned_stream(self) -> Stream:
-        """What comes out as cleaned channels."""
+        """Description of the cleaned channels."""
         return replace(self._stream, delay=self.stream_separator.delay)
 
     def push(self, item: Item) -> list[Item]:
-        """Take in the next chunk or gap, and return what is done.
+        """Process the next chunk or gap, and return the finished ones.
 
         Raises
         ------
         InputError
-            If it does not begin where the last one ended, or has another number of channels.
+            If the item does not begin where the previous one ended, or has another number of channels.
         """
         self._check(item)
         if isinstance(item, Gap):
             if self.learner is not None:
                 self.learner.record(item)
-            return self._passed(item)
+            return self._push_run(item)
         if self.learner is not None:
             self.learner.begin(item.start)
-            self._change(self.learner.take_late_model(item.start))
-        return [done for piece in self._pieces(item) for done in self._separated(piece)]
+            self._activate(self.learner.take_late_model(item.start))
+        return [done for part in self._split_at_boundaries(item) for done in self._separate(part)]
 
     def flush(self) -> list[Item]:
-        """Return what is still inside; the stream has ended."""
+        """Return the remaining items at the end of the stream."""
         return [*self.stream_separator.flush()]
 
     def _check(self, item: Item) -> None:
         if self._position not in (None, item.start):
-            raise InputError(f"samples must follow each other: {item.start} came after {self._position}.")
+            raise InputError(
+                f"samples must be consecutive: {item.start} came after {self._position}. "
+                "Pass a Gap for missing samples."
+            )
         self._position = item.stop
         if isinstance(item, Chunk) and item.data.shape[1] != self._stream.n_channels:
             raise InputError(
@@ -163,8 +166,8 @@ class Pipeline:
                 f"Got a chunk of {item.data.shape[1]} instead."
             )
 
-    def _pieces(self, chunk: Chunk) -> Iterator[Chunk]:
-        """Cut a chunk where models are learned or take force, and do so there."""
+    def _split_at_boundaries(self, chunk: Chunk) -> Iterator[Chunk]:
+        """Split a chunk where models are learned or activated, and do so there."""
         if self.learner is None:
             yield chunk
             return
@@ -172,42 +175,42 @@ class Pipeline:
         while at < chunk.stop:
             boundary = self.learner.boundary
             if boundary is not None and boundary <= at:
-                self._change(self.learner.handle_boundary(at))
+                self._activate(self.learner.handle_boundary(at))
                 continue
             stop = chunk.stop if boundary is None else min(boundary, chunk.stop)
-            piece = Chunk(chunk.data[at - chunk.start : stop - chunk.start], at)
-            self.learner.record(piece)
-            yield piece
+            part = Chunk(chunk.data[at - chunk.start : stop - chunk.start], at)
+            self.learner.record(part)
+            yield part
             at = stop
 
-    def _separated(self, piece: Chunk) -> list[Item]:
+    def _separate(self, chunk: Chunk) -> list[Item]:
         if self.model is None:
-            return [Gap(piece.start, len(piece.data), "learning")]
+            return [Gap(chunk.start, len(chunk.data), "learning")]
         separator = self.model.separator
-        if separator.transform.linear or (taken := separator.has_log(piece.data)).all():
-            return [*self.stream_separator.push(piece)]
-        return [done for run in split_runs(piece, taken) for done in self._passed(run)]
+        if separator.transform.linear or (in_domain := separator.has_log(chunk.data)).all():
+            return [*self.stream_separator.push(chunk)]
+        return [done for run in split_runs(chunk, in_domain) for done in self._push_run(run)]
 
-    def _passed(self, run: Item) -> list[Item]:
+    def _push_run(self, run: Item) -> list[Item]:
         return (
             [*self.stream_separator.flush(), run]
             if isinstance(run, Gap)
             else [*self.stream_separator.push(run)]
         )
 
-    def _change(self, model: StreamModel | None) -> None:
+    def _activate(self, model: StreamModel | None) -> None:
         if model is not None:
             self.model = model
             self.stream_separator.activate(model)
 
 
-def split_runs(chunk: Chunk, taken: NDArray[np.bool_]) -> Iterator[Item]:
-    """Cut a chunk into what is taken and gaps of what is not.
+def split_runs(chunk: Chunk, in_domain: NDArray[np.bool_]) -> Iterator[Item]:
+    """Split a chunk into runs of samples inside the domain of the transform, and gaps of the others.
 
     Parameters
     ----------
     chunk : Chunk
-    taken : ndarray of shape (samples,)
+    in_domain : ndarray of shape (samples,)
         Not empty.
 
     Returns
@@ -215,9 +218,9 @@ def split_runs(chunk: Chunk, taken: NDArray[np.bool_]) -> Iterator[Item]:
     iterator of Chunk and Gap
         Gaps have the reason ``"range"``.
     """
-    edges = [0, *(np.flatnonzero(np.diff(taken)) + 1), len(taken)]
+    edges = [0, *(np.flatnonzero(np.diff(in_domain)) + 1), len(in_domain)]
     for first, stop in itertools.pairwise(map(int, edges)):
-        if taken[first]:
+        if in_domain[first]:
             yield Chunk(chunk.data[first:stop], chunk.start + first, chunk.model_version)
         else:
             yield Gap(chunk.start + first, stop - first, "range")
@@ -226,16 +229,18 @@ def split_runs(chunk: Chunk, taken: NDArray[np.bool_]) -> Iterator[Item]:
 def _make_separator(
     settings: ModelSettings, n_channels: int, model: StreamModel | None, cleaning: Cleaning | None
 ) -> Separator:
-    """Return what separates first; it is not prepared yet, unless there is a model."""
+    """Return the separator of the model, or an unprepared one if there is no model."""
     if settings.has_products:
         raise ParameterError(
             f"order = {settings.order} with a learned structure is for recordings: products of sources "
-            "cannot be learned anew and matched while a stream runs. Use order = 1."
+            "cannot be learned again and matched in a stream. Use order = 1."
         )
     if model is None:
         return Separator(settings, n_channels, cleaning=cleaning)
     if cleaning is not None and model.separator.cleaner is None:
-        raise ParameterError("the model does not say which sources are taken out of the channels.")
+        raise ParameterError(
+            "the model does not define which sources to remove; learn a new model with this cleaning."
+        )
     return model.separator
 
 
@@ -246,6 +251,6 @@ def _make_stream_separator(
         return SampleSeparator(0 if learning is None else learning.schedule.fade)
     if window is None:
         raise ParameterError(
-            f"solver '{separator.solver}' fits samples in windows: give the length and hop of one."
+            f"solver '{separator.solver}' fits samples in windows: give the length and hop of the windows."
         )
     return WindowSeparator(*window)

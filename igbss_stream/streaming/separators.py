@@ -14,17 +14,17 @@ from igbss_stream.chunk import Chunk
 from igbss_stream.errors import InputError, ParameterError
 from igbss_stream.separation.result import Separation
 from igbss_stream.streaming.model_updates import StreamModel
-from igbss_stream.streaming.overlap_add import OverlapAdd
-from igbss_stream.streaming.windowing import WindowSplitter
+from igbss_stream.streaming.windowing import OverlapAdd, WindowSplitter
 
 
 class SampleSeparator:
-    """Sources sample by sample; a model gives way to the next over a number of samples.
+    """Separate sample by sample; cross-fade from one model to the next.
 
     Parameters
     ----------
     fade : int
-        That number. In it sources are ``old + w (new - old)``, w rising evenly from 0 to 1.
+        Number of samples of a cross-fade. In it, sources are ``old + w (new - old)``, with w rising
+        linearly from 0 to 1.
     """
 
     delay = 0
@@ -32,55 +32,59 @@ class SampleSeparator:
     def __init__(self, fade: int = 0) -> None:
         self._fade = fade
         self._model: StreamModel | None = None
-        self._before: StreamModel | None = None
+        self._previous: StreamModel | None = None
 
     def activate(self, model: StreamModel) -> None:
-        """Let a model take force from its index on."""
-        self._before, self._model = self._model, model
+        """Use a model from its index `since` on."""
+        self._previous, self._model = self._model, model
 
     def push(self, chunk: Chunk) -> list[Chunk]:
-        """Return the sources of samples that follow the change of the model."""
+        """Return the sources of a chunk; none of its samples is before the active model."""
         if self._model is None:
             raise RuntimeError("there is no model yet")
-        if self._before is None:
-            return [self._plain(chunk, self._model)]
-        faded = self._model.since + self._fade
-        if chunk.stop > faded:
-            done = max(0, faded - chunk.start)
-            before, after = chunk.data[:done], chunk.data[done:]
-            first = [self._blended(Chunk(before, chunk.start), self._before, self._model)] if done else []
-            self._before = None
-            return [*first, self._plain(Chunk(after, chunk.start + done), self._model)]
-        return [self._blended(chunk, self._before, self._model)]
+        if self._previous is None:
+            return [_separate_samples(chunk, self._model)]
+        fade_stop = self._model.since + self._fade
+        if chunk.stop <= fade_stop:
+            return [self._cross_fade(chunk, self._previous, self._model)]
+        n_faded = max(0, fade_stop - chunk.start)
+        out = []
+        if n_faded:
+            faded = Chunk(chunk.data[:n_faded], chunk.start)
+            out.append(self._cross_fade(faded, self._previous, self._model))
+        self._previous = None
+        rest = Chunk(chunk.data[n_faded:], chunk.start + n_faded)
+        return [*out, _separate_samples(rest, self._model)]
 
     def flush(self) -> list[Chunk]:
-        """Return what is still inside: nothing."""
+        """Return the remaining sources: none."""
         return []
 
-    def _plain(self, chunk: Chunk, model: StreamModel) -> Chunk:
-        separator = model.separator
-        sources = separator.sources(chunk.data, chunk.start)
-        return Chunk(sources, chunk.start, model.version, separator.cleaned(chunk.data, sources))
-
-    def _blended(self, chunk: Chunk, before: StreamModel, after: StreamModel) -> Chunk:
-        old, new = (self._plain(chunk, model) for model in (before, after))
-        passed = np.arange(chunk.start, chunk.stop) - after.since
-        share = ((passed + 1.0) / (self._fade + 1.0))[:, None]
+    def _cross_fade(self, chunk: Chunk, before: StreamModel, after: StreamModel) -> Chunk:
+        old, new = (_separate_samples(chunk, model) for model in (before, after))
+        n_elapsed = np.arange(chunk.start, chunk.stop) - after.since
+        weight = ((n_elapsed + 1.0) / (self._fade + 1.0))[:, None]
         cleaned = new.cleaned
         if old.cleaned is not None and cleaned is not None:
-            cleaned = _interpolate(old.cleaned, cleaned, share)
-        return Chunk(_interpolate(old.data, new.data, share), chunk.start, after.version, cleaned)
+            cleaned = _interpolate(old.cleaned, cleaned, weight)
+        return Chunk(_interpolate(old.data, new.data, weight), chunk.start, after.version, cleaned)
 
 
-def _interpolate(old: NDArray[Any], new: NDArray[Any], share: NDArray[Any]) -> NDArray[Any]:
-    """Return the way from old to new, by a share for each sample."""
-    mean: NDArray[Any] = (old + share * (new.astype(np.float64) - old)).astype(old.dtype)
+def _separate_samples(chunk: Chunk, model: StreamModel) -> Chunk:
+    separator = model.separator
+    sources = separator.sources(chunk.data, chunk.start)
+    return Chunk(sources, chunk.start, model.version, separator.cleaned(chunk.data, sources))
+
+
+def _interpolate(old: NDArray[Any], new: NDArray[Any], weight: NDArray[Any]) -> NDArray[Any]:
+    """Return ``old + weight (new - old)`` in the dtype of `old`, with a weight for each sample."""
+    mean: NDArray[Any] = (old + weight * (new.astype(np.float64) - old)).astype(old.dtype)
     return mean
 
 
 @dataclass(slots=True)
 class FitCounts:
-    """What the fits of windows took.
+    """Counts of the fits of windows.
 
     Parameters
     ----------
@@ -89,7 +93,7 @@ class FitCounts:
     unconverged : int
         Fits that stopped before the gradient was small enough.
     refused : int
-        Windows whose samples span more than a fit can hold; least squares gave their sources.
+        Windows whose range of values is too large for a fit; least squares gave their sources.
     """
 
     fits: int = 0
@@ -99,14 +103,14 @@ class FitCounts:
 
 
 class WindowSeparator:
-    """Sources of windows that are fitted, overlapped and added.
+    """Fit overlapping windows, and overlap-add their sources.
 
     Parameters
     ----------
     length, hop : int
         In samples.
     warm : bool
-        Whether a fit starts from the one before, shifted by the hop.
+        Whether a fit starts from the previous one, shifted by the hop (warm start).
 
     Attributes
     ----------
@@ -117,13 +121,13 @@ class WindowSeparator:
         self.counts = FitCounts()
         self.delay = length - 1
         self._windows = WindowSplitter(length, hop)
-        self._joined, self._joined_cleaned = OverlapAdd(), OverlapAdd()
+        self._sources, self._cleaned = OverlapAdd(), OverlapAdd()
         self._warm = warm
         self._model: StreamModel | None = None
         self._last: tuple[int, Separation] | None = None
 
     def activate(self, model: StreamModel) -> None:
-        """Let a model be in force for the windows that are complete from now on."""
+        """Use a model for the windows that are completed from now on."""
         if model.separator.poset.periods > 1:
             raise ParameterError(
                 "a structure that changes from sample to sample ('cyclic' with fewer sources than "
@@ -132,40 +136,39 @@ class WindowSeparator:
         self._model, self._last = model, None
 
     def push(self, chunk: Chunk) -> list[Chunk]:
-        """Return the sources of samples that no later window will touch."""
+        """Return the sources of samples that no later window overlaps."""
         out = []
         for window in self._windows.push(chunk):
-            out += self._joined_to(self._fitted(window), window.start + self._windows.hop)
+            out += self._overlap_add(self._fit(window), window.start + self._windows.hop)
         return out
 
     def flush(self) -> list[Chunk]:
-        """End the stretch, and return the sources of its last samples."""
+        """End the run, and return the sources of its last samples."""
         out = []
         for window in self._windows.flush():
-            out += self._joined_to(self._fitted(window), window.stop)
-        out += _attach_cleaned(self._joined.flush(), self._joined_cleaned.flush())
+            out += self._overlap_add(self._fit(window), window.stop)
+        out += _attach_cleaned(self._sources.flush(), self._cleaned.flush())
         self._last = None
         return out
 
-    def _joined_to(self, window: Chunk, complete: int) -> list[Chunk]:
-        """Add a window of sources, and of cleaned channels where there are any."""
-        sources = self._joined.push(window, complete)
+    def _overlap_add(self, window: Chunk, complete: int) -> list[Chunk]:
+        """Add a window of sources, and of cleaned channels if there are any."""
+        sources = self._sources.push(window, complete)
         if window.cleaned is None:
             return sources
         cleaned = Chunk(window.cleaned, window.start, window.model_version)
-        return _attach_cleaned(sources, self._joined_cleaned.push(cleaned, complete))
+        return _attach_cleaned(sources, self._cleaned.push(cleaned, complete))
 
-    def _fitted(self, window: Chunk) -> Chunk:
+    def _fit(self, window: Chunk) -> Chunk:
         if self._model is None:
             raise RuntimeError("there is no model yet")
         separator, version = self._model.separator, self._model.version
         try:
-            separation = separator.window(window.data, window.start, self._start_of(window))
+            separation = separator.window(window.data, window.start, self._get_initial_values(window))
         except InputError:
             self.counts.refused += 1
             self._last = None
-            sources = separator.sources(window.data, window.start)
-            return Chunk(sources, window.start, version, separator.cleaned(window.data, sources))
+            return _separate_samples(window, self._model)
         self.counts.fits += 1
         self.counts.iterations += separation.n_iter
         self.counts.unconverged += not separation.converged
@@ -173,17 +176,17 @@ class WindowSeparator:
         sources = separation.sources
         return Chunk(sources, window.start, version, separator.cleaned(window.data, sources))
 
-    def _start_of(self, window: Chunk) -> tuple[NDArray[Any], NDArray[Any]] | None:
-        """Return theta of the window before where they overlap; elsewhere, least squares at its level."""
+    def _get_initial_values(self, window: Chunk) -> tuple[NDArray[Any], NDArray[Any]] | None:
+        """Return theta of the previous window where they overlap, else least squares at its level."""
         if self._model is None or self._last is None or not self._warm:
             return None
         start, separation = self._last
-        kept = separation.theta_z[window.start - start :]
-        if not 0 < len(kept) <= len(window.data):
+        known = separation.theta_z[window.start - start :]
+        if not 0 < len(known) <= len(window.data):
             return None
         log_sources = self._model.separator.log_least_squares(window.data)
-        log_sources += (kept - log_sources[: len(kept)]).mean(axis=0)
-        log_sources[: len(kept)] = kept
+        log_sources += (known - log_sources[: len(known)]).mean(axis=0)
+        log_sources[: len(known)] = known
         return log_sources, separation.theta_a
 
 
@@ -191,4 +194,4 @@ def _attach_cleaned(sources: list[Chunk], cleaned: list[Chunk]) -> list[Chunk]:
     """Return sources with the cleaned channels of the same samples, if there are any."""
     if not cleaned:
         return sources
-    return [replace(one, cleaned=its.data) for one, its in zip(sources, cleaned, strict=True)]
+    return [replace(chunk, cleaned=other.data) for chunk, other in zip(sources, cleaned, strict=True)]

@@ -137,7 +137,7 @@ def test_what_does_not_go_with_the_model(x: Array) -> None:
     with pytest.raises(ParameterError, match="names 'a', which is the name of 2"):
         LIKE_A.check_channels(("a", "b", "a"))
     unaware = StreamModel(1, Separator(model_settings(), 4), 0)
-    with pytest.raises(ParameterError, match="does not say which sources"):
+    with pytest.raises(ParameterError, match="does not define which sources"):
         Pipeline(STREAM, model_settings(), model=unaware, cleaning=Cleaning(exclude=(0,)))
     changing = Separator(
         model_settings(structure="cyclic", n_sources=3, solver="joint"), 4, cleaning=LIKE_A

@@ -1,4 +1,4 @@
-"""What is learned from samples that do not all follow each other: runs with a level of their own."""
+"""Learning from several runs of samples, each with its own level."""
 
 import itertools
 from pathlib import Path
@@ -43,19 +43,19 @@ MIXING = np.random.default_rng(1).uniform(-1.0, 1.0, (3, 3)) + np.eye(3)
 
 @pytest.fixture(scope="module")
 def x() -> Array:
-    """Return channels whose offsets change at each break by some of their deviations."""
+    """Return channels whose offsets change at each break by several standard deviations."""
     channels = sources() @ MIXING.T
     levels = np.random.default_rng(2).normal(scale=5.0, size=(4, 3))
     return channels + levels[np.searchsorted(BREAKS, np.arange(len(channels)), side="right")]
 
 
 def level(x: Array, breaks: list[int]) -> Array:
-    """Return runs less their means, one after the other, by NumPy alone."""
+    """Return concatenated runs with their means subtracted, by NumPy alone."""
     return np.concatenate([run - run.mean(axis=0) for run in np.split(x, breaks)])
 
 
-def told_apart(unmixing: Array) -> float:
-    """Return how well sources come apart, the worst of them, in dB."""
+def compute_worst_sir(unmixing: Array) -> float:
+    """Return the signal-to-interference ratio of the worst source in dB."""
     truth = sources()
     return float(sir(truth @ (unmixing @ MIXING).T, truth).min())
 
@@ -70,12 +70,12 @@ def test_levels_are_those_of_each_run(x: Array) -> None:
     ("breaks", "levels"),
     [
         ([12, 18, 590], [12, 18, 590]),
-        (list(range(6, 600, 6)), list(range(24, 600, 24))),  # as many as make up a longer one
-        (list(range(290, 600, 2)), list(range(290, 600, 20))),  # short ones prevail ...
-        (list(range(310, 600, 2)), list(range(310, 600, 2))),  # ... or do not
+        (list(range(6, 600, 6)), list(range(24, 600, 24))),  # merged until they are long enough
+        (list(range(290, 600, 2)), list(range(290, 600, 20))),  # short runs are the majority ...
+        (list(range(310, 600, 2)), list(range(310, 600, 2))),  # ... or not
     ],
 )
-def test_short_runs_share_a_level_where_they_prevail(
+def test_short_runs_share_a_level_if_they_are_the_majority(
     x: Array, breaks: list[int], levels: list[int]
 ) -> None:
     channels = np.ascontiguousarray(x[:600].T)
@@ -86,15 +86,15 @@ def test_short_runs_share_a_level_where_they_prevail(
 @pytest.mark.jit
 def test_offsets_that_change_across_gaps_are_no_sources(x: Array) -> None:
     learned = learn_structure(x, 3, None, BREAKS)
-    assert told_apart(learned.unmixing) > 30.0
-    assert told_apart(learn_structure(x, 3).unmixing) < 20.0
+    assert compute_worst_sir(learned.unmixing) > 30.0
+    assert compute_worst_sir(learn_structure(x, 3).unmixing) < 20.0
     np.testing.assert_allclose(learned.mean, x.mean(axis=0), rtol=1e-12)
     reached = level(x, BREAKS) @ learned.unmixing.T
     np.testing.assert_allclose(reached.std(axis=0), 1.0, rtol=1e-9)
 
 
 @pytest.mark.jit
-def test_levels_stay_where_nothing_else_fills_a_direction(x: Array) -> None:
+def test_levels_stay_if_a_direction_has_no_other_variance(x: Array) -> None:
     resting = level(x, BREAKS)
     resting[:, 2] = np.repeat([3e4, -1e4, 0.1, 7.0], np.diff([0, *BREAKS, len(x)]))
     copied = level(x, BREAKS)
@@ -108,7 +108,9 @@ def test_levels_stay_where_nothing_else_fills_a_direction(x: Array) -> None:
 def test_breaks_are_found_again_in_the_excerpt(cuts: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     breaks = [0, 3, 3, 250, 251, 400, 1001, 1500, 1999]
     run = np.searchsorted(breaks, np.arange(2000), side="right").astype(float)
-    x = np.column_stack([run, np.arange(2000.0)])  # the second tells where a stretch begins
+    x = np.column_stack(
+        [run, np.arange(2000.0)]
+    )  # the second column shows where a segment of the excerpt begins
     for most in 1 << 21, 1600, 160:
         monkeypatch.setattr("igbss_stream.separation.statistics._EXCERPT", most)
         survey = Survey(["a", "b"], x.dtype, len(x), keep_excerpt=True, breaks=breaks)
@@ -120,21 +122,23 @@ def test_breaks_are_found_again_in_the_excerpt(cuts: list[int], monkeypatch: pyt
 
 
 @pytest.mark.jit
-def test_levels_that_change_between_stretches_are_no_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_levels_that_change_between_segments_are_no_sources(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("igbss_stream.separation.statistics._EXCERPT", 3 * 1600)
     starts = np.linspace(0, 2400 - 200, 8).astype(int)
     levels = np.random.default_rng(3).normal(scale=3.0, size=(8, 3))
     run = np.searchsorted(starts[1:] - 50, np.arange(2400), side="right")
     drifting = sources() @ MIXING.T + levels[run]
-    stretches = np.concatenate([drifting[start : start + 200] for start in starts])
+    segments = np.concatenate([drifting[start : start + 200] for start in starts])
     found = separate(drifting)
-    naive = learn_structure(level(stretches, list(range(200, 1600, 200))), 3)
+    naive = learn_structure(level(segments, list(range(200, 1600, 200))), 3)
     np.testing.assert_allclose(found.mixing, naive.mixing, rtol=1e-6, atol=1e-9)
-    assert told_apart(found.unmixing) > told_apart(learn_structure(stretches, 3).unmixing) + 6.0
+    assert (
+        compute_worst_sir(found.unmixing) > compute_worst_sir(learn_structure(segments, 3).unmixing) + 6.0
+    )
 
 
 def items(x: NDArray[np.float32], at: list[int]) -> list[Item]:
-    """Return the samples as a stream has them: after a gap, a restart, and a row that is not finite."""
+    """Return the samples as a stream: with a gap, a restart, and a row that is not finite."""
     runs = np.split(x, BREAKS)
     bad = np.full((1, 3), np.nan, np.float32)
     return [
@@ -145,7 +149,7 @@ def items(x: NDArray[np.float32], at: list[int]) -> list[Item]:
 
 
 @pytest.mark.jit
-def test_a_stream_is_learned_from_in_its_runs(x: Array) -> None:
+def test_a_model_of_a_stream_is_learned_from_its_runs(x: Array) -> None:
     stream, learned = Stream("s", 100.0, ("a", "b", "c")), []
     for at in [], [1, 100, 499, 500, 502]:
         learning = LearningPlan(LearningSchedule(first=2400, window=2400), Immediate())
@@ -160,18 +164,18 @@ def test_a_stream_is_learned_from_in_its_runs(x: Array) -> None:
     np.testing.assert_allclose(learned[0], naive.mixing, rtol=1e-6, atol=1e-9)
 
 
-def test_an_outage_told_of_in_many_gaps_takes_no_memory(x: Array) -> None:
+def test_an_outage_of_many_gaps_uses_no_memory(x: Array) -> None:
     learning = LearningPlan(LearningSchedule(first=2400, window=2400), Immediate())
     pipeline = Pipeline(Stream("s", 100.0, ("a", "b", "c")), ModelSettings(), learning=learning)
     pipeline.push(Chunk(x[:10], 0))
     for start in range(10, 1000):
         pipeline.push(Gap(start, 1, "disconnected"))
     assert pipeline.learner is not None
-    assert len(pipeline.learner._kept) == 2
+    assert len(pipeline.learner._buffer) == 2
 
 
 @pytest.mark.jit
-def test_a_recording_is_learned_from_in_its_runs(x: Array, tmp_path: Path) -> None:
+def test_a_model_of_a_recording_is_learned_from_its_runs(x: Array, tmp_path: Path) -> None:
     path = write_recording(tmp_path / "in.h5", x, rate=100.0)
     with h5py.File(path, "r+") as file:
         gaps: list[Any] = [(row, row + 50 * i, 50 * i, b"lost") for i, row in enumerate(BREAKS)]
@@ -194,7 +198,7 @@ def resonances(seed: int, n_samples: int) -> Array:
 
 
 def interrupted(seed: int, n_gaps: int, missing: int, jump: float, noise: float) -> tuple[Any, ...]:
-    """Return 10,000 samples of six channels, the true mixing, and where gaps lie, at random."""
+    """Return 10,000 samples of six channels, the true mixing, and random positions of gaps."""
     rng = np.random.default_rng(seed)
     truth, mixing = resonances(seed, 10_000 + n_gaps * missing), rng.normal(size=(6, 6))
     breaks = np.sort(1 + rng.choice(9_999, n_gaps, replace=False)).tolist()
@@ -212,8 +216,8 @@ CASES = [
 
 
 @pytest.mark.slow
-def test_what_gaps_cost() -> None:
-    """The table of docs/structure.md; the last but one column is without breaks, as if there were no gaps."""
+def test_effect_of_gaps_on_separation() -> None:
+    """Print the table of docs/structure.md; its last but one column ignores the gaps."""
     for noise in 0.0, 0.03:
         for n_gaps, missing, jump in CASES:
             reached = []
@@ -233,7 +237,7 @@ def test_what_gaps_cost() -> None:
 
 
 def separation(gain: Array) -> float:
-    """Return how much of a source is the one it is most of, in dB, in the mean over the sources."""
+    """Return the ratio of the strongest true source to the others in dB, averaged over the sources."""
     power = gain**2
     most = power.max(axis=1)
     return float(np.mean(10.0 * np.log10(most / (power.sum(axis=1) - most))))

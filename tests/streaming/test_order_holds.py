@@ -1,4 +1,4 @@
-"""Order and sign hold from model to model: on a recording that goes round, and behind a mixing that drifts."""
+"""Order and sign are preserved from model to model: on a looped recording, and with a drifting mixing."""
 
 from collections.abc import Callable, Iterator
 
@@ -19,7 +19,7 @@ from igbss_stream.streaming.pipeline import LearningPlan, Pipeline
 from tests.realdata import DATA, needs_data
 from tests.streaming.test_pipeline import Immediate
 
-pytestmark = pytest.mark.jit  # a model a few seconds
+pytestmark = pytest.mark.jit  # each model takes a few seconds
 
 Array = NDArray[np.float64]
 Block = Callable[[int, int], NDArray[np.float32]]
@@ -27,13 +27,13 @@ Stage = LinearStage | PolynomialStage
 
 RATE = 250.0
 FRAME = 50  # samples over which a drifting mixing counts as constant
-NAMED = 5  # sources with a character of their own; the others are pink and alike
+NAMED = 5  # distinct sources; the others are alike, with pink spectra
 
 
-def models_of(
+def iterate_models(
     stream: Stream, block: Block, n_samples: int, schedule: LearningSchedule, n_sources: int | None = None
 ) -> Iterator[StreamModel]:
-    """Yield every model that takes force while samples go through a pipeline."""
+    """Yield every model that becomes active while a pipeline processes samples."""
     pipeline = Pipeline(
         stream, ModelSettings(n_sources=n_sources), learning=LearningPlan(schedule, Immediate())
     )
@@ -48,8 +48,8 @@ def models_of(
     assert pipeline.learner.counts.failed == 0, pipeline.learner.failure
 
 
-def flips_and_swaps(before: StreamModel, after: StreamModel, block: Block) -> tuple[int, int]:
-    """Count sources that changed sign, or are more like another source than like their own before.
+def count_flips_and_swaps(before: StreamModel, after: StreamModel, block: Block) -> tuple[int, int]:
+    """Count sources that changed sign, or that correlate more with another previous source than their own.
 
     Both models separate the samples that the later one was learned from.
     """
@@ -67,23 +67,23 @@ def assert_order_holds(models: Iterator[StreamModel], block: Block) -> StreamMod
     """Assert that no source changes sign or place; return the last model."""
     before = next(models)
     for after in models:
-        assert flips_and_swaps(before, after, block) == (0, 0), (after.version, after.learned_from)
+        assert count_flips_and_swaps(before, after, block) == (0, 0), (after.version, after.learned_from)
         before = after
     return before
 
 
 def looped(channels: slice) -> tuple[Stream, Block]:
-    """Return a recording of 238 s at 128 Hz that goes round."""
+    """Return a looped recording of 238 s at 128 Hz."""
     with h5py.File(DATA / "hdf5" / "eeg32_128hz.h5") as file:
         x = np.asarray(file["data"], np.float32)[:, channels]
     stream = Stream("eeg", 128.0, tuple(f"E{i}" for i in range(x.shape[1])), "uV")
     return stream, lambda start, n: np.take(x, np.arange(start, start + n), axis=0, mode="wrap")
 
 
-def test_a_change_of_order_or_sign_would_be_seen() -> None:
-    """What counts flips and swaps does count them."""
+def test_a_change_of_order_or_sign_is_detected() -> None:
+    """Check that `count_flips_and_swaps` counts them."""
     simulation = Simulation(4, RATE)
-    (model,) = models_of(simulation.stream("s"), simulation.block, 3000, LearningSchedule(2500, 2500))
+    (model,) = iterate_models(simulation.stream("s"), simulation.block, 3000, LearningSchedule(2500, 2500))
     stage = model.separator.stage
     assert isinstance(stage, LinearStage)
     for order, signs, found in (
@@ -99,7 +99,7 @@ def test_a_change_of_order_or_sign_would_be_seen() -> None:
             model.separator.settings, model.separator.poset, turned, model.separator.transform
         )
         other = StreamModel(2, separator, 3000, model.learned_from)
-        flips, swaps = flips_and_swaps(model, other, simulation.block)
+        flips, swaps = count_flips_and_swaps(model, other, simulation.block)
         assert (flips, swaps) == found if found else swaps == 2
 
 
@@ -107,22 +107,22 @@ def test_a_change_of_order_or_sign_would_be_seen() -> None:
 def test_order_and_sign_hold_on_eight_electrodes_for_minutes() -> None:
     stream, block = looped(slice(None, None, 4))
     schedule = LearningSchedule.from_seconds(stream.rate, first=10, window=30, every=30, ahead=2, fade=0.5)
-    last = assert_order_holds(models_of(stream, block, 240 * 128, schedule), block)
+    last = assert_order_holds(iterate_models(stream, block, 240 * 128, schedule), block)
     assert last.version == 8
 
 
 @needs_data
 @pytest.mark.slow
 def test_order_and_sign_hold_for_an_hour() -> None:
-    """32 electrodes, fifteen rounds: about a quarter of an hour of learning."""
+    """32 electrodes, fifteen loops; learning takes about a quarter of an hour."""
     stream, block = looped(slice(None))
     schedule = LearningSchedule.from_seconds(stream.rate, first=10, window=60, every=30, ahead=2, fade=0.5)
-    last = assert_order_holds(models_of(stream, block, 3600 * 128, schedule), block)
+    last = assert_order_holds(iterate_models(stream, block, 3600 * 128, schedule), block)
     assert last.version == 120
 
 
 def interference(stage: Stage, simulation: Simulation, start: int, n_samples: int) -> Array:
-    """Return the signal-to-interference ratio of each true source in dB, by the true mixing of each moment."""
+    """Return the signal-to-interference ratio of each true source in dB, from the true mixing over time."""
     truth = simulation.sources(start, n_samples)
     power = np.zeros((stage.n_sources, truth.shape[1]))
     for at in range(0, n_samples, FRAME):
@@ -137,7 +137,7 @@ def interference(stage: Stage, simulation: Simulation, start: int, n_samples: in
 def test_interference_is_that_of_known_gains() -> None:
     simulation = Simulation(4, RATE)
     truth, mixing = simulation.sources(0, 5000), simulation.mixing(0)
-    leak = np.eye(4) + 0.01 * np.roll(np.eye(4), 1, axis=1)  # each takes in some of the next
+    leak = np.eye(4) + 0.01 * np.roll(np.eye(4), 1, axis=1)  # each contains some of the next
     stage = LinearStage(mixing[None], (leak[::-1] @ np.linalg.inv(mixing))[None])
     size = np.mean(truth**2, axis=0)
     want = 10 * np.log10(size / (1e-4 * np.roll(size, -1)))
@@ -145,23 +145,25 @@ def test_interference_is_that_of_known_gains() -> None:
 
 
 @pytest.mark.slow
-def test_a_mixing_that_drifts_is_followed_as_well_as_it_is_learned_anew() -> None:
-    """A minute after the first model, over the ten seconds that the new one is in force, five heads."""
+def test_a_drifting_mixing_is_followed_as_well_as_it_is_learned_from_scratch() -> None:
+    """Compare one minute after the first model, over ten seconds of the active model, with five heads."""
     followed: list[Array] = []
-    anew: list[Array] = []
+    from_scratch: list[Array] = []
     schedule = LearningSchedule.from_seconds(RATE, first=10, window=20, every=10, ahead=2, fade=0.5)
     for seed in range(5):
         simulation = Simulation(16, RATE, seed, drift=0.05)
         stream, block = simulation.stream("s"), simulation.block
-        last = assert_order_holds(models_of(stream, block, round(73 * RATE), schedule, n_sources=13), block)
+        last = assert_order_holds(
+            iterate_models(stream, block, round(73 * RATE), schedule, n_sources=13), block
+        )
         first, stop = last.learned_from
         assert stop == 70 * RATE
         fresh = separate(block(first, stop - first), n_sources=13)
-        for found, stage in (followed, last.separator.stage), (anew, fresh.stage):
+        for found, stage in (followed, last.separator.stage), (from_scratch, fresh.stage):
             found.append(interference(stage, simulation, last.since, round(10 * RATE)))
-    for name, of in ("all", slice(None)), ("named", slice(NAMED)):  # -s shows them: docs/live.md has them
-        sir = [[found[of].mean() for found in kind] for kind in (followed, anew)]
-        print(f"{name:6} SIR in dB, followed {np.round(sir[0], 1)} anew {np.round(sir[1], 1)}")
-        print(f"{name:6} mean, followed {np.mean(sir[0]):.2f} anew {np.mean(sir[1]):.2f}")
+    for name, part in ("all", slice(None)), ("named", slice(NAMED)):  # for docs/live.md; -s shows them
+        sir = [[found[part].mean() for found in kind] for kind in (followed, from_scratch)]
+        print(f"{name:6} SIR in dB, followed {np.round(sir[0], 1)} from scratch {np.round(sir[1], 1)}")
+        print(f"{name:6} mean, followed {np.mean(sir[0]):.2f} from scratch {np.mean(sir[1]):.2f}")
         assert np.mean(sir[0]) > np.mean(sir[1]) - 1.0
         assert np.mean(sir[0]) > (1.0 if name == "all" else 8.0)

@@ -1,4 +1,4 @@
-"""The pipeline: the same samples however the feed is cut, and every index accounted for."""
+"""The pipeline: its output does not depend on the chunks, and every index is accounted for."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -18,9 +18,8 @@ from igbss_stream.separation.api import separate
 from igbss_stream.separation.engine import Separator
 from igbss_stream.separation.settings import ModelSettings
 from igbss_stream.streaming.model_updates import LearningSchedule, StreamModel
-from igbss_stream.streaming.overlap_add import OverlapAdd
 from igbss_stream.streaming.pipeline import Item, LearningPlan, Pipeline
-from igbss_stream.streaming.windowing import WindowSplitter
+from igbss_stream.streaming.windowing import OverlapAdd, WindowSplitter
 from tests.published import model_settings
 
 Samples = NDArray[Any]
@@ -30,7 +29,7 @@ SCHEDULE = LearningSchedule(first=150, window=200, every=120, ahead=40, fade=30)
 
 
 class Immediate(Executor):
-    """Does the work when it is asked for."""
+    """Run each task immediately, in the calling thread."""
 
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> "Future[Any]":
         future: Future[Any] = Future()
@@ -55,7 +54,7 @@ def run(pipeline: Pipeline, items: Iterator[Item] | Sequence[Item]) -> list[Item
 
 
 def joined(items: Sequence[Item]) -> tuple[Samples, list[int], list[tuple[int, int, str]]]:
-    """Return all samples, the model of each, and the gaps; indices must follow each other."""
+    """Return all samples, the model version of each, and the gaps; assert that indices are consecutive."""
     at = items[0].start
     for item in items:
         assert item.start == at
@@ -71,7 +70,7 @@ def learning(executor: Executor | None = None, **changes: Any) -> LearningPlan:
     return LearningPlan(schedule, executor or Immediate())
 
 
-class TestSamplePath:
+class TestSampleSeparator:
     @given(st.lists(st.integers(0, 600), max_size=12))
     def test_a_given_model_separates_as_separate_does(self, at: list[int]) -> None:
         x = np.random.default_rng(0).normal(size=(600, 3)).astype(np.float32)
@@ -127,7 +126,7 @@ class TestSamplePath:
         assert len(data) == 600 - 190
         assert (280, 70, "lost") in gaps
 
-    def test_what_cannot_be_learned_leaves_the_model_before(self, x: Samples) -> None:
+    def test_the_previous_model_stays_if_learning_fails(self, x: Samples) -> None:
         flat = x.copy()
         flat[290:, 1] = 7.0
         pipeline = Pipeline(STREAM, ModelSettings(), learning=learning(window=100))
@@ -139,7 +138,7 @@ class TestSamplePath:
         assert models[-1] == 2
         assert np.isfinite(data).all()
 
-    def test_a_late_model_takes_force_when_it_is_ready(self, x: Samples) -> None:
+    def test_a_late_model_becomes_active_when_it_is_ready(self, x: Samples) -> None:
         class Held(Immediate):
             def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> "Future[Any]":
                 self.work: Callable[[], Any] = lambda: fn(*args, **kwargs)
@@ -158,7 +157,7 @@ class TestSamplePath:
         assert pipeline.learner is not None
         assert pipeline.learner.counts.late == 1
 
-    def test_rows_of_nan_teach_nothing_and_come_out_as_nan(self, x: Samples) -> None:
+    def test_rows_of_nan_are_not_learned_from_and_stay_nan(self, x: Samples) -> None:
         holed = x.copy()
         holed[20:30] = np.nan
         holed[400:410] = np.nan
@@ -168,7 +167,7 @@ class TestSamplePath:
 
     @given(st.lists(st.integers(0, 200), max_size=6))
     def test_samples_without_a_logarithm_are_gaps(self, at: list[int]) -> None:
-        """They end neither the stream nor show more than themselves, however the feed is cut."""
+        """They do not end the stream, and only they become gaps, whatever the chunks."""
         x = np.random.default_rng(0).uniform(1.0, 2.0, (200, 3)).astype(np.float32)
         x[[60, 61, 150], 1] = 0.0
         once = LearningPlan(LearningSchedule(first=50, window=50), Immediate())
@@ -176,12 +175,12 @@ class TestSamplePath:
             data, _, gaps = joined(
                 run(Pipeline(STREAM, model_settings(transform="sum"), learning=once), items)
             )
-            lost = {i for start, n, reason in gaps if reason == "range" for i in range(start, start + n)}
-            assert lost == {60, 61, 150}
+            outside = {i for start, n, reason in gaps if reason == "range" for i in range(start, start + n)}
+            assert outside == {60, 61, 150}
             assert np.isfinite(data).all()
             assert len(data) == 150 - 3
 
-    def test_a_wait_for_a_model_ends_when_it_is_to_stop(self, x: Samples) -> None:
+    def test_stop_ends_the_wait_for_a_model(self, x: Samples) -> None:
         class Never(Executor):
             def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> "Future[Any]":
                 return Future()
@@ -192,9 +191,7 @@ class TestSamplePath:
         out = pipeline.push(Chunk(x, 0))
         assert {item.reason for item in out if isinstance(item, Gap)} == {"learning"}
 
-    def test_numbers_that_lead_nowhere_are_a_failure(
-        self, x: Samples, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_numerical_failure_is_counted(self, x: Samples, monkeypatch: pytest.MonkeyPatch) -> None:
         def singular(self: Separator, survey: Any, *, remedy: str = "") -> None:
             raise np.linalg.LinAlgError("Singular matrix")
 
@@ -205,13 +202,13 @@ class TestSamplePath:
         assert (pipeline.learner.counts.failed, pipeline.model) == (1, None)
         assert "Singular matrix" in pipeline.learner.failure
 
-    def test_out_describes_the_sources(self) -> None:
+    def test_output_stream_describes_the_sources(self) -> None:
         out = Pipeline(STREAM, ModelSettings(n_sources=2), learning=learning()).output_stream
         assert (out.channels, out.unit, out.delay) == (("source-0", "source-1"), None, 0)
         out = Pipeline(STREAM, ModelSettings(scaling="back-projected"), learning=learning()).output_stream
         assert (len(out.channels), out.unit) == (3, "uV")
 
-    def test_mistakes_are_named(self, x: Samples) -> None:
+    def test_invalid_arguments_are_rejected(self, x: Samples) -> None:
         with pytest.raises(ParameterError, match="needs a schedule"):
             Pipeline(STREAM, ModelSettings())
         with pytest.raises(ParameterError, match="give the length and hop"):
@@ -228,14 +225,14 @@ class TestSamplePath:
             pipeline.push(Chunk(x[:5, :2], 5))
 
 
-class TestWindows:
+class TestWindowSeparator:
     @given(
         st.integers(1, 40),
         st.integers(1, 40),
         st.integers(1, 150),
         st.lists(st.integers(0, 150), max_size=5),
     )
-    def test_windows_of_a_signal_give_it_back(
+    def test_windows_of_a_signal_reconstruct_it(
         self, length: int, hop: int, n_samples: int, at: list[int]
     ) -> None:
         if hop > length:
@@ -277,7 +274,7 @@ class TestWindows:
         assert len(made[0][0]) == 150
 
     @pytest.mark.jit
-    def test_a_fit_starts_from_the_one_before(self) -> None:
+    def test_a_fit_starts_from_the_previous_one(self) -> None:
         """Warm fits need fewer iterations, and give the same sources."""
         x = np.random.default_rng(1).normal(5.0, 1.0, (400, 3))
         sources, iterations = [], []
@@ -290,12 +287,12 @@ class TestWindows:
                 window=(100, 10),
                 model=StreamModel(1, separator, 0),
             )
-            path: Any = pipeline.stream_separator
-            path._warm = warm
+            windowed: Any = pipeline.stream_separator
+            windowed._warm = warm
             data, _, _ = joined(run(pipeline, [Chunk(x, 0)]))
             sources.append(data)
-            iterations.append(path.counts.iterations / path.counts.fits)
-            assert path.counts.unconverged == 0
+            iterations.append(windowed.counts.iterations / windowed.counts.fits)
+            assert windowed.counts.unconverged == 0
         np.testing.assert_allclose(sources[0], sources[1], rtol=1e-7)
         assert iterations[0] < iterations[1] - 0.5, iterations
 
@@ -309,8 +306,8 @@ class TestWindows:
             STREAM, model_settings(solver="joint"), window=(20, 20), model=StreamModel(1, separator, 0)
         )
         data, _, _ = joined(run(pipeline, [Chunk(wild, 0)]))
-        path: Any = pipeline.stream_separator
-        assert path.counts.refused == 1
+        windowed: Any = pipeline.stream_separator
+        assert windowed.counts.refused == 1
         np.testing.assert_allclose(data[40:60], separator.stage.unmix(wild[40:60]), rtol=1e-9)
 
     def test_a_cyclic_structure_is_refused(self) -> None:
