@@ -1,17 +1,17 @@
 """The IGBSS model: a log-linear model on a poset of mixing, source and received states.
 
-Nothing in here knows of files, streams or units.
+The modules are pure mathematics: they do not depend on files, streams or units.
 
 ::
 
-    poset          which state is below which
+    poset          the sample space and its partial order
     loglinear      densities, expectations, divergence, Fisher information
     solve          fit theta by e-projection
-    structure      learn which sources reach which channels
-    selection      choose among candidate unmixings
+    structure      learn the incidence of sources on channels
+    selection      select among candidate unmixing matrices
     likelihood     maximum likelihood of autoregressive sources
-    spectra        Gaussian sources in noise, from their spectra
-    starts         starting points from textbook methods
-    interactions/  products of sources
+    spectra        maximum likelihood of Gaussian sources in noise, from spectra
+    starts         starting points from textbook ICA methods
+    interactions/  learn mixtures with products of sources
     kernels/       compiled functions
 """

@@ -1,31 +1,32 @@
 """Maximum likelihood of autoregressive sources with generalised-Gaussian innovations.
 
-With z the whitened channels, y = W z and e_i = f_i * y_i (the taps f_i begin with 1), the negative
-log-likelihood a sample is, the scales a_i profiled out::
+Let z be the whitened channels, y = W z the sources, and e_i = f_i * y_i their innovations, where the first
+of the taps f_i is 1. With the scales a_i profiled out, the negative log-likelihood per sample is::
 
     sum over i of [log(2 Gamma(1 + 1/b_i)) + (1 + log(b_i mean |e_i|^b_i)) / b_i] - log |det W|
 
-Shapes are chosen before each step, which moves W and the taps together. That of W is a relative Newton step
-W <- (I + t D) W with
+The shapes b_i are chosen before each step; the step changes W and the taps jointly. W takes a relative
+Newton step W <- (I + t D) W with
 
     G[i, j] = mean of psi_i (f_i * y_j),    psi_i = |e_i|^(b_i - 1) sign(e_i) / mean |e_i|^b_i
     H[i, j] = mean of psi_i' * mean of (f_i * y_j)^2
 
-solved pair by pair, [[H_ij, 1], [1, H_ji]] (D_ij, D_ji) = -(G_ij, G_ji), as in relative Newton methods of
-ICA. That of the taps solves a regression on lags, see `compute_tap_step`. |e| is smoothed near zero, so
-that densities with a cusp keep a gradient.
+solved for each pair as [[H_ij, 1], [1, H_ji]] (D_ij, D_ji) = -(G_ij, G_ji), as in relative Newton methods
+of ICA. The taps take the step of a regression on lags, see `compute_tap_step`. |e| is smoothed near zero to
+give densities with a cusp a gradient.
 
-Sensor noise in z comes out of W correlated between the sources, and biases G. By Stein's lemma,
-E[psi(e + a) b] = E[psi'(e + a)] E[a b] for Gaussian a and b, so that with R_ij the covariance of the noise
-of y_i and y_j, and c_i the mean of psi_i' times the power gain of f_i on the spectrum of the noise::
+Sensor noise in z is correlated between the sources, and biases G. By Stein's lemma, E[psi(e + a) b] =
+E[psi'(e + a)] E[a b] for Gaussian a and b. Let R_ij be the covariance of the noise in y_i and y_j, and c_i
+the mean of psi_i' times the power gain of f_i on the spectrum of the noise. Then::
 
     G[i, j] - c_i R_ij
 
-is without bias whatever the density. It is the slope of the loss less half the sum of c_i R_ii, c held.
+is unbiased for every density. It is the gradient of the loss minus half the sum of c_i R_ii, with c fixed.
 
-A prior around W_0 counts as so many samples: with the rows of both scaled to unit variance and
-P = W / W_0, half the sum over i != j of (P_ij / P_ii)^2, times those samples over the samples at hand,
-is added to the loss. A long window overrules it; a short one moves what it can tell.
+A prior around an earlier unmixing matrix W_0 has the weight of a number of samples. With the rows of both
+matrices scaled to unit variance and P = W inv(W_0), it adds half the sum over i != j of (P_ij / P_ii)^2,
+times the ratio of the prior samples to the available samples. A long window overrides the prior; a short
+one changes only what its samples determine.
 """
 
 import math
@@ -42,21 +43,21 @@ Array = NDArray[np.float64]
 LAGS = 20
 SHAPES = np.array([0.5, 0.625, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0])
 _LOG_GAMMA = np.array([math.lgamma(1.0 + 1.0 / shape) for shape in SHAPES])
-_SMOOTHING = 1e-4  # added to e^2, as a share of its mean
-_NOISE_SMOOTHING = 0.1  # as a share of the noise in e
-_LEAST_POWER = 1e-12  # added at least, to innovations of sources of unit variance
-_RIDGE = 1e-7  # of a regression on lags, as a share of its diagonal: a sine is predicted all too well
-_ROWS = 4096  # that curvatures and shapes are estimated from: few numbers need no more
-_LEAST_BEND = 0.3  # mean curvature of a density, over its mean weight
-_FLOOR = 0.05  # least eigenvalue of a pair's Hessian
-_LONGEST = 0.3  # largest entry of a step
-_PROMISE = 1e-4  # nats for each number learned: a descent is done when its next step promises less
-_PATIENCE, _GAIN = 10, 0.1  # a descent is done when so many steps gain less than so many nats in all
+_SMOOTHING = 1e-4  # added to e^2, relative to its mean
+_NOISE_SMOOTHING = 0.1  # relative to the power of the noise in e
+_MIN_SMOOTHING = 1e-12  # absolute; sources have unit variance
+_RIDGE = 1e-7  # regularises the regression on lags, relative to its diagonal; a sine makes it singular
+_MAX_SUBSAMPLE = 4096  # samples that curvatures and shapes are estimated from
+_MIN_CURVATURE = 0.3  # mean curvature of a density, relative to its mean weight
+_MIN_EIGENVALUE = 0.05  # of the Hessian of a pair
+_MAX_STEP = 0.3  # largest entry of D
+_MIN_DECREASE = 1e-4  # nats per parameter; a descent stops when the next step is expected to gain less
+_PATIENCE, _GAIN = 10, 0.1  # a descent stops when this number of steps gains less than this many nats
 
 
 @dataclass(frozen=True)
 class UnmixingFit:
-    """Where a descent ended: an unmixing of the whitened channels, and the loss before each step."""
+    """Result of a descent: an unmixing matrix of the whitened channels, and the loss before each step."""
 
     unmixing: Array
     losses: tuple[float, ...]
@@ -68,14 +69,14 @@ class UnmixingFit:
 
 
 class LikelihoodDescent:
-    """Maximum likelihood for whitened channels.
+    """Maximum-likelihood descent for whitened channels.
 
     Parameters
     ----------
     z : ndarray of shape (sources, samples)
         Whitened channels.
     noise : ndarray of shape (sources,)
-        Variance of the sensor noise in each of them; between them it is uncorrelated.
+        Variance of the sensor noise in each whitened channel; noise is uncorrelated between channels.
     colour : ndarray of shape (LAGS + 1,)
         Autocorrelation of the noise.
     """
@@ -97,16 +98,31 @@ class LikelihoodDescent:
         start: Array,
         n_steps: int,
         *,
-        memory: float = 0.0,
-        beat: float = math.inf,
+        prior_samples: float = 0.0,
+        loss_to_beat: float = math.inf,
         step_done: StepDone = ignore_step,
     ) -> UnmixingFit:
-        """Descend from an unmixing of the whitened channels, itself worth so many samples.
+        """Run a descent from an unmixing matrix of the whitened channels.
 
-        Give up once steps as good as the last one cannot bring the loss below what is to beat.
+        Parameters
+        ----------
+        start : ndarray of shape (sources, sources)
+        n_steps : int
+            Largest number of steps.
+        prior_samples : float
+            Weight of a prior around `start`, as a number of samples.
+        loss_to_beat : float
+            Stop when the remaining steps cannot bring the loss below this value at the rate of the last
+            step.
+        step_done : callable
+            Called after each step.
+
+        Returns
+        -------
+        UnmixingFit
         """
-        w, y, moved, losses = start, start @ self.z, np.eye(len(start)), [math.inf]
-        inertia, taps, shape = memory / self.z.shape[1], None, None
+        w, y, relative, losses = start, start @ self.z, np.eye(len(start)), [math.inf]
+        prior_weight, taps, shape = prior_samples / self.z.shape[1], None, None
         while len(losses) <= n_steps:
             lagged = np.einsum("in,knm,im->ik", w, self.covariances, w, optimize=True)
             size = np.sqrt(lagged[:, :1])
@@ -116,14 +132,14 @@ class LikelihoodDescent:
                 taps = fit_whitening_taps(lagged)
                 learning.filter_rows(y, taps, self._e)
             else:
-                moved = moved / size
+                relative = relative / size
                 self._e /= size
             noise, gain = (w * self.noise) @ w.T, _compute_filtered_power(taps, self.colour)[:, 0]
             floor = self._compute_floor(np.diag(noise) * gain)
             shape = self._pick_shapes(shape, floor)
             learning.compute_power_scores(self._e, shape, floor, self._psi, self._power, self._curvature)
             bend = self._curvature / self._power
-            extra = NoiseAndPrior(bend * gain, noise, inertia, moved)
+            extra = NoiseAndPrior(bend * gain, noise, prior_weight, relative)
             likelihood = float(np.sum(compute_source_loss(shape, self._power)) - np.linalg.slogdet(w)[1])
             losses.append(likelihood + extra.compute_loss())
             learning.filter_rows_adjoint(self._psi, taps, self._adjoint)
@@ -136,36 +152,38 @@ class LikelihoodDescent:
             )
             tap_slope, tap_step = compute_tap_step(y, self._e, self._psi, shape, floor, self._curvature)
             slope = float(np.sum(gradient * step) + np.sum(tap_slope * tap_step / self._power[:, None]))
-            hopeless = len(losses) > 3 and losses[-1] - beat > n_steps * abs(losses[-2] - losses[-1])
+            hopeless = len(losses) > 3 and losses[-1] - loss_to_beat > n_steps * abs(
+                losses[-2] - losses[-1]
+            )
             if hopeless or self._is_done(slope, losses):
                 break
             t, y = self._search_line(y, step, slope, taps, tap_step, shape, floor, extra)
             if t == 0.0:
                 break
             move = np.eye(len(w)) + t * step
-            w, moved, taps = move @ w, move @ moved, taps + t * tap_step
+            w, relative, taps = move @ w, move @ relative, taps + t * tap_step
             step_done()
         return UnmixingFit(w, tuple(losses[1:]))
 
     def _is_done(self, slope: float, losses: list[float]) -> bool:
-        """Tell whether what a step promises, or the last ones gained, is too little to mean anything."""
+        """Return whether the expected decrease of a step, or that of the last steps, is negligible."""
         n_sources, n_samples = self.z.shape
-        if -0.5 * slope * n_samples < _PROMISE * n_sources * (n_sources + self.lags):
+        if -0.5 * slope * n_samples < _MIN_DECREASE * n_sources * (n_sources + self.lags):
             return True
         return len(losses) > _PATIENCE + 1 and losses[-1 - _PATIENCE] - losses[-1] < _GAIN / n_samples
 
     def _compute_floor(self, noise: Array) -> Array:
-        """Return what is added to the squares of innovations with so much noise in them, (sources,).
+        """Return the smoothing of squared innovations, given the power of the noise in them, (sources,).
 
-        Where there is noise they are never quite zero, and a cusp there would be made up.
+        Noisy innovations are never exactly zero, so that a cusp at zero would be an artefact.
         """
         power = np.einsum("it,it->i", self._e, self._e) / self._e.shape[1]
         return np.asarray(
-            np.maximum(np.maximum(_SMOOTHING * power, _NOISE_SMOOTHING * noise), _LEAST_POWER)
+            np.maximum(np.maximum(_SMOOTHING * power, _NOISE_SMOOTHING * noise), _MIN_SMOOTHING)
         )
 
     def _pick_shapes(self, last: Array | None, floor: Array) -> Array:
-        """Return the most likely shape of each source's innovations: of all, or of the last one's like."""
+        """Return the most likely shape of each source, among all or the neighbours of the last one."""
         some = np.ascontiguousarray(self._e[:, :: _compute_stride(self._e)])
         at = np.zeros(len(floor), dtype=int) if last is None else np.searchsorted(SHAPES, last)
         reach = range(len(SHAPES)) if last is None else (-1, 0, 1)
@@ -187,7 +205,7 @@ class LikelihoodDescent:
         floor: Array,
         extra: "NoiseAndPrior",
     ) -> tuple[float, Array]:
-        """Return the largest t = 1, 1/2, ... for which t steps lower the loss, or 0; and y there."""
+        """Return the largest t = 1, 1/2, ... that lowers the loss, or 0, and y after this step."""
         here = float(np.sum(np.log(self._power) / shape)) + extra.compute_loss()
         t = 1.0
         for _ in range(12):
@@ -207,53 +225,55 @@ class LikelihoodDescent:
 
 @dataclass(frozen=True)
 class NoiseAndPrior:
-    """What noise and a prior add to the loss at (I + D) W, and its slope and curvature in D.
+    """Terms of noise and prior in the loss at (I + D) W, with their gradient and curvature in D.
 
     Parameters
     ----------
     gain : ndarray of shape (sources,)
-        What a unit of noise in y_i biases G_ij by.
+        Bias of G_ij per unit of noise in y_i.
     noise : ndarray of shape (sources, sources)
         Covariance of the noise in y.
-    inertia : float
-        Samples that the prior is worth, over the samples at hand.
-    moved : ndarray of shape (sources, sources)
-        W over the unmixing before.
+    prior_weight : float
+        Number of samples that the prior is equivalent to, divided by the number of available samples.
+    relative : ndarray of shape (sources, sources)
+        W times the inverse of the earlier unmixing matrix.
     """
 
     gain: Array
     noise: Array
-    inertia: float
-    moved: Array
+    prior_weight: float
+    relative: Array
 
     def compute_loss(self, move: Array | None = None) -> float:
-        """Return the loss once W has moved; at W without a move."""
-        moved = self.moved if move is None else move @ self.moved
+        """Return the terms at ``move @ W``, or at W if no move is given."""
+        relative = self.relative if move is None else move @ self.relative
         noise = self.noise if move is None else move @ self.noise @ move.T
-        apart = moved / np.diag(moved)[:, None]
-        prior = np.sum(apart**2) - len(apart)
-        return 0.5 * float(self.inertia * prior - np.sum(self.gain * np.diag(noise)))
+        scaled = relative / np.diag(relative)[:, None]
+        prior = np.sum(scaled**2) - len(scaled)
+        return 0.5 * float(self.prior_weight * prior - np.sum(self.gain * np.diag(noise)))
 
     def compute_gradient(self) -> Array:
-        """Return the slope in the entries of D off its diagonal."""
-        diagonal = np.diag(self.moved)[:, None]
-        apart = self.moved / diagonal
-        slope = apart - np.diag(np.sum(apart**2, axis=1))
-        return np.asarray(self.inertia * slope / diagonal @ self.moved.T - self.gain[:, None] * self.noise)
+        """Return the gradient in the off-diagonal entries of D."""
+        diagonal = np.diag(self.relative)[:, None]
+        scaled = self.relative / diagonal
+        slope = scaled - np.diag(np.sum(scaled**2, axis=1))
+        return np.asarray(
+            self.prior_weight * slope / diagonal @ self.relative.T - self.gain[:, None] * self.noise
+        )
 
     def compute_hessian(self) -> Array:
-        """Return the curvature in each entry of D, of the prior where W is close to the one before."""
-        return np.asarray(self.inertia - self.gain[:, None] * np.diag(self.noise))
+        """Return the curvature in each entry of D; that of the prior assumes that W is close to W_0."""
+        return np.asarray(self.prior_weight - self.gain[:, None] * np.diag(self.noise))
 
 
 def compute_source_loss(shape: Array, power: Array) -> Array:
-    """Return the negative log-likelihood a sample of innovations of these shapes and mean powers."""
+    """Return the negative log-likelihood per sample of innovations with given shapes and mean powers."""
     log_gamma = _LOG_GAMMA[np.searchsorted(SHAPES, shape)]
     return np.asarray(math.log(2.0) + log_gamma + (np.log(shape * power) + 1.0) / shape)
 
 
 def fit_whitening_taps(lagged: Array) -> Array:
-    """Return the taps (sources, lags + 1) that whiten rows of these autocovariances (sources, lags + 1)."""
+    """Return the whitening taps of autocovariances, both (sources, lags + 1), by Levinson recursion."""
     taps = np.zeros_like(lagged)
     taps[:, 0] = 1.0
     error = lagged[:, 0] * (1.0 + _RIDGE)
@@ -267,11 +287,12 @@ def fit_whitening_taps(lagged: Array) -> Array:
 def compute_tap_step(
     y: Array, e: Array, scores: Array, shape: Array, floor: Array, curvature: Array | None = None
 ) -> tuple[Array, Array]:
-    """Return the slope of mean |e|^b / b in the taps, (sources, lags + 1), and a step to its minimum.
+    """Return the gradient of mean |e|^b / b in the taps, (sources, lags + 1), and a Newton step.
 
-    The products of lags are weighted by |e|^(b - 2), from some of the samples, and scaled to the mean
-    curvature of |e|^b / b: by b - 1 where the density is smooth, by less where it has a cusp. Without
-    the curvature they are scaled by b - 1 or 1, which is shorter, and safe without a line search.
+    The products of lags are weighted by |e|^(b - 2), computed from a subset of the samples, and scaled to
+    the mean curvature of |e|^b / b: by b - 1 for a smooth density, by less for a density with a cusp. If
+    the curvature is not given, they are scaled by b - 1 or 1. The step is then shorter, and safe without a
+    line search.
     """
     slope, stride = np.empty((len(y), y.shape[1] - e.shape[1] + 1)), _compute_stride(e)
     learning.compute_tap_slopes(y, scores, slope)
@@ -284,8 +305,8 @@ def compute_tap_step(
         past *= weights[i]
         bend = max(1.0, shape[i] - 1.0)
         if curvature is not None:
-            # Below a shape of 1 a few innovations near zero make up most of the mean weight.
-            least = _LEAST_BEND if shape[i] >= 1.0 else 1.0
+            # For shapes below 1, a few innovations near zero dominate the mean weight.
+            least = _MIN_CURVATURE if shape[i] >= 1.0 else 1.0
             bend = max(curvature[i] / np.mean(weights[i] ** 2), least)
         products = bend / weights.shape[1] * (past @ past.T)
         products[np.diag_indices(lags)] += _RIDGE * np.trace(products) / lags
@@ -295,9 +316,9 @@ def compute_tap_step(
 
 
 def _compute_stride(e: Array) -> int:
-    """Return how far apart the samples are that curvatures and shapes are estimated from."""
+    """Return the stride of the samples that curvatures and shapes are estimated from."""
     n_samples: int = e.shape[1]
-    return math.ceil(n_samples / _ROWS)
+    return math.ceil(n_samples / _MAX_SUBSAMPLE)
 
 
 def _compute_filtered_power(taps: Array, lagged: Array) -> Array:
@@ -309,12 +330,12 @@ def _compute_filtered_power(taps: Array, lagged: Array) -> Array:
 
 
 def _solve_pairs(gradient: Array, hessian: Array) -> Array:
-    """Solve each pair's two equations, with the eigenvalues of its Hessian held above a floor."""
+    """Solve the two equations of each pair, with the eigenvalues of its Hessian bounded from below."""
     across = hessian.T
     least = 0.5 * (hessian + across) - np.sqrt(0.25 * (hessian - across) ** 2 + 1.0)
-    lift = np.maximum(_FLOOR - least, 0.0)
+    lift = np.maximum(_MIN_EIGENVALUE - least, 0.0)
     first, second = hessian + lift, across + lift
     step = -(second * gradient - gradient.T) / (first * second - 1.0)
     np.fill_diagonal(step, 0.0)
     largest = float(np.abs(step).max(initial=0.0))
-    return np.asarray(step * min(1.0, _LONGEST / max(largest, _LONGEST)))
+    return np.asarray(step * min(1.0, _MAX_STEP / max(largest, _MAX_STEP)))

@@ -1,9 +1,9 @@
-"""What theta means: the densities, expectations, divergence and Fisher information of the model.
+"""Densities, expectations, divergence and Fisher information of the model.
 
-The log-linear model on a poset (Luo, Azizi, Sugiyama, UAI 2021, equations 2 to 7), written for the
-three layers. With theta_z (samples, sources), theta_a (channels, subsets), ``alpha[S] = sum over l of
-theta_a[l, S]``, ``c[n] = sum of alpha[S] over the S that hold n`` and ``d[l] = sum of alpha[S] over the S
-below channel l``::
+This is the log-linear model on a poset (Luo, Azizi, Sugiyama, UAI 2021, equations 2 to 7), written out for
+its three layers. Let theta_z be (samples, sources), theta_a (channels, subsets), ``alpha[S] = sum over l of
+theta_a[l, S]``, ``c[n] = sum of alpha[S] over all S that contain n`` and ``d[l] = sum of alpha[S] over all
+S below channel l``. Then::
 
     log p(x[m, l]) = (W theta_z[m])[l] + d[l] - psi      log p(a[l, S]) = theta_a[l, S] - psi
     log p(z[m, n]) = theta_z[m, n] + c[n] - psi          log p(bottom)  = -psi
@@ -11,7 +11,8 @@ below channel l``::
     eta_z[m, n] = p(z[m, n]) + sum over l of W[l, n] p(x[m, l])
     eta_a[l, S] = p(a[l, S]) + sum of p over the z and x above
 
-Real weights W are the same exponential family with the statistic W[l, n] in place of an indicator.
+With real weights W, the model is the same exponential family, with the statistic W[l, n] in place of an
+indicator.
 """
 
 from dataclasses import dataclass
@@ -27,9 +28,17 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Distribution:
-    """Probability of every state: p_z (samples, sources), p_x (samples, channels), p_a (channels, subsets).
+    """Probabilities of all states of the model.
 
-    `psi` is the log-partition, ``p_bottom = exp(-psi)``.
+    Parameters
+    ----------
+    p_z : ndarray of shape (samples, sources)
+    p_x : ndarray of shape (samples, channels)
+    p_a : ndarray of shape (channels, subsets)
+    p_bottom : float
+        ``exp(-psi)``.
+    psi : float
+        Log-partition function.
     """
 
     p_z: Array
@@ -43,10 +52,20 @@ class Distribution:
 class Target:
     """The empirical distribution p_hat and its expectations.
 
-    The received layer holds ``1 - latent_mass`` in the proportions of the data. Of the latent mass a
-    third lies on bottom, a third in equal parts on the mixing nodes and a third on the source nodes; it
-    puts p_hat in the interior, where the optimum exists and is unique. `size_z` is eta_z with the
-    absolute values of the weights, what errors of eta_z are measured by.
+    The received layer has the mass ``1 - latent_mass``, in proportion to the data. One third of the latent
+    mass is on bottom, one third is spread evenly over the mixing nodes, and one third over the source
+    nodes. A positive latent mass puts p_hat in the interior of the simplex, where the optimum exists and is
+    unique.
+
+    Parameters
+    ----------
+    p_x : ndarray of shape (samples, channels)
+    p_z, p_a, p_bottom : float
+        Probability of each source node, of each mixing node and of bottom.
+    eta_z : ndarray of shape (samples, sources)
+    eta_a : ndarray of shape (channels, subsets)
+    size_z : ndarray of shape (samples, sources)
+        eta_z with the absolute values of the weights; errors of eta_z are relative to it.
     """
 
     p_x: Array
@@ -60,14 +79,14 @@ class Target:
 
 @dataclass(frozen=True)
 class Fisher:
-    """Fisher information of theta in its natural pieces; `to_dense` puts them together.
+    """Fisher information of theta, as blocks; `to_dense` assembles the matrix.
 
     Parameters
     ----------
     z_blocks : ndarray of shape (samples, sources, sources)
-        Mass above two source nodes of one sample; nodes of different samples share none.
+        Mass above two source nodes of one sample; source nodes of different samples share none.
     cross : ndarray of shape (samples, sources, subsets)
-        Mass above a source node and a mixing node, the same for all channels of the latter.
+        Mass above a source node and a mixing node; independent of the channel of the mixing node.
     shared : ndarray of shape (subsets, subsets)
         Mass of the source and received nodes above two mixing nodes.
     p_a, eta_a : ndarray of shape (channels, subsets)
@@ -99,7 +118,7 @@ class Fisher:
 
 
 def compute_log_offsets(poset: Poset, theta_a: Array) -> tuple[Array, Array]:
-    """Return c (sources) and d (periods, channels): what the mixing nodes below a state add up to."""
+    """Return c (sources) and d (periods, channels), the sums of theta_a over the nodes below a state."""
     alpha = theta_a.sum(axis=0)
     return alpha @ poset.member, poset.below @ alpha
 
@@ -107,7 +126,7 @@ def compute_log_offsets(poset: Poset, theta_a: Array) -> tuple[Array, Array]:
 def compute_distribution(
     poset: Poset, theta_z: Array, theta_a: Array, out: tuple[Array, Array, Array] | None = None
 ) -> Distribution:
-    """Return p of every layer.
+    """Compute the probabilities of all states.
 
     Parameters
     ----------
@@ -115,7 +134,7 @@ def compute_distribution(
     theta_z : ndarray of shape (samples, sources)
     theta_a : ndarray of shape (channels, subsets)
     out : (p_z, p_x, p_a), optional
-        Arrays to fill; new ones when left out.
+        Arrays to fill; allocated if omitted.
     """
     if out is None:
         out = (np.empty_like(theta_z), np.empty((len(theta_z), poset.n_channels)), np.empty_like(theta_a))
@@ -125,7 +144,7 @@ def compute_distribution(
 
 
 def compute_expectations(poset: Poset, p_z: Array, p_x: Array, p_a: Array) -> tuple[Array, Array]:
-    """Return eta_z (samples, sources) and eta_a (channels, subsets); eta of the received layer is p_x."""
+    """Return eta_z (samples, sources) and eta_a (channels, subsets); eta_x is p_x."""
     eta_z = np.empty_like(p_z)
     z_total = np.empty(poset.n_sources)
     x_total = np.empty((poset.periods, poset.n_channels))
@@ -134,20 +153,20 @@ def compute_expectations(poset: Poset, p_z: Array, p_x: Array, p_a: Array) -> tu
 
 
 def sum_mass_above(poset: Poset, z_total: Array, x_total: Array) -> Array:
-    """Return the mass of the source and received nodes above each set of sources, (subsets,)."""
+    """Return the mass of the source and received nodes above each subset of sources, (subsets,)."""
     return z_total @ poset.member.T + x_total.ravel() @ poset.below.reshape(-1, poset.n_subsets)
 
 
 def make_target(poset: Poset, values: Array, latent_mass: float = 0.0) -> Target:
-    """Return p_hat for transformed data.
+    """Return p_hat of transformed data.
 
     Parameters
     ----------
     poset : Poset
     values : ndarray of shape (samples, channels)
-        Transformed data, non-negative, with a positive sum.
+        Transformed data, non-negative and with a positive sum.
     latent_mass : float
-        Share of the mass on bottom, mixing and source nodes together, 0 <= latent_mass < 1.
+        Total mass of bottom, mixing and source nodes, 0 <= latent_mass < 1.
     """
     n_samples, n_channels = values.shape
     p_x = np.ascontiguousarray(values * ((1.0 - latent_mass) / values.sum()))
@@ -160,7 +179,7 @@ def make_target(poset: Poset, values: Array, latent_mass: float = 0.0) -> Target
         p_x,
         np.full((n_channels, poset.n_subsets), p_a),
     )
-    # Weights of a caller are non-negative, those of a learned structure (one period) are not.
+    # Given weights are non-negative; those of a learned structure (one period) may be negative.
     size_z = eta_z if poset.incidence.min() >= 0.0 else p_x @ np.abs(poset.incidence[0]) + p_z
     return Target(p_x, p_z, p_a, third, eta_z, eta_a, size_z)
 
@@ -177,7 +196,7 @@ def compute_divergence(goal: Target, p: Distribution) -> float:
 def compute_fisher(poset: Poset, p: Distribution) -> Fisher:
     """Return the Fisher information at a distribution of the model.
 
-    Memory is ``samples * sources * (sources + subsets)`` numbers; the solvers never build it.
+    It takes ``samples * sources * (sources + subsets)`` numbers of memory. The solvers never build it.
     """
     n_samples = len(p.p_z)
     blocks = np.empty((n_samples, poset.n_sources, poset.n_sources))

@@ -1,9 +1,9 @@
-"""The sample space: which state lies below which.
+"""The sample space of the model and its partial order.
 
-Bottom lies below everything. The mixing node a[l, S] (channel l, a set S of at most `order` sources)
-lies below the source node z[n, m] where n is in S; z[n, m] lies below the received node x[l, m] with
-weight W[l, n], the incidence. How a[l, S] lies below x[l', m] is the closure: "strict", by
-transitivity only (some n in S has W[l', n] > 0), or "full", always.
+Bottom is below all other states. The mixing node a[l, S], of channel l and a set S of at most `order`
+sources, is below the source node z[m, n] if S contains n. The source node z[m, n] is below the received
+node x[m, l] with the weight W[l, n], the incidence. The closure determines whether a[l, S] is below x[m,
+l']: with "strict" by transitivity only (W[l', n] > 0 for some n in S), with "full" always.
 """
 
 import itertools
@@ -21,22 +21,22 @@ Closure = Literal["strict", "full"]
 RandomState = int | np.random.Generator | None
 
 STRUCTURES = ("systematic", "cyclic", "random")
-LEARNED = "learned"  # see `igbss_stream.model.structure`: it takes samples to make one
-MAX_SUBSETS = 2048  # a joint step factors a matrix of this size: 32 MB, a second
+LEARNED = "learned"  # requires samples, see `igbss_stream.model.structure`
+MAX_SUBSETS = 2048  # a joint step factors a matrix of this size: 32 MB, one second
 
-# Below this share of the largest singular value a structure counts as rank-deficient.
+# relative to the largest singular value; a structure with a smaller one is rank-deficient
 _RANK_TOLERANCE = 1e-10
 
 
 def list_subsets(n_sources: int, order: int) -> tuple[tuple[int, ...], ...]:
-    """Return all non-empty sets of at most `order` sources; smaller sets first, then by their members."""
+    """Return all non-empty sets of at most `order` sources, by size, then in lexicographic order."""
     sizes = range(1, order + 1)
     return tuple(itertools.chain.from_iterable(itertools.combinations(range(n_sources), r) for r in sizes))
 
 
 @dataclass(frozen=True)
 class Poset:
-    """Sample space of the model, for any number of samples.
+    """Sample space of the model for any number of samples.
 
     Parameters
     ----------
@@ -45,14 +45,14 @@ class Poset:
     order : int
         Largest number of sources that interact, 1 <= order <= sources.
     closure : {"strict", "full"}
-        Which received nodes a mixing node lies below.
+        Which received nodes a mixing node is below, see the module.
     left_inverse : ndarray of shape (periods, sources, channels), optional
-        What `unmixing` is instead of the pseudo-inverse.
+        Value of `unmixing`; the pseudo-inverse of the incidence if omitted.
 
     Raises
     ------
     ParameterError
-        If a value is out of range or the incidence cannot tell the sources apart.
+        If a value is out of range or the incidence does not separate the sources.
     """
 
     incidence: NDArray[np.float64]
@@ -79,8 +79,8 @@ class Poset:
             )
         if self.n_subsets > MAX_SUBSETS:
             raise ParameterError(
-                f"order {self.order} with {self.n_sources} sources makes {self.n_subsets} mixing nodes "
-                f"a channel, more than {MAX_SUBSETS}. Lower order or n_sources.",
+                f"order {self.order} with {self.n_sources} sources gives {self.n_subsets} mixing nodes "
+                f"per channel, more than {MAX_SUBSETS}. Lower order or n_sources.",
                 parameter="order",
             )
         _check_columns(self.incidence)
@@ -102,12 +102,12 @@ class Poset:
 
     @property
     def n_subsets(self) -> int:
-        """Number of mixing nodes a channel, K."""
+        """Number of mixing nodes per channel, K."""
         return sum(math.comb(self.n_sources, size) for size in range(1, self.order + 1))
 
     @cached_property
     def member(self) -> NDArray[np.float64]:
-        """Which sources each set holds, (subsets, sources); smaller sets first, then by their members."""
+        """Membership of sources in subsets, (subsets, sources), in the order of `list_subsets`."""
         member = np.zeros((self.n_subsets, self.n_sources))
         for row, subset in zip(member, list_subsets(self.n_sources, self.order), strict=True):
             row[list(subset)] = 1.0
@@ -115,7 +115,7 @@ class Poset:
 
     @cached_property
     def below(self) -> NDArray[np.float64]:
-        """Which mixing nodes lie below each channel, (periods, channels, subsets)."""
+        """Indicator of the mixing nodes below each channel, (periods, channels, subsets)."""
         if self.closure == "full":
             return np.ones((self.periods, self.n_channels, self.n_subsets))
         shared = (self.incidence != 0).astype(float) @ self.member.T
@@ -130,7 +130,7 @@ class Poset:
 
     @property
     def equal_channels(self) -> list[list[int]]:
-        """Groups of channels with the same incidence, which the model gives the same signal."""
+        """Groups of channels with equal incidence, to which the model assigns the same signal."""
         rows = self.incidence.transpose(1, 0, 2).reshape(self.n_channels, -1)
         groups: dict[bytes, list[int]] = {}
         for channel, row in enumerate(rows):
@@ -139,9 +139,9 @@ class Poset:
 
     @cached_property
     def cut(self) -> NDArray[np.int64] | None:
-        """Channel that each source is cut off, where W is ones less a permutation; else None.
+        """Channel that each source does not reach, if W is ones minus a permutation matrix; else None.
 
-        W^-1 is then ``1 / (N - 1)`` less the transposed permutation.
+        W^-1 is then ``1 / (N - 1)`` minus the transposed permutation matrix.
         """
         absent = 1.0 - self.incidence
         if self.n_sources < 2 or self.periods > 1 or not _is_permutation(absent):
@@ -150,7 +150,7 @@ class Poset:
 
     @cached_property
     def latent_design(self) -> NDArray[np.float64]:
-        """How log p(x) moves with the log-masses of the latent nodes, (periods, channels, subsets + 1).
+        """Derivative of log p(x) in the log-masses of the latent nodes, (periods, channels, subsets + 1).
 
         With phi = log p(z), s[S] = sum over l of log p(a[l, S]) and t = log p(bottom), the log-density of
         the received layer is ``log p(x) = W phi + design @ (s, t)``. In these coordinates the
@@ -162,29 +162,30 @@ class Poset:
 
     @property
     def shares_mass(self) -> bool:
-        """Whether each source is one channel under the strict closure: both then get half its mass."""
+        """Whether W is a permutation with strict closure; p(x) and p(z) then have equal masses."""
         return self.closure == "strict" and _is_permutation(self.incidence)
 
     @cached_property
     def active_design(self) -> tuple[NDArray[np.int_], NDArray[np.float64]]:
-        """Groups that move log p(x), and their columns of `latent_design`; order 1 has but bottom."""
+        """Groups that affect log p(x), and their columns of `latent_design`; for order 1 only bottom."""
         active = np.flatnonzero(self.latent_design.any(axis=(0, 1)))
         return active, np.ascontiguousarray(self.latent_design[:, :, active])
 
     @cached_property
     def subset_of_node(self) -> NDArray[np.int_]:
-        """Index of the set of each mixing node, channel by channel, (channels * subsets,)."""
+        """Index of the subset of each mixing node, channel by channel, (channels * subsets,)."""
         return np.tile(np.arange(self.n_subsets), self.n_channels)
 
     @cached_property
     def has_closed_form(self) -> bool:
-        """Whether log-sources are known to be ``W^-1 log p_hat``, but for a constant each, at the optimum.
+        """Whether the log-sources at the optimum are ``W^-1 log p_hat``, up to a constant for each.
 
-        W must be square, and no mass lie on the latent states. The divergence then goes to zero, and
-        p(x) to p_hat, if and only if all latent nodes can lose their mass while p(x) stays: if some
-        s, t < 0 lower every ``phi = W^-1 (log p_hat - design @ (s, t))``, which is a linear program. Else
-        p(z) keeps mass and p(x) misses p_hat; of the W where the formula holds all the same, only
-        permutations under the strict closure are recognised (p(x) and p(z) share p_hat half and half).
+        It requires that W is square and that the latent states have no mass. The divergence then tends to
+        zero, and p(x) to p_hat, if and only if all latent nodes can lose their mass while p(x) is
+        unchanged: some s, t < 0 must lower every ``phi = W^-1 (log p_hat - design @ (s, t))``, which is a
+        linear program. Otherwise p(z) retains mass and p(x) differs from p_hat. The formula still holds for
+        some W, of which only permutations under the strict closure are recognised (p(x) and p(z) are p_hat
+        / 2 each).
         """
         if self.n_channels != self.n_sources:
             return False
@@ -192,7 +193,7 @@ class Poset:
             return True
         rise = self.unmixing @ self.latent_design
         if np.all(rise.sum(axis=2) < -1e-9):
-            return True  # s = t = -1 does it
+            return True  # s = t = -1 is a solution
         return _has_descent_direction(rise.reshape(-1, rise.shape[2]))
 
 
@@ -202,18 +203,18 @@ def make_incidence(
     n_sources: int | None = None,
     random_state: RandomState = None,
 ) -> NDArray[np.float64]:
-    """Return the incidence of a named structure, or the caller's own, checked.
+    """Return the incidence of a named structure, or check a given one.
 
     Parameters
     ----------
     structure : {"systematic", "cyclic", "random"} or array-like of shape (channels, sources)
-        "systematic" cuts source n off channel n (the paper's choice); "cyclic" cuts source n at sample m
-        off channel ``(m * n_sources + n) % n_channels``; "random" cuts each source off one channel drawn
-        without replacement. A matrix holds finite weights >= 0.
+        "systematic" removes the edge from source n to channel n, as in the paper; "cyclic" removes the edge
+        from source n at sample m to channel ``(m * n_sources + n) % n_channels``; "random" removes the edge
+        from each source to one channel, drawn without replacement. A matrix contains finite weights >= 0.
     n_channels : int
         Number of channels.
     n_sources : int, optional
-        Number of sources; as many as channels, or as the matrix has columns, when left out.
+        Number of sources; by default the number of channels, or of columns of the matrix.
     random_state : int or numpy.random.Generator, optional
         Seed of "random".
 
@@ -224,7 +225,7 @@ def make_incidence(
     Raises
     ------
     ParameterError
-        If the name is unknown, a count is out of range or a matrix does not fit.
+        If the name is unknown, a number is out of range or the matrix is invalid.
     """
     if not isinstance(structure, str):
         return _check_matrix(structure, n_channels, n_sources)
@@ -283,7 +284,7 @@ def _check_matrix(structure: ArrayLike, n_channels: int, n_sources: int | None) 
         )
     if not 1 <= weights.shape[1] <= n_channels:
         raise ParameterError(
-            f"structure must have between 1 and {n_channels} columns, one a source. "
+            f"structure must have between 1 and {n_channels} columns, one per source. "
             f"Got {weights.shape[1]} instead.",
             parameter="structure",
         )
@@ -291,7 +292,7 @@ def _check_matrix(structure: ArrayLike, n_channels: int, n_sources: int | None) 
     if bad.size:
         i, n = bad[0]
         raise ParameterError(
-            f"structure must hold finite weights >= 0. Got {weights[i, n]} in row {i}, column {n}.",
+            f"structure must have finite weights >= 0. Got {weights[i, n]} in row {i}, column {n}.",
             parameter="structure",
         )
     return weights[None]
@@ -303,7 +304,7 @@ def _check_columns(weights: NDArray[np.float64]) -> None:
         if not norm.all():
             raise ParameterError(
                 f"structure has only zeros in column {int(np.argmin(norm))}: "
-                "that source reaches no channel. Give it a weight or leave the column out.",
+                "this source reaches no channel. Give it a weight or remove the column.",
                 parameter="structure",
             )
         unit = period / norm
@@ -311,7 +312,7 @@ def _check_columns(weights: NDArray[np.float64]) -> None:
         if alike.size:
             first, second = alike[0]
             raise ParameterError(
-                f"structure cannot tell sources apart: columns {first} and {second} coincide"
+                f"structure does not separate the sources: columns {first} and {second} are equal"
                 f"{'' if np.array_equal(period[:, first], period[:, second]) else ' up to a factor'}. "
                 "Change one of them or lower n_sources.",
                 parameter="structure",
@@ -320,7 +321,7 @@ def _check_columns(weights: NDArray[np.float64]) -> None:
         rank = int(np.sum(singular > _RANK_TOLERANCE * singular[0]))
         if rank < period.shape[1]:
             raise ParameterError(
-                f"structure cannot tell sources apart: its {period.shape[1]} columns have rank {rank}. "
+                f"structure does not separate the sources: its {period.shape[1]} columns have rank {rank}. "
                 "Make the columns linearly independent or lower n_sources.",
                 parameter="structure",
             )
@@ -336,12 +337,12 @@ def _is_permutation(weights: NDArray[np.float64]) -> bool:
 
 
 def _has_descent_direction(rise: NDArray[np.float64]) -> bool:
-    """Whether some x in [-1e4, -1] has rise @ x >= 1 in every row.
+    """Return whether some x in [-1e4, -1] has rise @ x >= 1 in every row.
 
-    Without the lower bound a coefficient that is zero but for rounding would count as a descent.
+    Without the lower bound, a coefficient that is zero up to rounding would count as a descent direction.
     """
     from scipy.optimize import (
-        linprog,  # a second to import, and only structures of one's own need it
+        linprog,  # importing takes a second; only matrices of the caller need it
     )
 
     program = linprog(np.zeros(rise.shape[1]), A_ub=-rise, b_ub=-np.ones(len(rise)), bounds=(-1e4, -1.0))

@@ -1,10 +1,10 @@
-"""Which unmixing of the whitened channels is taken.
+"""Select among candidate unmixing matrices of the whitened channels.
 
-The likelihood of innovations has several optima, and the most likely end of a few descents wins.
-Innovations drown in sensor noise first, though, and spectra last. Where there is noise that matters,
-what innovations tell and what spectra tell are learned again from either half of the samples, and the one
-whose halves agree best is taken: the true sources are the same in both, and what differs is error. Both
-halves share what noise biases innovations by, though, so that these have to agree much better.
+The likelihood of innovations has several optima; the most likely result of a few descents is used. Sensor
+noise affects innovations more than spectra. If the noise is significant, both the innovations and the
+spectra are fitted again to each half of the samples, and the method whose halves agree best is selected:
+the true sources are equal in both halves, and differences are errors. The noise biases innovations equally
+in both halves, so their agreement must be much better than that of the spectra.
 """
 
 from dataclasses import dataclass
@@ -22,29 +22,29 @@ from igbss_stream.model.spectra import (
     estimate_noise_power,
     match_spectra,
 )
-from igbss_stream.model.starts import N_STARTS, find_starts
+from igbss_stream.model.starts import MAX_STARTS, find_starts
 
 Array = NDArray[np.float64]
 
 _TRIAL_STEPS, _STEPS = 40, 200
-_TRIAL_SAMPLES, _TRIAL_NUMBERS = 16384, 1 << 19  # that starts are tried on, at most
-_MATTERS = 1e-3  # share of noise in the weakest whitened channel from which spectra are asked
-_SHORTEST = 1000  # samples that two halves are made of
-_BETTER = 4.0  # times less interference between the halves is asked of innovations than of spectra
-_MEMORY = 100.0  # samples that an earlier unmixing is worth, for each source
+_TRIAL_SAMPLES, _TRIAL_NUMBERS = 16384, 1 << 19  # upper bounds of the data that starts are compared on
+_MIN_NOISE = 1e-3  # share of noise in the weakest whitened channel above which spectra are fitted
+_MIN_SAMPLES = 1000  # for the comparison of halves
+_MAX_RATIO = 4.0  # of the interference between halves, spectra over innovations, to select spectra
+_PRIOR_SAMPLES = 100.0  # weight of the prior around an earlier unmixing matrix, per source
 
 
 @dataclass(frozen=True)
 class WhitenedSignal:
-    """Whitened channels and the noise in them.
+    """Whitened channels and the sensor noise in them.
 
     Parameters
     ----------
     z : ndarray of shape (sources, samples)
     spectra : Bands
-        Of z.
+        Band covariances of z.
     noise : ndarray of shape (bands, sources)
-        Power of the noise of each whitened channel in each band.
+        Power of the noise in each band of each whitened channel.
     """
 
     z: Array
@@ -53,10 +53,10 @@ class WhitenedSignal:
 
     @classmethod
     def from_channels(cls, standard: Array, axes: Array, root: Array) -> "WhitenedSignal":
-        """Return the signal of channels at unit variance along principal axes with these deviations."""
-        found, whitening = compute_bands(standard), axes.T / root[:, None]
-        noise = estimate_noise_power(found, axes)[:, None] / root**2
-        return cls(whitening @ standard, found.project(whitening), noise)
+        """Whiten channels of unit variance, given principal axes and the standard deviations along them."""
+        spectra, whitening = compute_bands(standard), axes.T / root[:, None]
+        noise = estimate_noise_power(spectra, axes)[:, None] / root**2
+        return cls(whitening @ standard, spectra.project(whitening), noise)
 
     @property
     def noise_variance(self) -> Array:
@@ -69,68 +69,68 @@ class WhitenedSignal:
         return compute_autocorrelation(self.noise.sum(axis=1), self.spectra.weights, LAGS)
 
     def take(self, samples: slice) -> "WhitenedSignal":
-        """Return a stretch of it; the noise is that of the whole."""
+        """Return a range of samples, with the noise of the whole signal."""
         z = np.ascontiguousarray(self.z[:, samples])
-        found = compute_bands(z)
-        at = np.arange(len(found.weights)) * len(self.noise) // len(found.weights)
-        return WhitenedSignal(z, found, self.noise[at])
+        spectra = compute_bands(z)
+        index = np.arange(len(spectra.weights)) * len(self.noise) // len(spectra.weights)
+        return WhitenedSignal(z, spectra, self.noise[index])
 
     def make_descent(self) -> LikelihoodDescent:
-        """Return the likelihood of innovations."""
+        """Return the descent on the likelihood of innovations."""
         return LikelihoodDescent(self.z, self.noise_variance, self.noise_colour)
 
 
 def select_unmixing(signal: WhitenedSignal, previous: Array | None) -> UnmixingFit:
-    """Return the best unmixing, from an earlier one if there is one."""
-    descent, memory = signal.make_descent(), 0.0
+    """Return the best unmixing matrix, starting from an earlier one if given."""
+    descent, prior_samples = signal.make_descent(), 0.0
     by_spectra = None
-    is_noisy = signal.noise_variance.max() > _MATTERS
+    is_noisy = signal.noise_variance.max() > _MIN_NOISE
     if previous is None:
-        begin = _collect_starts(signal, descent)
+        candidates = _collect_starts(signal, descent)
         if is_noisy:
-            by_spectra = _fit_spectra(signal, begin[-1])
-            begin.append(by_spectra)
+            by_spectra = _fit_spectra(signal, candidates[-1])
+            candidates.append(by_spectra)
         trial = signal.take(slice(min(_TRIAL_SAMPLES, _TRIAL_NUMBERS // len(signal.z)))).make_descent()
-        start = _pick_most_likely(trial, begin)
+        start = _pick_most_likely(trial, candidates)
     else:
-        start, memory = previous, _MEMORY * len(previous)
+        start, prior_samples = previous, _PRIOR_SAMPLES * len(previous)
         if is_noisy:
-            by_spectra = _fit_spectra(signal, start, memory / signal.z.shape[1])
+            by_spectra = _fit_spectra(signal, start, prior_samples / signal.z.shape[1])
     with track("learning", _STEPS) as step:
-        end = descent.run(start, _STEPS, memory=memory, step_done=step)
-    if by_spectra is None or signal.z.shape[1] < _SHORTEST:
-        return end
-    return _pick_most_reproducible(signal, end, descent.run(by_spectra, 0))
+        fit = descent.run(start, _STEPS, prior_samples=prior_samples, step_done=step)
+    if by_spectra is None or signal.z.shape[1] < _MIN_SAMPLES:
+        return fit
+    return _pick_most_reproducible(signal, fit, descent.run(by_spectra, 0))
 
 
 def _collect_starts(signal: WhitenedSignal, descent: LikelihoodDescent) -> list[Array]:
-    """Return where descents begin."""
-    begin = []
-    with track("finding starts", N_STARTS) as found:
+    """Return the starting points of the trial descents."""
+    collected = []
+    with track("finding starts", MAX_STARTS) as step:
         for start in find_starts(signal.z, _subtract_noise(descent)):
-            begin.append(start)
-            found()
-    return begin
+            collected.append(start)
+            step()
+    return collected
 
 
-def _fit_spectra(signal: WhitenedSignal, start: Array, inertia: float = 0.0) -> Array:
-    """Return what spectra tell."""
+def _fit_spectra(signal: WhitenedSignal, start: Array, prior_weight: float = 0.0) -> Array:
+    """Return the unmixing matrix that matches the spectra."""
     with track("matching spectra", MAX_STEPS) as step:
-        return match_spectra(signal.spectra, signal.noise, start, inertia, step)
+        return match_spectra(signal.spectra, signal.noise, start, prior_weight, step)
 
 
-def _pick_most_likely(trial: LikelihoodDescent, begin: list[Array]) -> Array:
-    """Return the end of the most likely of short descents."""
-    with track("trying starts", len(begin) * _TRIAL_STEPS) as step:
-        best = trial.run(begin[0], _TRIAL_STEPS, step_done=step)
-        for start in begin[1:]:
-            end = trial.run(start, _TRIAL_STEPS, beat=best.loss, step_done=step)
-            best = end if end.loss < best.loss else best
+def _pick_most_likely(trial: LikelihoodDescent, candidates: list[Array]) -> Array:
+    """Run short descents from all candidates, and return the most likely result."""
+    with track("trying starts", len(candidates) * _TRIAL_STEPS) as step:
+        best = trial.run(candidates[0], _TRIAL_STEPS, step_done=step)
+        for start in candidates[1:]:
+            fit = trial.run(start, _TRIAL_STEPS, loss_to_beat=best.loss, step_done=step)
+            best = fit if fit.loss < best.loss else best
     return best.unmixing
 
 
 def _subtract_noise(descent: LikelihoodDescent) -> Array:
-    """Return lagged covariances less those of the noise."""
+    """Return the lagged covariances of the signal without those of the noise."""
     noise = descent.colour[0][:, None] * descent.noise
     return np.asarray(descent.covariances - noise[:, :, None] * np.eye(len(descent.noise)))
 
@@ -138,7 +138,7 @@ def _subtract_noise(descent: LikelihoodDescent) -> Array:
 def _pick_most_reproducible(
     signal: WhitenedSignal, innovations: UnmixingFit, spectra: UnmixingFit
 ) -> UnmixingFit:
-    """Return the end that both halves of the samples agree about."""
+    """Return the fit whose method gives the most similar results on the two halves of the samples."""
     middle = signal.z.shape[1] // 2
     halves = [signal.take(slice(middle)), signal.take(slice(middle, None))]
     with track("comparing halves", 2 * (_TRIAL_STEPS + MAX_STEPS)) as step:
@@ -150,13 +150,13 @@ def _pick_most_reproducible(
             match_spectra(half.spectra, half.noise, spectra.unmixing, 0.0, step) for half in halves
         )
     by_spectra, by_innovations = _compute_interference(third, fourth), _compute_interference(first, second)
-    return spectra if by_spectra < _BETTER * by_innovations else innovations
+    return spectra if by_spectra < _MAX_RATIO * by_innovations else innovations
 
 
 def _compute_interference(one: Array, other: Array) -> float:
-    """Return how much of other sources the sources of one unmixing are in those of the other.
+    """Return the interference between the sources of two unmixing matrices.
 
-    Both unmix white channels, so that the rows at unit length give sources of unit variance.
+    Both matrices apply to white channels, so rows of unit length give sources of unit variance.
     """
     gains = _normalise_rows(one) @ np.linalg.inv(_normalise_rows(other))
     return float(np.sum((gains / np.diag(gains)[:, None]) ** 2)) - len(gains)

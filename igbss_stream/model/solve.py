@@ -1,22 +1,24 @@
-"""How theta is found: the e-projection of p_hat onto the model, by four ways of stepping.
+"""Fit theta by the e-projection of p_hat onto the model.
 
-All minimise KL(p_hat || p), which is convex in theta with gradient eta - eta_hat and Hessian G, the
-Fisher information. Every step is halved until the divergence falls enough (Armijo's rule), so it never
-rises.
+The solvers minimise KL(p_hat || p), which is convex in theta; its gradient is eta - eta_hat, and its
+Hessian is G, the Fisher information. Each step is halved until the divergence decreases sufficiently
+(Armijo's rule), so that the divergence never increases.
 
 gradient
-    Steepest descent; its first trial step is that of Barzilai and Borwein.
+    Steepest descent. The first step length to be tried is that of Barzilai and Borwein.
 blocked
-    The natural gradient of Algorithm 1 (Luo, Azizi, Sugiyama, UAI 2021): the source layer, then the
-    mixing layer, each with its own block of G. p is computed anew between the two.
+    The natural gradient of Algorithm 1 (Luo, Azizi, Sugiyama, UAI 2021): first the source layer, then the
+    mixing layer, each with its block of G. p is recomputed between the two.
 joint
-    The natural gradient with the whole of G: Newton's method, quadratic near the optimum.
-closed form
-    Not here: where it exists (`Poset.has_closed_form`) no fit is needed.
+    The natural gradient with all of G. This is Newton's method, which converges quadratically near the
+    optimum.
 
-G never appears as a matrix. In the log-masses of the latent nodes it is diag(p) plus a sum of squares
-over the received nodes (`Poset.latent_design`); sources of different samples meet only through the
-few groups of mixing nodes. A step costs O(samples), see `_kernels.eliminate_sources`.
+Where the optimum has a closed form (`Poset.has_closed_form`), no fit is needed, see `compute_limit`.
+
+G is never built as a matrix. In the log-masses of the latent nodes it is diag(p) plus a sum of squares over
+the received nodes (`Poset.latent_design`). Sources of different samples are coupled only through the few
+groups of mixing nodes. A step therefore costs O(samples), see
+`igbss_stream.model.kernels.loglinear.eliminate_sources`.
 """
 
 import math
@@ -41,12 +43,12 @@ from igbss_stream.model.poset import Poset
 
 ARMIJO = 1e-4
 MAX_HALVINGS = 60
-_KEPT_GROUPS = 4  # up to here the fits of a step are kept, at 4 numbers a source node, not made twice
+_MAX_STORED_GROUPS = 4  # up to this number, a step stores its fits instead of computing them twice
 
 
 @dataclass(frozen=True)
 class Fit:
-    """Outcome of a descent.
+    """Result of an e-projection.
 
     Parameters
     ----------
@@ -56,16 +58,16 @@ class Fit:
         The distribution at theta.
     eta_z : ndarray of shape (samples, sources)
     eta_a : ndarray of shape (channels, subsets)
-        Its expectation parameters.
+        Expectation parameters of p.
     kl : ndarray of shape (n_iter + 1,)
-        KL(p_hat || p) at the start and after each iteration, in nats; never rises.
+        KL(p_hat || p) in nats, at the start and after each iteration; it never increases.
     error : float
         Largest ``|eta - eta_hat| / eta_hat`` over all parameters.
     n_iter : int
     converged : bool
-        Whether `error` is at most the tolerance.
+        Whether `error` is at most `tol`.
     reason : str
-        Why the descent stopped, in words.
+        Why the iteration stopped, as a text.
     """
 
     theta_z: Array
@@ -81,7 +83,7 @@ class Fit:
 
 
 class _Iterate:
-    """Where a descent stands: theta, p and the gradient there, in arrays that are used again."""
+    """Current theta with its p and gradient, in arrays that are reused from step to step."""
 
     def __init__(self, poset: Poset, goal: Target, theta_z: Array, theta_a: Array) -> None:
         self.poset, self.goal = poset, goal
@@ -95,7 +97,7 @@ class _Iterate:
         self.evaluate()
 
     def evaluate(self) -> None:
-        """Compute p and the gradient at theta."""
+        """Compute p and the gradient at the current theta."""
         poset, goal = self.poset, self.goal
         self.p = compute_distribution(poset, self.theta_z, self.theta_a, out=self._p)
         worst = loglinear.fill_gradient(
@@ -107,7 +109,7 @@ class _Iterate:
 
     @property
     def z_error(self) -> Array:
-        """Mass of each source less what it should be, (sources,)."""
+        """Error of the mass of each source, (sources,)."""
         total: Array = self._z_error[0]
         return total
 
@@ -122,11 +124,12 @@ class _Iterate:
         return self._totals[:-1, : self.poset.n_channels]
 
     def descend(self, step_a: Array) -> float | None:
-        """Go along (step_z, step_a) as far as the divergence falls; return its change, None if it won't.
+        """Move along (step_z, step_a) by backtracking line search; return the change of the divergence.
 
-        With u the change of log p + psi along the step and v = t (u - mean of u), the divergence
-        changes by ``log1p(sum of p (exp(v) - 1 - v)) + t * slope``, two terms that do not cancel where
-        the divergence itself would have lost its last digits.
+        Returns None if no step decreases the divergence. With u the change of log p + psi along the step
+        and v = t (u - mean of u), the divergence changes by ``log1p(sum of p (exp(v) - 1 - v)) + t *
+        slope``. These two terms do not cancel, where a difference of divergences would lose its last
+        digits.
         """
         p, poset = self.p, self.poset
         c, d = compute_log_offsets(poset, step_a)
@@ -156,7 +159,7 @@ Direction = Callable[[_Iterate], Array]
 
 
 def _make_joint_direction() -> Direction:
-    """Return the natural gradient over both layers."""
+    """Return the natural gradient of both layers."""
 
     def direction(at: _Iterate) -> Array:
         poset, p, goal = at.poset, at.p, at.goal
@@ -177,11 +180,11 @@ def _make_joint_direction() -> Direction:
 
 
 def _make_source_direction() -> Direction:
-    """Return the natural gradient of the source layer, theta_a held."""
+    """Return the natural gradient of the source layer, with theta_a fixed."""
 
     def direction(at: _Iterate) -> Array:
         p, goal = at.p, at.goal
-        # Mixing nodes and bottom move together, as psi does: one group with one member.
+        # The masses of mixing nodes and bottom change together, with psi: one group with one member.
         design = 1.0 - at.poset.incidence.sum(axis=2, keepdims=True)
         reduced = _ReducedSystem(at, design)
         mass = np.array([p.p_bottom + p.p_a.sum()])
@@ -195,7 +198,7 @@ def _make_source_direction() -> Direction:
 
 
 def _make_mixing_direction() -> Direction:
-    """Return the natural gradient of the mixing layer, theta_z held."""
+    """Return the natural gradient of the mixing layer, with theta_z fixed."""
 
     def direction(at: _Iterate) -> Array:
         poset, p, goal = at.poset, at.p, at.goal
@@ -208,7 +211,7 @@ def _make_mixing_direction() -> Direction:
         by_gradient, _ = _solve_groups(shared, pull, mass, own, group)
         by_eta, _ = _solve_groups(shared, above, mass, mass, group)
         eta = mass + above[group]
-        # G = H - eta eta', H = diag(p_a) + shared mass: Sherman and Morrison's formula.
+        # G = H - eta eta' with H = diag(p_a) + shared mass: Sherman-Morrison formula.
         centred = by_gradient + by_eta * (eta @ by_gradient) / (1.0 - eta @ by_eta)
         at.step_z[:] = 0.0
         return -centred.reshape(p.p_a.shape)
@@ -217,7 +220,7 @@ def _make_mixing_direction() -> Direction:
 
 
 def _make_gradient_direction() -> Direction:
-    """Return steepest descent, as long as the last step and its change of gradient suggest."""
+    """Return steepest descent, with the step length of Barzilai and Borwein."""
     last: list[Array] = []
 
     def direction(at: _Iterate) -> Array:
@@ -251,21 +254,21 @@ def solve(
     tol: float = 1e-10,
     max_iter: int = 1000,
 ) -> Fit:
-    """Find the theta whose distribution is nearest to p_hat.
+    """Find the theta whose distribution is closest to p_hat.
 
     Parameters
     ----------
     poset : Poset
     goal : Target
-        p_hat. Without latent mass the optimum may lie on the boundary: theta then diverges, slowly,
-        while ratios inside a layer converge.
+        p_hat. Without latent mass, the optimum may be on the boundary. theta then diverges slowly, while
+        ratios within a layer converge.
     theta_z, theta_a : ndarray
-        Where to start; left as they are.
+        Start values; not modified.
     solver : {"joint", "blocked", "gradient"}
     tol : float
-        Largest ``|eta - eta_hat| / eta_hat`` to accept.
+        Convergence threshold for the largest ``|eta - eta_hat| / eta_hat``.
     max_iter : int
-        Largest number of iterations; one of "blocked" makes two steps.
+        Largest number of iterations; an iteration of "blocked" is two steps.
 
     Returns
     -------
@@ -294,28 +297,29 @@ def solve(
 
 
 def compute_limit(poset: Poset, goal: Target, log_sources: Array, log_fitted: Array | None = None) -> Fit:
-    """Return what fits tend to where the closed form holds, as the latent mass goes to zero.
+    """Return the limit of fits with a closed form as the latent mass tends to zero.
 
-    Theta itself diverges, so that ratios inside a layer are given: theta_z are the log-sources and
-    theta_a is zero; p_z and p_a sum to one over their own layer, p_x to its mass in the limit. With as many
-    sources as channels the limit meets p_hat and its eta; with fewer it is the fit of log p_hat by least
-    squares.
+    theta diverges in this limit, and only ratios within a layer are meaningful: theta_z contains the
+    log-sources, and theta_a is zero. p_z and p_a each sum to one over their layer, p_x to its mass in the
+    limit. If the number of sources equals the number of channels, the limit attains p_hat and eta_hat; with
+    fewer sources, it is the least-squares fit of log p_hat.
 
     Parameters
     ----------
     poset : Poset
-        With `Poset.has_closed_form`, or of a learned structure.
+        One with `Poset.has_closed_form`, or that of a learned structure.
     goal : Target
         p_hat without latent mass.
     log_sources : ndarray of shape (samples, sources)
-        Pseudo-inverse of W applied to log p_hat, but for a constant a source.
+        Pseudo-inverse of W applied to log p_hat, up to a constant for each source.
     log_fitted : ndarray of shape (samples, channels), optional
-        Log of what the sources make up, but for a constant, where that is more than W times theirs.
+        Log of the channels reconstructed from the sources, up to a constant; by default W times the
+        log-sources.
 
     Returns
     -------
     Fit
-        With one iteration, from theta = 0 to the limit.
+        A fit with one iteration, from theta = 0 to the limit.
     """
     theta_a = np.zeros((poset.n_channels, poset.n_subsets))
     uniform = compute_distribution(poset, np.zeros_like(log_sources), theta_a)
@@ -333,8 +337,8 @@ def compute_limit(poset: Poset, goal: Target, log_sources: Array, log_fitted: Ar
         psi=math.inf,
     )
     eta_z, eta_a = compute_expectations(poset, np.zeros_like(log_sources), fitted, np.zeros_like(theta_a))
-    missed = float(np.sum(goal.p_x * np.log(goal.p_x / fitted)))
-    kl = np.array([compute_divergence(goal, uniform), math.log(2.0) if halved else max(0.0, missed)])
+    residual = float(np.sum(goal.p_x * np.log(goal.p_x / fitted)))
+    kl = np.array([compute_divergence(goal, uniform), math.log(2.0) if halved else max(0.0, residual)])
     error = float(np.abs(eta_z - goal.eta_z).max() / np.abs(goal.eta_z).max())
     return Fit(log_sources, theta_a, p, eta_z, eta_a, kl, error, 1, True, "closed form: one pass")
 
@@ -345,14 +349,14 @@ def _normalise(log_values: Array) -> Array:
 
 
 class _ReducedSystem:
-    """The information and the gradient of the groups of latent nodes, the source layer eliminated."""
+    """Information and gradient of the groups of latent nodes, with the source layer eliminated."""
 
     def __init__(self, at: _Iterate, design: Array) -> None:
         n_groups = design.shape[2]
         self._at, self._design = at, design
         self.shared = np.zeros((n_groups, n_groups))
         self.drive = at.x_error.ravel() @ design.reshape(at.x_error.size, n_groups)
-        n_kept = len(at.g_z) if n_groups <= _KEPT_GROUPS else 1
+        n_kept = len(at.g_z) if n_groups <= _MAX_STORED_GROUPS else 1
         self._fits = np.empty((n_kept, n_groups, at.poset.n_sources))
         loglinear.eliminate_sources(
             at.poset.incidence, design, at.p.p_z, at.p.p_x, at.g_z,
@@ -360,7 +364,7 @@ class _ReducedSystem:
         )  # fmt: skip
 
     def complete(self, sums: Array, offset: Array) -> None:
-        """Let the step of the sources follow the sums of the groups."""
+        """Complete the step of the sources, given the sums of the groups."""
         at = self._at
         loglinear.follow_groups(
             at.poset.incidence, self._design @ sums, self._fits, sums, at.p.p_z, at.p.p_x, offset, at.step_z
@@ -372,9 +376,9 @@ def _solve_groups(
 ) -> tuple[Array, Array]:
     """Solve ``mass[i] x[i] + (shared @ s)[g] = own[i] + drive[g]``, g the group of i, s the sums of x.
 
-    Dividing by the mass and summing gives a system in s alone, whose diagonal is the harmonic mass of
-    each group. What the nodes of a group have in common drops out of x given s, so that x keeps its
-    digits as masses vanish.
+    Division by the mass and summation give a system in s alone; the harmonic mass of each group is added to
+    its diagonal. Given s, the terms common to the nodes of a group drop out of x, which thus remains
+    accurate as masses vanish.
 
     Returns
     -------
@@ -390,9 +394,9 @@ def _solve_groups(
     try:
         sums = scale * np.linalg.solve(system * np.outer(scale, scale), right)
     except np.linalg.LinAlgError:
-        sums = np.full(n_groups, np.nan)  # masses beyond float64: no step, and the descent ends there
+        sums = np.full(n_groups, np.nan)  # masses beyond float64: no step is accepted, and the solver stops
     x = own / mass - (harmonic * (pull - sums))[group] / mass
-    # Where a mass is far below its target the two terms are huge: what their rounding took from the
-    # sums, which move p(x), is given back.
+    # Where a mass is far below its target, the two terms are huge. Correct the sums, which affect p(x), for
+    # their rounding errors.
     x += (harmonic * (sums - np.bincount(group, x, n_groups)))[group] / mass
     return x, sums

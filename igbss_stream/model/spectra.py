@@ -1,14 +1,15 @@
-"""Gaussian sources in sensor noise: their mixing from the spectra, by maximum likelihood.
+"""Maximum likelihood of Gaussian sources in sensor noise, from spectra.
 
-A whitening filter lifts what the sensors add where the sources are silent. Here the noise is part of the
-model: in a band q the covariance of the channels is M_q = B D_q B' + N_q, with D_q the powers of the
-sources there. B and D minimise the negative log-likelihood of the band covariances C_q of the samples::
+A whitening filter amplifies sensor noise at frequencies where the sources have little power. Here the noise
+is part of the model: in band q, the covariance of the channels is M_q = B D_q B' + N_q, where D_q contains
+the powers of the sources. B and D minimise the negative log-likelihood of the sample covariances C_q of the
+bands::
 
     sum over q of w_q [trace(C_q inv(M_q)) + log det M_q],    w_q the share of the spectrum in band q
 
-as in spectral matching ICA. Bands in which the noise prevails tell little, and count little. The noise
-is the same in all directions of the channels at unit variance, so that directions beyond the sources'
-tell how much of it there is in each band.
+as in spectral matching ICA. Bands dominated by noise carry little information and have little influence.
+The noise is assumed to be isotropic in channels of unit variance. Its power in each band is estimated from
+the directions orthogonal to the sources.
 """
 
 import itertools
@@ -22,12 +23,12 @@ from igbss_stream._util.progress import StepDone, ignore_step
 
 Array = NDArray[np.float64]
 
-_BANDS = 100  # at most
-_BINS = 50  # in a band at least: a covariance needs several for each of its directions
-_LEAST = 1e-9  # power of a source in a band
-MAX_STEPS = 300  # at most
-_SPHERE = 2.0  # largest over smallest eigenvalue of a band that holds but noise
-_WEAK = 0.5  # share of the weakest direction that can be noise
+_MAX_BANDS = 100
+_MIN_BINS = 50  # per band; a covariance needs several bins for each of its directions
+_MIN_POWER = 1e-9  # of a source in a band
+MAX_STEPS = 300
+_MAX_CONDITION = 2.0  # largest over smallest eigenvalue of a band of noise
+_MAX_NOISE = 0.5  # largest share of noise in the weakest direction
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Bands:
     Parameters
     ----------
     covariances : ndarray of shape (bands, channels, channels)
-        Their mean over the bands, weighted, is the covariance of the samples.
+        Their weighted mean over the bands is the covariance of the samples.
     weights : ndarray of shape (bands,)
         Sum to 1.
     """
@@ -46,47 +47,49 @@ class Bands:
     weights: Array
 
     def project(self, axes: Array) -> "Bands":
-        """Return the bands of other channels, axes @ these; axes of shape (others, channels)."""
+        """Return the bands of ``axes @ x``, with axes of shape (others, channels)."""
         return Bands(axes @ self.covariances @ axes.T, self.weights)
 
 
 def compute_bands(x: Array) -> Bands:
-    """Return the bands of channels, (channels, samples)."""
+    """Return the band covariances of channels, (channels, samples)."""
     n_samples = x.shape[1]
     spectrum = np.fft.rfft(x, axis=1)[:, 1:]
     spectrum *= math.sqrt(2.0) / n_samples
     n_bins = spectrum.shape[1]
-    edges = np.linspace(0, n_bins, min(_BANDS, max(1, n_bins // max(_BINS, 2 * len(x)))) + 1).astype(int)
+    edges = np.linspace(
+        0, n_bins, min(_MAX_BANDS, max(1, n_bins // max(_MIN_BINS, 2 * len(x)))) + 1
+    ).astype(int)
     parts = [spectrum[:, a:b] for a, b in itertools.pairwise(edges)]
     covariances = np.array([(part @ part.conj().T).real / part.shape[1] for part in parts])
     return Bands(covariances * n_bins, np.diff(edges) / n_bins)
 
 
-def estimate_noise_power(found: Bands, axes: Array) -> Array:
-    """Return the power of the sensor noise in each band, (bands,).
+def estimate_noise_power(bands: Bands, axes: Array) -> Array:
+    """Estimate the power of the sensor noise in each band, (bands,).
 
     Parameters
     ----------
-    found : Bands
-        Of the channels.
+    bands : Bands
+        Bands of the channels.
     axes : ndarray of shape (channels, sources)
-        Orthonormal directions that the sources span. Those beyond them hold but noise. If there are none,
-        the noise is white and as strong as the weakest band, provided that one is the same in all
-        directions and weak; else there is none.
+        Orthonormal basis of the directions spanned by the sources. Orthogonal directions contain only
+        noise. If there are none, the noise is assumed to be white with the power of the weakest band,
+        provided that this band is isotropic and weak; otherwise the noise is assumed to be zero.
     """
     n_channels, n_sources = axes.shape
-    whole = np.trace(found.covariances, axis1=1, axis2=2)
+    total = np.trace(bands.covariances, axis1=1, axis2=2)
     if n_channels > n_sources:
-        kept = np.einsum("ci,qcd,di->q", axes, found.covariances, axes, optimize=True)
-        return np.asarray(np.maximum(whole - kept, 0.0) / (n_channels - n_sources))
-    weakest = np.linalg.eigvalsh(found.covariances[whole.argmin()])
-    smallest = np.linalg.eigvalsh(np.tensordot(found.weights, found.covariances, 1))[0]
-    is_noise = weakest[-1] < _SPHERE * weakest[0] and weakest.mean() < _WEAK * smallest
-    return np.full(len(whole), weakest.mean() if is_noise else 0.0)
+        spanned = np.einsum("ci,qcd,di->q", axes, bands.covariances, axes, optimize=True)
+        return np.asarray(np.maximum(total - spanned, 0.0) / (n_channels - n_sources))
+    weakest = np.linalg.eigvalsh(bands.covariances[total.argmin()])
+    smallest = np.linalg.eigvalsh(np.tensordot(bands.weights, bands.covariances, 1))[0]
+    is_noise = weakest[-1] < _MAX_CONDITION * weakest[0] and weakest.mean() < _MAX_NOISE * smallest
+    return np.full(len(total), weakest.mean() if is_noise else 0.0)
 
 
 def compute_autocorrelation(power: Array, weights: Array, n_lags: int) -> Array:
-    """Return the autocorrelation of a signal with so much power in each band, (n_lags + 1,)."""
+    """Return the autocorrelation of a signal with given powers in the bands, (n_lags + 1,)."""
     edges = np.pi * np.concatenate([[0.0], np.cumsum(weights)])
     lags = np.arange(1, n_lags + 1)
     waves = np.diff(np.sin(lags[:, None] * edges), axis=1) / (np.pi * lags[:, None])
@@ -95,20 +98,21 @@ def compute_autocorrelation(power: Array, weights: Array, n_lags: int) -> Array:
 
 
 def match_spectra(
-    found: Bands, noise: Array, start: Array, inertia: float = 0.0, step_done: StepDone = ignore_step
+    bands: Bands, noise: Array, start: Array, prior_weight: float = 0.0, step_done: StepDone = ignore_step
 ) -> Array:
-    """Return the unmixing of whitened channels under which noisy spectra are most likely.
+    """Return the maximum-likelihood unmixing matrix of whitened channels, from noisy spectra.
 
     Parameters
     ----------
-    found : Bands
-        Of the whitened channels.
+    bands : Bands
+        Bands of the whitened channels.
     noise : ndarray of shape (bands, sources)
-        Power of the noise in each of them.
+        Power of the noise in each of the whitened channels.
     start : ndarray of shape (sources, sources)
-        Unmixing to start from.
-    inertia : float
-        Samples that the start itself is worth, over the samples at hand.
+        Initial unmixing matrix.
+    prior_weight : float
+        Weight of a prior around `start`: its equivalent number of samples, divided by the number of
+        available samples.
     step_done : callable
         Called after each step.
     """
@@ -116,16 +120,16 @@ def match_spectra(
 
     size = noise.shape[1]
     rows = np.sqrt(
-        np.einsum("in,q,qnm,im->i", start, found.weights, found.covariances, start, optimize=True)
+        np.einsum("in,q,qnm,im->i", start, bands.weights, bands.covariances, start, optimize=True)
     )
     start = start / rows[:, None]
-    sources = start @ (found.covariances - noise[:, :, None] * np.eye(size)) @ start.T
+    sources = start @ (bands.covariances - noise[:, :, None] * np.eye(size)) @ start.T
     power = np.maximum(np.diagonal(sources, axis1=1, axis2=2), 1e-4)
     first = np.concatenate([np.linalg.inv(start).ravel(), np.log(power).ravel()])
     end = minimize(
         compute_spectral_loss,
         first,
-        args=(found, noise, start, inertia),
+        args=(bands, noise, start, prior_weight),
         jac=True,
         method="L-BFGS-B",
         callback=lambda _: step_done(),
@@ -135,24 +139,25 @@ def match_spectra(
 
 
 def compute_spectral_loss(
-    parameters: Array, found: Bands, noise: Array, prior: Array, inertia: float
+    parameters: Array, bands: Bands, noise: Array, prior: Array, prior_weight: float
 ) -> tuple[float, Array]:
-    """Return the loss and its gradient at B and the logarithms of D, one after the other.
+    """Return the loss and its gradient in the concatenated parameters B and log D.
 
-    An unmixing before adds inertia times the squares of what prior @ B differs from the identity by.
+    The prior is an earlier unmixing matrix. It adds `prior_weight` times the sum of the squared entries of
+    ``prior @ B - I``.
     """
     n_bands, size = noise.shape
     b = parameters[: size * size].reshape(size, size)
-    power = np.exp(np.maximum(parameters[size * size :].reshape(n_bands, size), math.log(_LEAST)))
-    model = (b * power[:, None, :]) @ b.T + np.maximum(noise, _LEAST)[:, :, None] * np.eye(size)
+    power = np.exp(np.maximum(parameters[size * size :].reshape(n_bands, size), math.log(_MIN_POWER)))
+    model = (b * power[:, None, :]) @ b.T + np.maximum(noise, _MIN_POWER)[:, :, None] * np.eye(size)
     inverse = np.linalg.inv(model)
-    fitted = inverse @ found.covariances
+    fitted = inverse @ bands.covariances
     loss = np.trace(fitted, axis1=1, axis2=2) + np.linalg.slogdet(model)[1]
-    slope = found.weights[:, None, None] * (inverse - fitted @ inverse)
+    slope = bands.weights[:, None, None] * (inverse - fitted @ inverse)
     along = slope @ b
-    of_mixing = 2.0 * np.sum(along * power[:, None, :], axis=0)
-    of_power = np.sum(b * along, axis=1) * power
-    moved = prior @ b - np.eye(size)
-    of_mixing += 2.0 * inertia * prior.T @ moved
-    total = float(found.weights @ loss + inertia * np.sum(moved**2))
-    return total, np.concatenate([of_mixing.ravel(), of_power.ravel()])
+    mixing_gradient = 2.0 * np.sum(along * power[:, None, :], axis=0)
+    power_gradient = np.sum(b * along, axis=1) * power
+    deviation = prior @ b - np.eye(size)
+    mixing_gradient += 2.0 * prior_weight * prior.T @ deviation
+    total = float(bands.weights @ loss + prior_weight * np.sum(deviation**2))
+    return total, np.concatenate([mixing_gradient.ravel(), power_gradient.ravel()])

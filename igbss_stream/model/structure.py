@@ -1,12 +1,12 @@
-"""A structure learned from the data: which channels each source reaches, and how strongly.
+"""Learn a structure: the incidence of sources on channels, with real weights.
 
-With transform "exp" the model is the linear mixing model, so an incidence that separates can be learned
-by maximum likelihood: see `likelihood` for sources that innovate, `spectra` for sources in sensor noise,
-`starts` for where descents begin, and `selection` for which result is taken.
+With the transform "exp", the model is the linear mixing model, and an incidence that separates can be
+learned by maximum likelihood. See `likelihood` for autoregressive sources, `spectra` for Gaussian sources
+in sensor noise, `starts` for the starting points, and `selection` for the choice of the result.
 
-Samples that do not follow each other, as around a gap, come in runs. Amplifiers drift and electrodes settle
-while nothing is recorded, so that each run has a level of its own, which no source made: it is taken out.
-What is left is the mixture of the sources less their levels, by the same weights.
+Gaps divide the samples into runs. Amplifiers drift and electrodes settle during a gap, so the mean of a
+channel differs between runs for reasons unrelated to the sources. The mean of each run is therefore
+subtracted. The remainder is a mixture of the centred sources with the same weights.
 """
 
 from collections.abc import Sequence
@@ -20,9 +20,9 @@ from igbss_stream.model.selection import WhitenedSignal, select_unmixing
 
 Array = NDArray[np.float64]
 
-_SINGULAR = 1e-14  # eigenvalue, as a share of the largest, that is but rounding
-_FAINT = 1e-10  # that of runs less their levels, lest rounding fills what only the levels filled
-_SHORT = 20  # samples of a run that has a level of its own however short the others are
+_RANK_TOLERANCE = 1e-14  # smallest eigenvalue relative to the largest one
+_CENTRED_RANK_TOLERANCE = 1e-10  # likewise after subtraction of means, whose rounding errors are larger
+_MIN_RUN = 20  # shorter runs share a mean if most samples are in short runs
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,14 @@ class LearnedStructure:
     Parameters
     ----------
     mixing : ndarray of shape (channels, sources)
-        In the unit of the channels: sources have unit variance. The strongest weight of each source is
-        positive; sources come by the variance they explain, largest first.
+        In the unit of the channels; sources have unit variance. The strongest weight of each source is
+        positive. Sources are sorted by explained variance, largest first.
     unmixing : ndarray of shape (sources, channels)
         ``unmixing @ mixing`` is the identity; ``sources = (x - mean) @ unmixing.T``.
     mean : ndarray of shape (channels,)
     losses : tuple of float
-        Negative log-likelihood a sample, up to a constant of the data, before each step of the descent that
-        won; empty where spectra won, which need no descent.
+        Negative log-likelihood per sample, up to a constant of the data, before each step of the selected
+        descent; empty if the fit of spectra was selected, which needs no descent.
     """
 
     mixing: Array
@@ -56,15 +56,15 @@ def learn_structure(
     Parameters
     ----------
     x : ndarray of shape (samples, channels)
-        Finite; no channel constant.
+        Finite values; no channel may be constant.
     n_sources : int
         At most the rank of x.
     previous : ndarray of shape (sources, channels), optional
-        Unmixing matrix of an earlier structure: the one start of the descent, worth some samples, and what
-        order and sign are matched to.
+        Unmixing matrix of an earlier structure. It is the only starting point of the descent, the centre of
+        a prior, and the reference for the order and signs of the sources.
     breaks : sequence of int
-        Rows that do not continue the row before them, in their order. Sources then have unit variance about
-        the level of each run; but if the runs less their levels span too few directions, levels stay in.
+        Indices of the first rows of runs after gaps, ascending. Sources then have unit variance around the
+        mean of each run. If the centred runs span too few directions, the means are not subtracted.
 
     Returns
     -------
@@ -73,14 +73,14 @@ def learn_structure(
     Raises
     ------
     InputError
-        If the samples have a lower rank than that, as an excerpt of a recording may.
+        If the rank of the samples is lower than `n_sources`, as it may be in an excerpt of a recording.
     """
     mean = x.mean(axis=0)
     standard, scale, values, axes = _compute_principal_axes(x, mean, n_sources, breaks)
     root = np.sqrt(values)
     whitening, colouring = axes.T / root[:, None], axes * root
     signal = WhitenedSignal.from_channels(standard, axes, root)
-    del standard  # as large as the samples
+    del standard  # the same size as x
     before = None if previous is None else (previous * scale) @ colouring
     best = select_unmixing(signal, before)
     unmixing = best.unmixing @ whitening / scale
@@ -92,37 +92,37 @@ def learn_structure(
 def _compute_principal_axes(
     x: Array, mean: Array, n_sources: int, breaks: Sequence[int]
 ) -> tuple[Array, Array, Array, Array]:
-    """Return channels at unit variance, (channels, samples), their deviations, and the principal axes."""
+    """Return channels of unit variance, (channels, samples), their scales, and the principal axes."""
     scale = x.std(axis=0)
     standard = np.subtract(x.T, mean[:, None], order="C")
     if breaks:
         overall = scale
         subtract_run_means(standard, breaks)
         scale = standard.std(axis=1)
-        if np.any(scale**2 <= _FAINT * overall**2):
+        if np.any(scale**2 <= _CENTRED_RANK_TOLERANCE * overall**2):
             return _compute_principal_axes(x, mean, n_sources, ())
     standard /= scale[:, None]
     values, vectors = np.linalg.eigh(standard @ standard.T / len(x))
     leading = slice(len(scale) - n_sources, None)
-    if breaks and values[leading][0] <= _FAINT * values[-1]:
+    if breaks and values[leading][0] <= _CENTRED_RANK_TOLERANCE * values[-1]:
         return _compute_principal_axes(x, mean, n_sources, ())
-    if values[leading][0] <= _SINGULAR * values[-1]:
+    if values[leading][0] <= _RANK_TOLERANCE * values[-1]:
         raise InputError(
-            f"the samples that a structure is learned from span fewer than {n_sources} directions. "
-            "Ask for fewer sources by n_sources."
+            f"the samples from which the structure is learned span fewer than {n_sources} directions. "
+            "Lower n_sources."
         )
     return standard, scale, values[leading], vectors[:, leading]
 
 
 def subtract_run_means(channels: Array, breaks: Sequence[int]) -> None:
-    """Subtract from channels (channels, samples) the mean of each run between breaks, in place.
+    """Subtract the mean of each run from channels, (channels, samples), in place.
 
-    Where most samples lie in short runs, as many of them share a mean as make up a longer one: means of a
-    few samples would take slow sources out as well.
+    If most samples are in short runs, consecutive short runs share a mean: the mean of a few samples would
+    remove slow sources as well.
     """
     edges = np.array([0, *breaks, channels.shape[1]])
     lengths = np.diff(edges)
-    least = 1 if 2 * lengths[lengths >= _SHORT].sum() >= edges[-1] else _SHORT
+    least = 1 if 2 * lengths[lengths >= _MIN_RUN].sum() >= edges[-1] else _MIN_RUN
     start = 0
     for stop in edges[1:].tolist():
         if stop - start >= least or stop == edges[-1]:
@@ -132,34 +132,34 @@ def subtract_run_means(channels: Array, breaks: Sequence[int]) -> None:
 
 
 def back_project(learned: LearnedStructure) -> LearnedStructure:
-    """Return the same structure with each source as it shows in the channel where it is strongest.
+    """Rescale each source to its contribution to the channel where it is strongest.
 
-    Sources then have the unit of the channels, and the strongest weight of each is one.
+    Sources then have the unit of the channels, and the strongest weight of each source is 1.
     """
     gain = np.take_along_axis(learned.mixing, np.abs(learned.mixing).argmax(axis=0)[None], axis=0)[0]
     return replace(learned, mixing=learned.mixing / gain, unmixing=learned.unmixing * gain[:, None])
 
 
 def rescale_like(learned: LearnedStructure, mixing: Array) -> LearnedStructure:
-    """Return the same structure with the scale of an earlier one: that of its columns of `mixing`.
+    """Rescale sources to the column norms of an earlier mixing matrix.
 
-    A source is then as large as what it does to the channels, however loud it was when it was learned.
+    The scale of a source is then independent of its power in the samples that it was learned from.
     """
     gain = np.linalg.norm(learned.mixing, axis=0) / np.linalg.norm(mixing, axis=0)
     return replace(learned, mixing=learned.mixing / gain, unmixing=learned.unmixing * gain[:, None])
 
 
 def _sort_by_variance(mixing: Array) -> tuple[NDArray[np.int_], Array]:
-    """Return order and signs: variance explained, and a positive strongest weight."""
+    """Return order and signs: descending explained variance, and a positive strongest weight."""
     order = np.argsort(-np.sum(mixing**2, axis=0), kind="stable")
     strongest = np.abs(mixing).argmax(axis=0)
     return order, np.sign(mixing[strongest, np.arange(mixing.shape[1])])[order]
 
 
 def _match_sources(unmixing: Array, before: Array) -> tuple[NDArray[np.int_], Array]:
-    """Return order and signs by which sources correlate best with those before, on the samples at hand.
+    """Return order and signs that maximise the correlation with earlier sources on the given samples.
 
-    Both unmix white channels, so that correlations of the sources are cosines of the rows.
+    Both matrices apply to white channels, so correlations of sources are cosines between rows.
     """
     from scipy.optimize import linear_sum_assignment  # half a second to import
 

@@ -63,7 +63,7 @@ def test_the_search_for_products_is_reported() -> None:
     with report_to(lambda *report: reports.append(report)):
         learn_interactions(x, 2, 2)
     stages = by_task(reports)
-    assert {"searching", "improving the best ends"} < set(stages)
+    assert {"searching", "refining the best results"} < set(stages)
     for steps in stages.values():
         assert_counts(steps)
 

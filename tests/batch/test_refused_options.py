@@ -34,13 +34,13 @@ def test_an_output_that_is_called_as_another_format(
 
 
 STRUCTURES: dict[str, tuple[str, list[str]]] = {
-    "columns that coincide": (
+    "equal columns": (
         "1,1,0,0\n0,0,1,0\n1,1,0,1\n1,1,1,1\n",
-        ["columns 0 and 1 coincide", "lower n_sources"],
+        ["columns 0 and 1 are equal", "lower n_sources"],
     ),
-    "columns that coincide up to a factor": (
+    "columns that are equal up to a factor": (
         "1,0,2\n0,1,0\n1,1,2\n1,1,2\n",
-        ["columns 0 and 2 coincide", "up to a factor", "Change one of them"],
+        ["columns 0 and 2 are equal", "up to a factor", "Change one of them"],
     ),
     "columns that depend on each other": ("1,0,1\n0,1,1\n1,0,1\n0,1,1\n", ["3 columns have rank 2"]),
     "a row too few": ("1,0\n0,1\n1,1\n", ["4 channels", "(3, 2)"]),

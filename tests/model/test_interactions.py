@@ -93,18 +93,18 @@ def _small() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(interaction_starts, "_DEGREES", (2, 3))
         for name, few in (
-            ("_ROUNDS", 1),
-            ("_ELITE", 2),
-            ("_LEADING", 1),
-            ("_CROSSED", 1),
-            ("_EXCHANGED", 1),
+            ("_MAX_ROUNDS", 1),
+            ("_N_BEST", 2),
+            ("_N_VARIED", 1),
+            ("_N_RECOMBINED", 1),
+            ("_N_EXCHANGED", 1),
         ):
             patch.setattr(search, name, few)
-        patch.setattr(search, "_BEGUN", (1, 1, 1))
+        patch.setattr(search, "_N_FIRST", (1, 1, 1))
         patch.setattr(search, "_SCHEDULE", SigmaSchedule(0.5, 0.1, 0.6, 1))
-        patch.setattr(learn, "_FINISH", SigmaSchedule(0.1, 0.03, 0.6, 1))
-        patch.setattr(learn, "_FINALISTS", 1)
-        patch.setattr(learn, "_STRETCH", 110)
+        patch.setattr(learn, "_REFINEMENT", SigmaSchedule(0.1, 0.03, 0.6, 1))
+        patch.setattr(learn, "_N_FINALISTS", 1)
+        patch.setattr(learn, "_EXCERPT", 110)
         yield
 
 
@@ -147,28 +147,32 @@ class TestConventions:
         np.testing.assert_allclose(scaled.mixing, unit * learned.mixing, atol=1e-6 * unit)
 
     def test_what_is_left_out_of_learning_follows(self, x: Array, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(learn, "_LONGEST", 110)
+        monkeypatch.setattr(learn, "_MAX_SAMPLES", 110)
         learned = learn_interactions(x, 2, 2)
         assert learned.sources.shape == (130, 2)
         assert np.median(np.abs(learned.mix(learned.sources) - x)) < 1e-6
 
     def test_wrong_shapes_are_named(self, learned: LearnedInteractions) -> None:
-        with pytest.raises(InputError, match=r"expected samples of 2 channels, got shape \(5, 3\)"):
+        with pytest.raises(InputError, match=r"x must have shape \(samples, 2\). Got \(5, 3\) instead"):
             learned.separate(np.zeros((5, 3)))
-        with pytest.raises(InputError, match=r"expected 2 sources, got shape \(5, 3\)"):
+        with pytest.raises(InputError, match=r"sources must have shape \(samples, 2\). Got \(5, 3\)"):
             learned.mix(np.zeros((5, 3)))
 
 
 class TestRefusals:
     def test_counts_that_cannot_be(self, x: Array) -> None:
-        with pytest.raises(ParameterError, match="n_sources = 1 has no products"):
+        with pytest.raises(ParameterError, match=r"n_sources must be at least 2 .* Got 1 instead"):
             learn_interactions(x, 1, 1)
         for order in (1, 3):
-            with pytest.raises(ParameterError, match=f"order must be from 2 to n_sources = 2, got {order}"):
+            with pytest.raises(
+                ParameterError, match=rf"order must be between 2 and n_sources = 2\. Got {order}"
+            ):
                 learn_interactions(x, 2, order)
 
     def test_too_few_samples(self, x: Array) -> None:
-        with pytest.raises(InputError, match="3 weights a channel need 100 samples or more, got 50"):
+        with pytest.raises(
+            InputError, match=r"3 weights per channel need at least 100 samples\. Got 50 instead"
+        ):
             learn_interactions(x[:50], 2, 2)
 
     def test_too_low_a_rank(self, x: Array) -> None:
@@ -177,13 +181,13 @@ class TestRefusals:
 
     def test_too_many_sets(self) -> None:
         wide = np.random.default_rng(0).normal(size=(3000, 14))
-        with pytest.raises(ParameterError, match="14 sources in 14 directions have 469 sets to weigh"):
+        with pytest.raises(ParameterError, match="14 sources in 14 directions have 469 sets of sources"):
             learn_interactions(wide, 14, 3)
 
     def test_a_stretch_that_rests(self) -> None:
         rests = np.random.default_rng(0).normal(size=(3000, 2))
         rests[800:2200] = 0.0
-        with pytest.raises(InputError, match="samples 988 to 2012 rest"):
+        with pytest.raises(InputError, match="samples 988 to 2012 are constant"):
             learn_interactions(rests, 2, 2)
 
 

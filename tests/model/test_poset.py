@@ -68,7 +68,7 @@ def test_equal_channels_are_found() -> None:
         (lambda: make_incidence("systematic", 3, 2.5), "whole number >= 1. Got 2.5"),  # type: ignore[arg-type]
         (lambda: make_incidence(np.eye(3), 4), "a row for each of the 4 channels. Got shape (3, 3)"),
         (lambda: make_incidence(np.eye(3), 3, 2), "n_sources = 2 columns. Got 3"),
-        (lambda: make_incidence(np.ones((2, 3)), 2), "between 1 and 2 columns, one a source. Got 3"),
+        (lambda: make_incidence(np.ones((2, 3)), 2), "between 1 and 2 columns, one per source. Got 3"),
         (lambda: make_incidence([["a", "b"]], 1), "a matrix of real numbers"),
         (lambda: make_incidence([[1.0, -2.0], [1.0, 1.0]], 2), "Got -2.0 in row 0, column 1"),
         (lambda: make_incidence([[1.0, np.nan], [1.0, 1.0]], 2), "Got nan in row 0, column 1"),
@@ -80,8 +80,8 @@ def test_equal_channels_are_found() -> None:
         (lambda: Poset(make_incidence("systematic", 3), closure="half"), "strict, full. Got 'half'"),  # type: ignore[arg-type]
         (lambda: Poset(make_incidence("systematic", 64), order=3), "43744 mixing nodes"),
         (lambda: Poset(np.array([[[1.0, 0.0], [1.0, 0.0]]])), "only zeros in column 1"),
-        (lambda: Poset(np.array([[[1.0, 1.0], [2.0, 2.0]]])), "columns 0 and 1 coincide."),
-        (lambda: Poset(np.array([[[1.0, 2.0], [2.0, 4.0]]])), "coincide up to a factor"),
+        (lambda: Poset(np.array([[[1.0, 1.0], [2.0, 2.0]]])), "columns 0 and 1 are equal."),
+        (lambda: Poset(np.array([[[1.0, 2.0], [2.0, 4.0]]])), "are equal up to a factor"),
         (
             lambda: Poset(np.array([[[1.0, 0.0, 1.0], [0.0, 1.0, 1.0], [1.0, 1.0, 2.0]]])),
             "3 columns have rank 2",

@@ -1,10 +1,10 @@
-"""Learn sources from mixtures that contain products of them.
+"""Learn mixtures that contain products of sources.
 
 ::
 
-    learn       the search on an excerpt, then the refinement on all samples
-    search      rounds of descents from many starts
-    starts      starting points: polynomials of the channels that explain the channels
-    descent     improve sources and weights together
-    whitening   the uncorrelated directions in which products are learned
+    learn       search on an excerpt, then refine on all samples
+    search      rounds of descents from many starting points
+    starts      starting points: polynomials of the channels
+    descent     optimise sources and weights jointly
+    whitening   whiten the channels
 """

@@ -1,20 +1,21 @@
-"""Sources and weights of a polynomial mixture, improved together from a start.
+"""Optimise sources and weights of a polynomial mixture jointly, from a starting point.
 
-With z the sources and phi_S(z) the product of those in S (1 for the empty set), a sample of channels is
-x = sum over S of weights[:, S] phi_S(z). Both z and the weights are free; what is minimised, a sample, is::
+Let z be the sources and phi_S(z) the product of the sources in S (1 for the empty set). A sample of the
+channels is x = sum over S of weights[:, S] phi_S(z). Both z and the weights are free. The objective, per
+sample, is::
 
     sum over i of loss_i + log det(mean of J'J) / 2 + mean |x - weights phi(z)|^2 / (2 sigma^2)
 
-loss_i is that of an autoregressive source with generalised-Gaussian innovations
-(`igbss_stream.model.structure`), and J the derivative of x by z. The likelihood of an invertible map has
-the mean of log |det J| instead. Where the map folds that is minus infinity, and free sources would gather
-there; for a linear mixture both are the same. Ends of descents are compared by the likelihood's term,
-softened by sigma^2, as they no longer move.
+loss_i is the loss of an autoregressive source with generalised-Gaussian innovations
+(`igbss_stream.model.likelihood`), and J is the derivative of x with respect to z. The likelihood of an
+invertible map has the mean of log |det J| instead of the second term. That mean is minus infinity at a fold
+of the map, where free sources would accumulate; for a linear mixture both terms are equal. Results of
+descents are fixed, and are compared with the term of the likelihood, softened by sigma^2.
 
-sigma is lowered from half the channels' deviation to almost nothing. While it is large, the sources' own
-law decides; a source passes through a fold of the map, where the channels do not tell two values apart, as
-its past and future have it. A Gauss-Newton step over all sources and weights takes one banded
-factorisation: weights are eliminated last, and held where mean and variance of the sources stay.
+sigma decreases from half the standard deviation of the channels to almost zero. While it is large, the
+prior of the sources dominates. Where the channels do not distinguish two values of a source, at a fold of
+the map, its past and future determine the value. A Gauss-Newton step in all sources and weights needs one
+banded factorisation. The weights are eliminated last, subject to constant mean and variance of the sources.
 """
 
 import math
@@ -29,45 +30,43 @@ from igbss_stream.model.kernels import interactions, learning
 Array = NDArray[np.float64]
 Masks = NDArray[np.int64]
 
-LAGS = 2  # a longer memory predicts products as well as sources, and so tells them apart less
-_RELATIVE_FLOOR = 1e-4  # added to squared innovations, as a share of their mean
-_ABSOLUTE_FLOOR = 1e-2  # and as a share of sigma^2: what the channels leave open is no innovation
+LAGS = 2  # more lags predict products as well as sources, which reduces the contrast
+_RELATIVE_FLOOR = 1e-4  # added to squared innovations, relative to their mean
+_ABSOLUTE_FLOOR = 1e-2  # likewise, relative to sigma^2: uncertainty of a source is not innovation
 _DAMPING = 1e-3  # added to the curvature of each source at each sample
-_WEIGHT_DAMPING = (
-    1e-6  # least eigenvalue of the weights' curvature, as a share of that of sources held fixed
-)
-_LONGEST = 0.5  # step of a source, root mean square
-_HALVINGS = 10
+_WEIGHT_DAMPING = 1e-6  # smallest eigenvalue of the weights' curvature, relative to fixed sources
+_MAX_STEP = 0.5  # of a source, root mean square
+_MAX_HALVINGS = 10
 
 
 @dataclass(frozen=True)
 class SigmaSchedule:
-    """How sigma is lowered.
+    """Schedule by which sigma decreases.
 
     Parameters
     ----------
     first, last : float
-        In deviations of the whitened channels.
+        First and last value, in standard deviations of the whitened channels.
     rate : float
-        From one step to the next.
-    rest : int
-        Steps at the last value.
+        Factor from one step to the next.
+    n_last : int
+        Number of steps at the last value.
     """
 
     first: float
     last: float
     rate: float
-    rest: int
+    n_last: int
 
     def list_sigmas(self) -> list[float]:
-        """Return sigma of each step."""
+        """Return the value of sigma for each step."""
         n_steps = max(0, math.ceil(math.log(self.last / self.first) / math.log(self.rate)))
-        return [self.first * self.rate**k for k in range(n_steps)] + [self.last] * self.rest
+        return [self.first * self.rate**k for k in range(n_steps)] + [self.last] * self.n_last
 
 
 @dataclass(frozen=True)
 class PolynomialFit:
-    """Where a descent ended: sources (sources, samples) of unit variance, weights (directions, sets)."""
+    """Result of a descent: sources (sources, samples) of unit variance, and weights (directions, sets)."""
 
     z: Array
     weights: Array
@@ -75,7 +74,7 @@ class PolynomialFit:
 
 
 class PolynomialDescent:
-    """Joint descents for whitened channels (samples, directions) and the sets that make them up."""
+    """Joint descent for whitened channels (samples, directions) and sets of sources as bit masks."""
 
     def __init__(self, x: Array, masks: Masks, n_sources: int, lags: int) -> None:
         self.x, self.masks, self.lags = np.ascontiguousarray(x), masks, lags
@@ -87,7 +86,7 @@ class PolynomialDescent:
         self._cross = np.empty((n_sources * len(x), x.shape[1] * len(masks)))
 
     def run(self, z: Array, schedule: SigmaSchedule, weights: Array | None = None) -> PolynomialFit:
-        """Descend from sources, and from the weights that fit them best if none are given."""
+        """Run a descent from sources, and from weights; by default from their least-squares fit."""
         z = standardise_rows(z)
         weights = fit_weights(self.x, z, self.masks) if weights is None else weights
         law, loss = None, math.inf
@@ -99,8 +98,8 @@ class PolynomialDescent:
             if step is None:
                 return PolynomialFit(z, weights, math.inf)
             move, weights_move, slope = step
-            t = min(1.0, _LONGEST / math.sqrt(float(np.max(np.mean(move**2, axis=1)))))
-            for _ in range(_HALVINGS):
+            t = min(1.0, _MAX_STEP / math.sqrt(float(np.max(np.mean(move**2, axis=1)))))
+            for _ in range(_MAX_HALVINGS):
                 tried = z + t * move, weights + t * weights_move
                 if self._compute_loss(*tried, sigma, law) < loss + 1e-4 * t * slope:
                     z, weights = tried
@@ -115,7 +114,7 @@ class PolynomialDescent:
         return PolynomialFit(z, weights, loss if math.isfinite(loss) else math.inf)
 
     def _update_law(self, z: Array, sigma: float, last: "_InnovationLaw | None") -> "_InnovationLaw":
-        """Return taps, shape and floor of each source's innovations, improved from the last ones."""
+        """Update taps, shape and floor of the innovations of each source."""
         if last is None:
             white = np.zeros((len(z), self.lags + 1))
             white[:, 0] = 1.0
@@ -138,7 +137,7 @@ class PolynomialDescent:
         return np.asarray(_RELATIVE_FLOOR * mean_square + _ABSOLUTE_FLOOR * sigma**2)
 
     def _pick_shapes(self, last: Array, floor: Array) -> Array:
-        """Return the likeliest of the shapes next to the last ones."""
+        """Return the most likely shape of each source among the neighbours of the last one."""
         at = np.searchsorted(likelihood.SHAPES, last)
         tried = np.clip(np.array([at - 2, at - 1, at, at + 1, at + 2]), 0, len(likelihood.SHAPES) - 1)
         losses = np.empty(tried.shape)
@@ -148,7 +147,7 @@ class PolynomialDescent:
         return np.asarray(likelihood.SHAPES[tried[losses.argmin(axis=0), np.arange(len(last))]])
 
     def _compute_loss(self, z: Array, weights: Array, sigma: float, law: "_InnovationLaw") -> float:
-        """Return the loss a sample; leave innovations, power and Gram matrix behind."""
+        """Return the loss per sample; set innovations, power and Gram matrix for `_compute_step`."""
         square = interactions.compute_misfit(self.x, z, self.masks, weights, self._gram)
         learning.filter_rows(z, law.taps, self._e)
         learning.compute_mean_power(self._e, law.shape, law.floor, self._power)
@@ -158,9 +157,9 @@ class PolynomialDescent:
     def _compute_step(
         self, z: Array, weights: Array, sigma: float, law: "_InnovationLaw"
     ) -> tuple[Array, Array, float] | None:
-        """Return the Gauss-Newton step of sources and weights, and its slope, after `_compute_loss`.
+        """Return the Gauss-Newton step of sources and weights, and its slope; call `_compute_loss` first.
 
-        None where the curvature is so bad that no step is a number: that descent leads nowhere.
+        Returns None if the curvature is too ill-conditioned for a finite step.
         """
         n_sources, n_samples = self.shape
         gradient, slopes = np.zeros((n_samples, n_sources)), np.zeros(weights.shape)
@@ -202,7 +201,7 @@ class _InnovationLaw:
 
 
 def _build_moment_constraints(z: Array) -> Array:
-    """Return columns that take a step's means, and its covariances with its own source."""
+    """Return columns that give the mean of a step of each source, and its covariance with the source."""
     n_sources, n_samples = z.shape
     columns = np.zeros((n_samples, n_sources, 2 * n_sources))
     for i in range(n_sources):
@@ -212,7 +211,7 @@ def _build_moment_constraints(z: Array) -> Array:
 
 
 def _solve_constrained(hessian: Array, gradient: Array, scale: Array, fixed: Array, value: Array) -> Array:
-    """Return the least of a quadratic, its curvature kept above a floor, with ``fixed @ step = value``."""
+    """Minimise a quadratic with curvature bounded from below, subject to ``fixed @ step = value``."""
     fixed = fixed / scale
     left, sizes, right = np.linalg.svd(fixed)
     held, free = right[: len(sizes)], right[len(sizes) :]
@@ -226,25 +225,25 @@ def _solve_constrained(hessian: Array, gradient: Array, scale: Array, fixed: Arr
 
 
 def compute_products(z: Array, masks: Masks) -> Array:
-    """Return the products of sources, (samples, sets), of sources (sources, samples)."""
+    """Return the products (samples, sets) of sources (sources, samples)."""
     out = np.empty((z.shape[1], len(masks)))
     interactions.fill_products(z, masks, out)
     return out
 
 
 def fit_weights(x: Array, z: Array, masks: Masks) -> Array:
-    """Return the weights (directions, sets) with which sources (sources, samples) make up x best."""
+    """Fit x by products of sources (sources, samples); return the weights (directions, sets)."""
     return np.ascontiguousarray(np.linalg.lstsq(compute_products(z, masks), x, rcond=None)[0].T)
 
 
 def standardise_rows(z: Array) -> Array:
-    """Return rows of mean 0 and variance 1."""
+    """Scale rows to mean 0 and variance 1."""
     centred = z - z.mean(axis=1, keepdims=True)
     return np.ascontiguousarray(centred / centred.std(axis=1, keepdims=True))
 
 
 def standardise(z: Array, weights: Array, masks: Masks) -> tuple[Array, Array]:
-    """Return sources of mean 0 and variance 1 and the weights with which they make up the same."""
+    """Scale sources to mean 0 and variance 1, and adapt the weights to leave the mixture unchanged."""
     mean, deviation = z.mean(axis=1), z.std(axis=1)
     # prod over T of (mean + deviation y) = sum over S in T of (deviation^S mean^(T - S)) prod over S of y
     change = np.ones((len(masks), len(masks)))

@@ -84,7 +84,7 @@ def test_weights_come_from_a_file(load_config: LoadConfig, tmp_path: Path) -> No
         ("w.csv", None, "streams[0].model.structure.file '"),
         ("w.csv", "a,b", "cannot be read as a matrix"),
         ("w.json", "[]", "must end in .npy, .csv or .txt"),
-        ("w.csv", "1,-1\n1,1", "streams[0].model.structure must hold finite weights >= 0"),
+        ("w.csv", "1,-1\n1,1", "streams[0].model.structure must have finite weights >= 0"),
         ("w.csv", "1,1,1", "streams[0].model.structure must have between 1 and 1 columns"),
     ],
 )
