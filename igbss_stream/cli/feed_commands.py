@@ -19,7 +19,7 @@ from igbss_stream.errors import ParameterError
 
 if TYPE_CHECKING:
     from igbss_stream.files.writers.stream_recording import Existing, RecordingSink
-    from igbss_stream.playback.pacing import Feed
+    from igbss_stream.playback.pacing import PacedStream
 
 
 _feed_options = with_options(
@@ -150,11 +150,11 @@ def simulate(
     Blinks, alpha, mains of 50 Hz, muscle and heart, with a background behind them; the same seed gives
     the same samples.
     """
-    from igbss_stream.playback.simulate import Simulation, simulated, write_truth
+    from igbss_stream.playback.simulate import Simulation, simulate_stream, write_truth
 
     simulation = Simulation(n_channels, rate, seed, drift, montage)
     n_samples = None if duration is None else _n_samples(duration, rate)
-    feed = simulated(simulation, name, block, speed=speed, n_samples=n_samples)
+    feed = simulate_stream(simulation, name, block, speed=speed, n_samples=n_samples)
     if truth is not None:
         if n_samples is None:
             raise ParameterError("--truth needs --duration, to know where the file ends.")
@@ -212,7 +212,7 @@ def listen(
     from igbss_stream._util.signals import StopSignal
     from igbss_stream.cli.key_file import client_keys
     from igbss_stream.playback import listen as listening
-    from igbss_stream.playback.render import shown
+    from igbss_stream.playback.render import open_display
     from igbss_stream.subscriber import Subscriber
 
     if seconds is not None and not 0 < seconds < math.inf:
@@ -222,7 +222,7 @@ def listen(
         StopSignal() as stop,
         Subscriber(address, topic, keys=keys) as subscriber,
         _recorder(record, if_exists) as recorder,
-        shown(quiet=quiet, json=json) as show,
+        open_display(quiet=quiet, json=json) as show,
     ):
         listening.listen(
             subscriber, stop, show, seconds=math.inf if seconds is None else seconds, recorder=recorder
@@ -239,20 +239,20 @@ def _recorder(path: Path | None, if_exists: "Existing") -> "AbstractContextManag
     return RecordingSink(path, existing=if_exists)
 
 
-def _publish(feed: "Feed", address: str, *, wait: bool, as_json: bool, quiet: bool) -> None:
-    """Publish a feed, tell where and how it went, and exit."""
+def _publish(paced: "PacedStream", address: str, *, wait: bool, as_json: bool, quiet: bool) -> None:
+    """Publish a stream, print the address and the outcome, and exit."""
     from igbss_stream._util.signals import StopSignal
     from igbss_stream.feeds.zmq_publisher import ZmqPublisher
     from igbss_stream.playback.publishing import publish
 
-    stream = feed.stream
+    stream = paced.stream
     with StopSignal() as stop, ZmqPublisher(address) as sink:
         place = sink.address
         if not quiet:
             where = f"'{stream.name}' at {place}: {stream.n_channels} channels, {stream.rate:g} Hz"
             click.echo(where, err=as_json)
         with progress_bar(quiet) as progress:
-            done = publish(feed, sink, stop, wait=wait, progress=progress)
+            done = publish(paced, sink, stop, wait=wait, progress=progress)
     if done.overflows:
         click.echo(
             f"Warning: subscribers fell behind and missed messages ({done.overflows} x); lower --speed, or "

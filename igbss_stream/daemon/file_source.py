@@ -11,7 +11,8 @@ from igbss_stream.daemon.sources import SilenceMonitor
 from igbss_stream.errors import IgbssError, RecordingError
 from igbss_stream.files.open import open_file_of_any_kind
 from igbss_stream.files.recording import Recording
-from igbss_stream.playback.replay import chunks, stream_of
+from igbss_stream.playback.pacing import SYSTEM_CLOCK, Schedule
+from igbss_stream.playback.replay import describe_stream, read_chunks
 
 _OPTION = re.compile(r"--(dataset|axis|rate|channels|factor|unit)\b")
 
@@ -39,16 +40,16 @@ class FileSource:
         if self._recording.rate is None:
             self._recording.close()
             raise RecordingError(f"'{config.path}' has no sampling rate; set source.rate, in Hz.")
-        stream = stream_of(self._recording, name)
+        stream = describe_stream(self._recording, name)
         self._samples_per_second = stream.rate * config.speed
         # samples have a wall-clock time only at real-time speed
         self.stream: Stream | None = replace(stream, t0=time.time()) if config.speed == 1 else stream
         self.ended = False
         self.silence = SilenceMonitor(name, float("inf"))
         block = max(1, round(config.block * stream.rate))
-        self._items = chunks(self._recording, block, loop=config.loop)
+        self._items = read_chunks(self._recording, block, loop=config.loop)
         self._next = next(self._items, None)
-        self._started_at: float | None = None
+        self._schedule: Schedule | None = None
 
     def receive(self, timeout: float) -> list[Chunk | Gap]:
         """Wait up to a number of seconds for the next block, and return it."""
@@ -71,12 +72,9 @@ class FileSource:
 
     def _wait_until_due(self, item: Chunk | Gap, timeout: float) -> bool:
         """Wait until an item is due, up to a number of seconds; return whether it is due."""
-        if self._samples_per_second == 0.0:
-            return True
-        now = time.monotonic()
-        if self._started_at is None:
-            self._started_at = now
-        wait = self._started_at + item.stop / self._samples_per_second - now
+        if self._schedule is None:  # time starts with the first call
+            self._schedule = Schedule(self._samples_per_second, SYSTEM_CLOCK)
+        wait = self._schedule.get_wait(item)
         time.sleep(min(max(0.0, wait), timeout))
         return wait <= timeout
 

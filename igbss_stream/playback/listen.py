@@ -1,4 +1,4 @@
-"""A subscription that is watched, and recorded."""
+"""Monitor a published stream, and record it."""
 
 import math
 import time
@@ -15,26 +15,26 @@ from igbss_stream.playback.pacing import Item
 from igbss_stream.playback.render import Show
 from igbss_stream.subscriber import Subscriber
 
-_POLL = 0.1  # seconds until a wish to stop is heeded
+_POLL = 0.1  # seconds until a stop request takes effect
 _INTERVAL = 1.0  # seconds between reports
-_HINT = 5.0  # seconds without anything after which its causes are told
-_UNDESCRIBED = 10.0  # seconds for which samples are kept until the publisher describes them
+_HINT = 5.0  # seconds of silence after which possible causes are reported
+_UNDESCRIBED = 10.0  # seconds for which samples are buffered until the publisher describes them
 
 
 class Recorder(Protocol):
-    """Writes what comes; `igbss_stream.files.writers.stream_recording.RecordingSink` is one."""
+    """The interface of a recording; `igbss_stream.files.writers.stream_recording` has one."""
 
     def start(self, stream: Stream, extra: Mapping[str, Any] | None = None) -> None:
-        """Begin a recording of the stream; called once, before the first item."""
+        """Start the recording; called once, before the first item."""
         ...
 
     def write(self, item: Item) -> None:
-        """Write samples, or what is missing."""
+        """Write a chunk or a gap."""
         ...
 
 
-class Tape:
-    """Keeps what comes until the publisher has described it, and writes it from then on.
+class DeferredRecorder:
+    """Buffer items until the publisher has described the stream, then write them.
 
     Parameters
     ----------
@@ -48,20 +48,20 @@ class Tape:
         self._started = False
 
     def take(self, items: list[Item], meta: MetaMessage | None, now: float) -> None:
-        """Take in what came.
+        """Buffer or write items.
 
         Parameters
         ----------
         items : list of Chunk and Gap
         meta : MetaMessage or None
-            The publisher's description; None as long as there is none.
+            Description of the stream; None until it has arrived.
         now : float
-            In seconds.
+            Time in seconds.
 
         Raises
         ------
         RecordingError
-            If it cannot be written, or remains without description.
+            If writing fails, or no description arrives.
         """
         if not self._kept:
             self._since = now
@@ -69,8 +69,8 @@ class Tape:
         if meta is None:
             if now - self._since > _UNDESCRIBED:
                 raise RecordingError(
-                    f"the stream cannot be recorded: its publisher has not described it for "
-                    f"{_UNDESCRIBED:g} s, so its rate and channels are not known"
+                    f"the stream cannot be recorded: its publisher has sent no description for "
+                    f"{_UNDESCRIBED:g} s, so its rate and channels are unknown; check the publisher"
                 )
             return
         if not self._started:
@@ -89,36 +89,36 @@ def listen(
     seconds: float = math.inf,
     recorder: Recorder | None = None,
 ) -> Report:
-    """Watch a stream until it ends, the time is over or a stop is wanted.
+    """Monitor a stream until it ends, the time is up or a stop is requested.
 
     Parameters
     ----------
     subscriber : Subscriber
     stop : StopSignal
     show : callable
-        Takes a `Report`, every second and at the end.
+        Called with a `Report` every second and at the end.
     seconds : float
     recorder : Recorder, optional
-        Closed by the caller.
+        The caller closes it.
 
     Returns
     -------
     Report
-        The last one.
+        The last report.
 
     Raises
     ------
     FeedError
-        If the time is over and nothing at all has come.
+        If the time is up and nothing has arrived.
     RecordingError
         If a recording cannot be written.
 
     Warns
     -----
     IgbssWarning
-        If nothing has come for a while, which it goes on to wait for.
+        If nothing has arrived for a while; monitoring continues.
     """
-    tape = None if recorder is None else Tape(recorder)
+    tape = None if recorder is None else DeferredRecorder(recorder)
     began = now = time.monotonic()
     monitor, due, end = Monitor(began), began + _INTERVAL, began + seconds
     hint = began + _HINT
@@ -129,7 +129,7 @@ def listen(
         monitor.take(items, meta.description if meta else None, now, time.time())
         if tape is not None:
             tape.take(items, meta, now)
-        if due <= now < end:  # the last report comes below
+        if due <= now < end:  # the last report follows below
             show(monitor.report(now, others=subscriber.others, refusal=subscriber.refusal))
             due += _INTERVAL * math.ceil((now - due) / _INTERVAL + 1e-9)
         if now >= hint and not (monitor.samples or subscriber.described):

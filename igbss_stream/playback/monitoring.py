@@ -1,4 +1,4 @@
-"""What a stream looks like from outside: its rate, its gaps, its delay, how large its sources are."""
+"""Measure rate, gaps, latency and amplitudes of a stream as a subscriber sees it."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -16,46 +16,46 @@ _SPAN = 10.0  # seconds over which the rate is measured
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A stream at one moment. What is not known is None.
+    """The state of a stream at one moment. Unknown values are None.
 
     Parameters
     ----------
     stream : str or None
-        Name.
+        Name of the stream.
     seconds : float
-        Since listening began.
+        Time since monitoring started.
     silence : float
-        Seconds since anything came.
+        Seconds since the last message.
     index : int or None
-        After the last sample that came or was declared missing.
+        Index after the last sample that arrived or was declared missing.
     samples : int
-        That came, in all.
+        Total number of samples that arrived.
     rate : float or None
-        In Hz, as measured over the last ten seconds; None if nothing came in them.
+        Sampling rate in Hz, measured over the last ten seconds; None if nothing arrived in them.
     nominal_rate : float or None
-        In Hz, as the publisher says.
+        Sampling rate in Hz, as published.
     delay : float or None
-        Seconds between the time of the last sample and its arrival, by the clocks of both machines.
+        Seconds between the time stamp of the last sample and its arrival, by the clocks of both machines.
     model : int or None
         Version of the model that made the last samples.
     gaps, samples_lost : int
-        Declared by the publisher, in all, and the samples in them. What is missing in a row for the same
-        reason is one gap, however many messages told of it.
+        Total number of gaps that the publisher declared, and the samples in them. Consecutive missing
+        samples with the same reason are one gap, however many messages declare them.
     drops, samples_dropped : int
-        Gaps of samples that were published and did not arrive, likewise.
+        The same for samples that were published but did not arrive.
     restarts : int
-        Of the publisher.
+        Restarts of the publisher.
     unit : str or None
     rms : dict
-        Root mean square of each source since the report before, its mean taken out; None without samples.
+        Standard deviation of each source since the previous report; None without samples.
     ended : bool
-        Whether the publisher has said that the stream is over.
+        Whether the publisher has ended the stream.
     others : tuple of str
         Names of other streams at the same address.
     refusal : str
-        Why the publisher does not let us in; empty if it does.
+        Why the publisher refuses the connection; empty if it does not.
     missing : str
-        Why samples are missing at the moment, as the publisher says; empty while they come.
+        Reason of the current gap, as published; empty while samples arrive.
     """
 
     stream: str | None
@@ -81,12 +81,12 @@ class Report:
 
 
 class Monitor:
-    """Takes in what comes and reports on it.
+    """Collect statistics on arriving items.
 
     Parameters
     ----------
     began : float
-        When listening began, by the clock that `take` is told.
+        Time at which monitoring started, by the clock of `take`.
     """
 
     def __init__(self, began: float) -> None:
@@ -104,15 +104,15 @@ class Monitor:
         self._summed = 0
 
     def take(self, items: Sequence[Item], stream: Stream | None, now: float, time_of_day: float) -> None:
-        """Take in what came together.
+        """Count items that arrived together.
 
         Parameters
         ----------
         items : sequence of Chunk and Gap
         stream : Stream or None
-            What the publisher says of it, if it has.
+            Description of the stream, if it has arrived.
         now : float
-            By a clock that never goes back.
+            Monotonic time in seconds.
         time_of_day : float
             Unix time in seconds.
         """
@@ -131,7 +131,7 @@ class Monitor:
     def report(
         self, now: float, *, ended: bool = False, others: tuple[str, ...] = (), refusal: str = ""
     ) -> Report:
-        """Return what has come up to now, and begin anew to measure the size of the sources.
+        """Return a report, and start a new measurement of the amplitudes.
 
         Parameters
         ----------
@@ -186,7 +186,7 @@ class Monitor:
         self.samples += len(chunk.data)
         self._missing = ""
         self._model = chunk.model_version
-        # after a restart indices go on while the publisher counts anew: they tell no time any more
+        # after a restart, indices continue while the publisher counts from 0: they no longer give the time
         time = self._stream.get_time(chunk.stop - 1) if self._stream and not self._restarts else None
         self._delay = None if time is None else time_of_day - time
         x = chunk.data.astype(np.float64)

@@ -1,4 +1,4 @@
-"""Items let go when their samples would have been taken. No sockets, and no clock but the one given."""
+"""Release chunks and gaps at the time their samples would have been recorded. Knows no sockets."""
 
 import math
 import re
@@ -17,14 +17,14 @@ _SECONDS = {"s": 1.0, "ms": 1e-3}
 
 
 class Clock(Protocol):
-    """Tells the time and waits."""
+    """A clock that can wait."""
 
     def now(self) -> float:
-        """Return the time in seconds since any moment; it never goes back."""
+        """Return the time in seconds since an arbitrary moment; it never decreases."""
         ...
 
     def sleep(self, seconds: float) -> None:
-        """Wait; may return early, if what is waited for is not wanted any more."""
+        """Wait; may return early if a stop was requested."""
         ...
 
 
@@ -32,7 +32,7 @@ class SystemClock:
     """The clock of this machine."""
 
     def now(self) -> float:
-        """Return seconds since the machine started, or so."""
+        """Return the monotonic time in seconds."""
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
@@ -44,24 +44,25 @@ SYSTEM_CLOCK = SystemClock()
 
 
 @dataclass(frozen=True, slots=True)
-class Feed:
-    """What is to be published.
+class PacedStream:
+    """A stream together with the iterator of its paced items.
 
     Parameters
     ----------
     stream : Stream
-        In real time, its `t0` is set when publishing begins.
+        At speed 1, `t0` is set when publishing starts.
     items : callable
         Takes a `Clock` and returns the paced items.
     n_samples : int or None
-        How many there are in all, if there is an end.
+        Length of the stream; None if it is endless.
     speed : float
-        0 waits for subscribers, so that none misses anything; otherwise nothing waits for them.
+        Multiple of real time. 0 publishes as fast as subscribers can read, so that they miss nothing; at
+        other speeds, subscribers that are too slow lose messages.
 
     Raises
     ------
     ParameterError
-        If the speed is not a number of at least 0.
+        If `speed` is negative or not finite.
     """
 
     stream: Stream
@@ -73,19 +74,19 @@ class Feed:
         check_speed(self.speed)
 
 
-def on_schedule(
+def pace(
     items: Iterable[Item], rate: float, speed: float = 1.0, clock: Clock = SYSTEM_CLOCK
 ) -> Iterator[Item]:
-    """Hold each item back until its last sample would have been taken.
+    """Yield each item when its last sample would have been recorded.
 
     Parameters
     ----------
     items : iterable of Chunk and Gap
-        Read one ahead of time.
+        The next item is read before the wait.
     rate : float
         In Hz.
     speed : float
-        2 is twice as fast as real time; 0 holds nothing back.
+        2 is twice as fast as real time; 0 does not wait.
     clock : Clock
 
     Returns
@@ -95,37 +96,58 @@ def on_schedule(
     Raises
     ------
     ParameterError
-        If the speed is not a number of at least 0.
+        If `speed` is negative or not finite.
 
     Notes
     -----
-    When an item is due follows from its index alone: waits that end late add up to nothing, and after a
-    pause of the machine what is overdue leaves at once.
+    The due time depends only on the sample index, so waits that end late do not accumulate. After a pause
+    of the machine, overdue items are released immediately.
     """
     check_speed(speed)
-    return _held_back(items, rate * speed, clock)
+    return _hold_back(items, rate * speed, clock)
 
 
 def check_speed(speed: float) -> None:
-    """Refuse a speed that is not a number of at least 0."""
+    """Check that a speed is finite and not negative."""
     if not (math.isfinite(speed) and speed >= 0):
-        raise ParameterError(f"speed must be a number of at least 0. Got {speed:g} instead.")
+        raise ParameterError(f"speed must be a finite number >= 0. Got {speed:g} instead.")
 
 
-def _held_back(items: Iterable[Item], samples_per_second: float, clock: Clock) -> Iterator[Item]:
-    first: int | None = None
-    began = clock.now()
+class Schedule:
+    """The time at which each item is due: when its last sample would have been recorded.
+
+    Parameters
+    ----------
+    samples_per_second : float
+        0 makes every item due immediately.
+    clock : Clock
+        Sample `first` is recorded at the current time of this clock.
+    first : int
+    """
+
+    def __init__(self, samples_per_second: float, clock: Clock, first: int = 0) -> None:
+        self._samples_per_second, self._clock, self._first = samples_per_second, clock, first
+        self._began = clock.now()
+
+    def get_wait(self, item: Item) -> float:
+        """Return the seconds until an item is due; 0 or less if it is overdue."""
+        if self._samples_per_second == 0:
+            return 0.0
+        due = self._began + (item.stop - self._first) / self._samples_per_second
+        return due - self._clock.now()
+
+
+def _hold_back(items: Iterable[Item], samples_per_second: float, clock: Clock) -> Iterator[Item]:
+    schedule: Schedule | None = None
     for item in items:
-        first = item.start if first is None else first
-        if samples_per_second > 0:
-            wait = began + (item.stop - first) / samples_per_second - clock.now()
-            if wait > 0:
-                clock.sleep(wait)
+        schedule = schedule or Schedule(samples_per_second, clock, item.start)
+        if (wait := schedule.get_wait(item)) > 0:
+            clock.sleep(wait)
         yield item
 
 
-def length_in_samples(text: str, rate: float, name: str = "--block") -> int:
-    """Return a length that is written as samples (``25``) or as time (``0.1s``, ``100ms``).
+def parse_length(text: str, rate: float, name: str = "--block") -> int:
+    """Convert a length given in samples (``25``) or as a time (``0.1s``, ``100ms``) to samples.
 
     Parameters
     ----------
@@ -133,17 +155,17 @@ def length_in_samples(text: str, rate: float, name: str = "--block") -> int:
     rate : float
         In Hz.
     name : str
-        Of the option, for the message.
+        Name of the option, for the error message.
 
     Returns
     -------
     int
-        At least 1; a time is rounded to whole samples.
+        At least 1; times are rounded to whole samples.
 
     Raises
     ------
     ParameterError
-        If it is written otherwise, or shorter than one sample.
+        If `text` has another form, or is shorter than one sample.
     """
     match = _LENGTH.fullmatch(text.strip())
     if match is not None:

@@ -1,4 +1,4 @@
-"""A paced feed on a socket, from the first subscriber to the last sample or the wish to stop."""
+"""Publish a paced stream on a ZeroMQ socket, until its end or until a stop is requested."""
 
 import json
 import time
@@ -8,26 +8,26 @@ from igbss_stream._util.progress import Progress
 from igbss_stream._util.signals import StopSignal
 from igbss_stream.chunk import Chunk, Stream
 from igbss_stream.feeds.zmq_publisher import ZmqPublisher
-from igbss_stream.playback.pacing import Feed, Item
+from igbss_stream.playback.pacing import Item, PacedStream
 
-_SERVE = 0.1  # seconds that subscribers may wait for an answer while nothing is published
-_RETRY = 0.001  # seconds until a full queue is tried again
-_ALL = 3600.0  # seconds for subscribers to take what is left of a feed that waits for them
+_SERVE = 0.1  # seconds between answers to subscribers while nothing is published
+_RETRY = 0.001  # seconds between attempts to send into a full queue
+_LINGER = 3600.0  # seconds for subscribers to read the rest of a stream that waits for them
 
 
 @dataclass(slots=True)
-class Published:
-    """What was published.
+class PublishedCounts:
+    """Counters of what was published.
 
     Parameters
     ----------
     n_samples : int
     seconds : float
-        That it took, from the first subscriber on if one was waited for.
+        Duration, from the first subscriber on if one was waited for.
     overflows : int
-        How often a subscriber fell behind.
+        Number of times a subscriber fell behind.
     gaps, samples_lost : int
-        Declared in it, the begin of another loop among them, and the samples in them.
+        Declared gaps, including the start of another loop, and the samples in them.
     """
 
     n_samples: int = 0
@@ -37,7 +37,7 @@ class Published:
     samples_lost: int = 0
 
     def count(self, item: Item) -> None:
-        """Take in an item."""
+        """Count an item."""
         if isinstance(item, Chunk):
             self.n_samples += len(item.data)
         else:
@@ -45,22 +45,20 @@ class Published:
             self.samples_lost += item.n_samples
 
     def as_json(self, stream: Stream, address: str, *, interrupted: bool) -> str:
-        """Return it as an object of JSON, with the names that `listen --json` has for the other end.
+        """Return the counters as a JSON object, with the keys of `listen --json`.
 
         Parameters
         ----------
         stream : Stream
-            What was published.
         address : str
-            Where.
         interrupted : bool
-            Whether it was stopped before its end.
+            Whether publishing was stopped before the end.
 
         Returns
         -------
         str
         """
-        told = {
+        counts = {
             "stream": stream.name,
             "address": address,
             "n_channels": stream.n_channels,
@@ -74,16 +72,16 @@ class Published:
             "overflows": self.overflows,
             "interrupted": interrupted,
         }
-        return json.dumps(told, allow_nan=False)
+        return json.dumps(counts, allow_nan=False)
 
 
 class ServingClock:
-    """Waits on behalf of a sink, whose subscribers are served meanwhile, until a stop is wanted.
+    """A clock that serves the subscribers of a sink while it waits; a stop request ends the wait.
 
     Parameters
     ----------
     sink : ZmqPublisher
-    stop : Stop
+    stop : StopSignal
     """
 
     def __init__(self, sink: ZmqPublisher, stop: StopSignal) -> None:
@@ -101,54 +99,54 @@ class ServingClock:
             self._sink.serve()
 
     def wait_for_subscriber(self) -> None:
-        """Wait until somebody subscribes."""
+        """Wait for the first subscriber."""
         while not (self._sink.subscriptions or self._stop.wait(_SERVE / 10)):
             self._sink.serve()
 
 
 def publish(
-    feed: Feed,
+    paced: PacedStream,
     sink: ZmqPublisher,
     stop: StopSignal,
     *,
     wait: bool = False,
     progress: Progress | None = None,
-) -> Published:
-    """Publish a feed to its end, or until a stop is wanted; say that it ends, and close the sink.
+) -> PublishedCounts:
+    """Publish a stream to its end or until a stop is requested, send the end message and close the sink.
 
     Parameters
     ----------
-    feed : Feed
+    paced : PacedStream
     sink : ZmqPublisher
         Not started yet.
-    stop : Stop
+    stop : StopSignal
     wait : bool
-        Whether to wait for a first subscriber.
+        Whether to wait for the first subscriber.
     progress : callable, optional
-        Told how far it is.
+        Called with the number of samples published.
 
     Returns
     -------
-    Published
+    PublishedCounts
     """
     clock = ServingClock(sink, stop)
     if wait:
         _wait(clock, progress)
-    out, began, patient = Published(), clock.now(), feed.speed == 0
-    sink.start(replace(feed.stream, t0=time.time()) if feed.speed == 1 else feed.stream)
+    out, began, patient = PublishedCounts(), clock.now(), paced.speed == 0
+    sink.start(replace(paced.stream, t0=time.time()) if paced.speed == 1 else paced.stream)
 
     def retry() -> bool:
         return patient and not stop.wait(_RETRY)
 
-    for item in feed.items(clock):
+    for item in paced.items(clock):
         if stop.requested:
             break
         sink.publish(item, retry)
         out.count(item)
         if progress is not None:
-            progress("publishing", out.n_samples, feed.n_samples)
+            progress("publishing", out.n_samples, paced.n_samples)
     if patient and not stop.requested:
-        sink.close(_ALL, retry)
+        sink.close(_LINGER, retry)
     else:
         sink.close()
     out.seconds, out.overflows = clock.now() - began, sink.overflows
@@ -156,8 +154,8 @@ def publish(
 
 
 def _wait(clock: ServingClock, progress: Progress | None) -> None:
-    """Wait for a first subscriber, and say so."""
-    tell = progress or (lambda *_: None)
-    tell("waiting for a subscriber", 0, None)
+    """Wait for the first subscriber, and report it."""
+    report = progress or (lambda *_: None)
+    report("waiting for a subscriber", 0, None)
     clock.wait_for_subscriber()
-    tell("waiting for a subscriber", 1, 1)
+    report("waiting for a subscriber", 1, 1)

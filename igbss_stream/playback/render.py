@@ -1,4 +1,4 @@
-"""Reports on a stream, for people and for programs: a table that stays in place, lines, or JSON."""
+"""Print reports on a stream: as a live table, as lines of text, or as JSON."""
 
 import math
 import sys
@@ -18,25 +18,25 @@ if TYPE_CHECKING:
 Show = Callable[[Report], None]
 
 _IN_LINE = 8  # sources that a line names
-_PAIR = 20  # columns for a source and its size, about
-_SPARE = 2  # lines: the heading of the table, and the one that the cursor is in
-_SILENT = 1.5  # seconds without anything that are worth telling
+_PAIR = 20  # approximate width of a source and its amplitude
+_SPARE = 2  # lines: the header of the table and the line of the cursor
+_SILENT = 1.5  # seconds of silence from which on they are shown
 
 
 @contextmanager
-def shown(*, quiet: bool, json: bool) -> Iterator[Show]:
-    """Return how reports are shown.
+def open_display(*, quiet: bool, json: bool) -> Iterator[Show]:
+    """Open the display of reports.
 
     Parameters
     ----------
     quiet : bool
-        Not at all, unless as JSON, which is what was asked for.
+        Print nothing; JSON is printed all the same.
     json : bool
-        One JSON object a line. Otherwise a table on a terminal, and lines of text elsewhere.
+        Print one JSON object a line. Otherwise show a table on a terminal, and print lines elsewhere.
 
     Returns
     -------
-    context manager that gives a callable
+    context manager of a callable that takes a `Report`
     """
     if json:
         yield lambda report: print(msgspec.json.encode(report).decode(), flush=True)
@@ -46,24 +46,24 @@ def shown(*, quiet: bool, json: bool) -> Iterator[Show]:
         from rich.live import Live
 
         with Live(auto_refresh=False, redirect_stderr=sys.stderr.isatty()) as live:
-            yield lambda report: live.update(screen(report, *live.console.size), refresh=True)
+            yield lambda report: live.update(format_screen(report, *live.console.size), refresh=True)
     else:
-        yield lambda report: print(line(report), flush=True)
+        yield lambda report: print(format_line(report), flush=True)
 
 
-def line(report: Report) -> str:
+def format_line(report: Report) -> str:
     """Return a report as one line."""
-    parts = [f"{key} {value}" for key, value in figures(report)]
+    parts = [f"{key} {value}" for key, value in list_figures(report)]
     named = list(report.rms.items())
-    sizes = ", ".join(f"{printable(name)} {_number(rms)}" for name, rms in named[:_IN_LINE])
+    sizes = ", ".join(f"{printable(name)} {_format_number(rms)}" for name, rms in named[:_IN_LINE])
     more = f" and {len(named) - _IN_LINE} more" if len(named) > _IN_LINE else ""
     if named:
-        parts.append(f"rms {sizes}{more}{_unit(report)}")
+        parts.append(f"rms {sizes}{more}{_format_unit(report)}")
     return "  ".join(parts)
 
 
-def screen(report: Report, width: int, height: int) -> "Group":
-    """Return a report for a terminal of this size: what holds for all above a table of the sources.
+def format_screen(report: Report, width: int, height: int) -> "Group":
+    """Return a report for a terminal of this size: figures of the stream above a table of its sources.
 
     Parameters
     ----------
@@ -78,15 +78,15 @@ def screen(report: Report, width: int, height: int) -> "Group":
     from rich.console import Group
     from rich.text import Text
 
-    facts = Text("   ".join(f"{key} {value}" for key, value in figures(report)))
+    facts = Text("   ".join(f"{key} {value}" for key, value in list_figures(report)))
     if not report.rms:
         return Group(facts)
-    n_lines = 1 if len(facts) <= width else 2 + len(facts) // width  # words are not broken
-    return Group(facts, _table(report, max(1, height - n_lines - _SPARE), max(1, width // _PAIR)))
+    n_lines = 1 if len(facts) <= width else 2 + len(facts) // width  # Rich does not break words
+    return Group(facts, _make_table(report, max(1, height - n_lines - _SPARE), max(1, width // _PAIR)))
 
 
-def _table(report: Report, n_rows: int, most: int) -> "Table":
-    """Return the sources and their sizes, one below the other; side by side where these are too many."""
+def _make_table(report: Report, n_rows: int, most: int) -> "Table":
+    """Return the table of sources and amplitudes, in several columns if there are many sources."""
     from rich.table import Table
     from rich.text import Text
 
@@ -95,16 +95,20 @@ def _table(report: Report, n_rows: int, most: int) -> "Table":
     out = Table(box=None)
     for _ in range(n_pairs):
         out.add_column("source")
-        out.add_column(Text(f"rms{_unit(report)}"), justify="right")
+        out.add_column(Text(f"rms{_format_unit(report)}"), justify="right")
     length = math.ceil(len(named) / n_pairs)
     for row in range(length):
-        cells = [Text(text) for name, rms in named[row::length] for text in (printable(name), _number(rms))]
-        out.add_row(*cells)  # names come from the network: text, never markup
+        cells = [
+            Text(text)
+            for name, rms in named[row::length]
+            for text in (printable(name), _format_number(rms))
+        ]
+        out.add_row(*cells)  # names come from the network: plain text, never markup
     return out
 
 
-def figures(report: Report) -> list[tuple[str, str]]:
-    """Return what holds for the stream as a whole, in words and numbers.
+def list_figures(report: Report) -> list[tuple[str, str]]:
+    """Return the figures of the stream as pairs of label and text.
 
     Parameters
     ----------
@@ -115,12 +119,12 @@ def figures(report: Report) -> list[tuple[str, str]]:
     list of (str, str)
     """
     if report.index is None and report.stream is None:
-        return [("waiting", f"{report.seconds:.0f} s"), *_beside(report)]
+        return [("waiting", f"{report.seconds:.0f} s"), *_describe_connection(report)]
     nominal = "" if report.nominal_rate is None else f" of {report.nominal_rate:g}"
     pairs: list[tuple[str, Any]] = [
         ("stream", printable(report.stream or "not described")),
         ("index", "-" if report.index is None else report.index),
-        ("rate", f"{_number(report.rate)}{nominal} Hz"),
+        ("rate", f"{_format_number(report.rate)}{nominal} Hz"),
         ("delay", "-" if report.delay is None else f"{1e3 * report.delay:.0f} ms"),
         ("model", "-" if report.model is None else report.model),
         ("gaps", f"{report.gaps} ({report.samples_lost} samples)"),
@@ -133,11 +137,11 @@ def figures(report: Report) -> list[tuple[str, str]]:
         pairs.append(("silent", f"{report.silence:.0f} s"))
     elif report.missing:
         pairs.append(("missing", printable(report.missing)))
-    return [(key, str(value)) for key, value in [*pairs, *_beside(report)]]
+    return [(key, str(value)) for key, value in [*pairs, *_describe_connection(report)]]
 
 
-def _beside(report: Report) -> list[tuple[str, str]]:
-    """Return what is not of the stream itself, but between it and who listens."""
+def _describe_connection(report: Report) -> list[tuple[str, str]]:
+    """Return figures of the connection: other streams at the address, and a refusal."""
     pairs = []
     if report.others:
         pairs.append(("others", f"{', '.join(map(printable, report.others))} (--topic NAME)"))
@@ -146,9 +150,9 @@ def _beside(report: Report) -> list[tuple[str, str]]:
     return pairs
 
 
-def _number(value: float | None) -> str:
+def _format_number(value: float | None) -> str:
     return "-" if value is None else f"{value:.4g}"
 
 
-def _unit(report: Report) -> str:
+def _format_unit(report: Report) -> str:
     return f" {printable(report.unit)}" if report.unit else ""

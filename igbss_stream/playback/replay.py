@@ -1,4 +1,4 @@
-"""A recording as a feed: the same samples, at the pace at which they were taken."""
+"""Replay a recording as a stream, at the speed at which it was recorded."""
 
 from collections.abc import Iterator
 from typing import Any, Protocol
@@ -10,35 +10,35 @@ from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import ParameterError
 from igbss_stream.files.chunks import items, n_missing
 from igbss_stream.files.recording import Break
-from igbss_stream.playback.pacing import SYSTEM_CLOCK, Clock, Feed, Item, length_in_samples, on_schedule
+from igbss_stream.playback.pacing import SYSTEM_CLOCK, Clock, Item, PacedStream, pace, parse_length
 
 
-class Recording(Protocol):
-    """What is replayed; `igbss_stream.files.recording.Recording` is one."""
+class Replayable(Protocol):
+    """The interface that `replay` needs; `igbss_stream.files.recording.Recording` has it."""
 
     @property
     def n_samples(self) -> int:
-        """Length."""
+        """Number of samples."""
         ...
 
     @property
     def rate(self) -> float | None:
-        """In Hz, if known."""
+        """Sampling rate in Hz, if known."""
         ...
 
     @property
     def unit(self) -> str | None:
-        """Of the samples, if known."""
+        """Unit of the samples, if known."""
         ...
 
     @property
     def channels(self) -> tuple[str, ...]:
-        """Names."""
+        """Channel names."""
         ...
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the blocks."""
+        """Dtype of the blocks."""
         ...
 
     @property
@@ -47,39 +47,39 @@ class Recording(Protocol):
         ...
 
     def blocks(self, n: int) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Read all of it, n samples at a time."""
+        """Read all samples, n at a time."""
         ...
 
 
-def known_rate(recording: Recording) -> float:
-    """Return the rate of a recording.
+def get_rate(recording: Replayable) -> float:
+    """Return the sampling rate of a recording.
 
     Raises
     ------
     ParameterError
-        If it is not known.
+        If the rate is not known.
     """
     if recording.rate is None:
-        raise ParameterError("the recording does not say its rate, which its pace hangs on; pass --rate.")
+        raise ParameterError("the recording has no sampling rate; pass --rate.")
     return recording.rate
 
 
-def chunks(recording: Recording, block: int, *, loop: bool = False) -> Iterator[Item]:
+def read_chunks(recording: Replayable, block: int, *, loop: bool = False) -> Iterator[Item]:
     """Read a recording as chunks.
 
     Parameters
     ----------
-    recording : Recording
+    recording : Replayable
     block : int
-        Samples in a chunk; one before a break, and the last one, may be shorter.
+        Samples in a chunk; the chunk before a gap and the last chunk may be shorter.
     loop : bool
-        Whether to begin again at the end, for ever. Indices go on; a gap of no samples, reason ``"loop"``,
-        tells that the first sample does not continue the last one.
+        Whether to start again at the end, without end. Indices continue; a gap of zero samples with the
+        reason ``"loop"`` marks the discontinuity.
 
     Returns
     -------
     iterator of Chunk and Gap
-        Each chunk in memory of its own. Samples that the file says are missing are gaps.
+        Each chunk owns its memory. Missing samples of the file are gaps.
     """
     offset, length = 0, recording.n_samples + n_missing(recording)
     while True:
@@ -94,25 +94,25 @@ def chunks(recording: Recording, block: int, *, loop: bool = False) -> Iterator[
         yield Gap(offset, 0, "loop")
 
 
-def paced(
-    recording: Recording,
+def read_paced(
+    recording: Replayable,
     block: int,
     *,
     speed: float = 1.0,
     loop: bool = False,
     clock: Clock = SYSTEM_CLOCK,
 ) -> Iterator[Item]:
-    """Read a recording as chunks, each when its last sample would have been taken.
+    """Read a recording as chunks, each at the time its last sample would have been recorded.
 
     Parameters
     ----------
-    recording : Recording
+    recording : Replayable
     block : int
         Samples in a chunk.
     speed : float
         2 is twice as fast as real time; 0 does not wait.
     loop : bool
-        See `chunks`.
+        See `read_chunks`.
     clock : Clock
 
     Returns
@@ -122,44 +122,44 @@ def paced(
     Raises
     ------
     ParameterError
-        If the rate is not known, or the speed not a number of at least 0.
+        If the rate is not known, or `speed` is negative or not finite.
     """
-    return on_schedule(chunks(recording, block, loop=loop), known_rate(recording), speed, clock)
+    return pace(read_chunks(recording, block, loop=loop), get_rate(recording), speed, clock)
 
 
-def stream_of(recording: Recording, name: str) -> Stream:
-    """Describe the stream that a recording makes."""
-    return Stream(name, known_rate(recording), recording.channels, recording.unit, recording.dtype)
+def describe_stream(recording: Replayable, name: str) -> Stream:
+    """Return the description of a recording as a stream."""
+    return Stream(name, get_rate(recording), recording.channels, recording.unit, recording.dtype)
 
 
-def replay(recording: Recording, name: str, block: str, *, speed: float, loop: bool) -> Feed:
-    """Return the feed of a recording.
+def replay(recording: Replayable, name: str, block: str, *, speed: float, loop: bool) -> PacedStream:
+    """Return a recording as a paced stream.
 
     Parameters
     ----------
-    recording : Recording
+    recording : Replayable
     name : str
-        Of the stream.
+        Name of the stream.
     block : str
-        See `length_in_samples`.
+        See `parse_length`.
     speed : float
-        At another one than 1 samples have no time of day.
+        At speeds other than 1, samples have no time of day.
     loop : bool
 
     Returns
     -------
-    Feed
+    PacedStream
 
     Raises
     ------
     ParameterError
-        If an option cannot be used, or the rate is not known.
+        If an option is invalid, or the rate is not known.
     """
-    stream = stream_of(recording, name)
-    n_samples = length_in_samples(block, stream.rate)
-    return Feed(
+    stream = describe_stream(recording, name)
+    n_samples = parse_length(block, stream.rate)
+    return PacedStream(
         stream,
-        lambda clock: paced(recording, n_samples, speed=speed, loop=loop, clock=clock),
+        lambda clock: read_paced(recording, n_samples, speed=speed, loop=loop, clock=clock),
         None if loop else recording.n_samples,
         speed,
     )

@@ -1,8 +1,7 @@
-"""An EEG whose sources are known: for trying things out, and for telling how well they work.
+"""Simulate an EEG with known sources.
 
-Blinks, alpha, mains, muscle and heart with a pink background lie behind a mixing that drifts. All is a pure
-function of the seed and the index of a sample: whoever asks for a sample, in blocks of whatever length,
-gets the same bits.
+The sources are blinks, alpha, mains, muscle, heart and pink background; the mixing may drift. Every sample
+is a pure function of the seed and its index, so it has the same bits whatever the block length.
 """
 
 import math
@@ -21,45 +20,47 @@ from igbss_stream._util.progress import Progress
 from igbss_stream.chunk import Chunk, Stream
 from igbss_stream.errors import ParameterError
 from igbss_stream.playback import waveforms
-from igbss_stream.playback.forward_model import Place, Scalp, anywhere, electrodes
-from igbss_stream.playback.pacing import Feed, length_in_samples, on_schedule
-from igbss_stream.playback.waveforms import Frame, Signal, generator
+from igbss_stream.playback.forward_model import ForwardModel, SourcePlace, draw_place, place_electrodes
+from igbss_stream.playback.pacing import PacedStream, pace, parse_length
+from igbss_stream.playback.waveforms import Frame, Waveform, make_generator
 
 Array = NDArray[np.float64]
 
 UNIT = "uV"
-_LOWEST_RATE = 100.0  # Hz: mains of 50 Hz need more than twice their own
+_LOWEST_RATE = 100.0  # Hz, exclusive: twice the 50 Hz of mains
 _MOST_CHANNELS = 4096
-_FRAME = 2.0  # seconds, about
+_FRAME = 2.0  # approximate length in seconds
 _BACKGROUNDS = 8
 _SENSOR_NOISE = 0.5  # uV
-_PURPOSES = 8  # of random numbers that each source may have
-_NOISE, _PLACES, _WAYS = 1 << 32, 1 << 33, 1 << 34  # purposes that are not those of a source
+_PURPOSES = 8  # independent random streams of each source
+_NOISE, _PLACES, _WAYS = 1 << 32, 1 << 33, 1 << 34  # purposes other than those of sources
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
-    """A source: its size in uV at its focus, what it looks like and where."""
+class _SourceKind:
+    """A source: its amplitude in uV at the focus, its waveform and its position."""
 
     name: str
     size: float
-    signal: Signal
-    place: Place | None = None
+    signal: Waveform
+    place: SourcePlace | None = None
 
 
 _KINDS = (
-    _Kind("blink", 120.0, waveforms.blink, Place((0.0, 1.0, 0.0), 0.6)),
-    _Kind("alpha", 30.0, waveforms.alpha, Place((0.1, -0.9, 0.4), 0.6)),
-    _Kind("mains", 8.0, waveforms.mains, Place((0.0, 0.0, 1.0), math.inf, (0.4, -0.2, 0.1))),
-    _Kind("muscle", 20.0, waveforms.muscle, Place((-1.0, 0.2, 0.1), 0.5)),
-    _Kind("heart", 15.0, waveforms.heart, Place((-0.5, 0.0, -0.9), math.inf, (-0.6, 0.5, -0.7))),
-    *(_Kind(f"background-{i}", 6.0, waveforms.background) for i in range(_BACKGROUNDS)),
+    _SourceKind("blink", 120.0, waveforms.blink, SourcePlace((0.0, 1.0, 0.0), 0.6)),
+    _SourceKind("alpha", 30.0, waveforms.alpha, SourcePlace((0.1, -0.9, 0.4), 0.6)),
+    _SourceKind("mains", 8.0, waveforms.mains, SourcePlace((0.0, 0.0, 1.0), math.inf, (0.4, -0.2, 0.1))),
+    _SourceKind("muscle", 20.0, waveforms.muscle, SourcePlace((-1.0, 0.2, 0.1), 0.5)),
+    _SourceKind(
+        "heart", 15.0, waveforms.heart, SourcePlace((-0.5, 0.0, -0.9), math.inf, (-0.6, 0.5, -0.7))
+    ),
+    *(_SourceKind(f"background-{i}", 6.0, waveforms.background) for i in range(_BACKGROUNDS)),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
-    """A frame: its sources, and what the channels hold."""
+class _SimulatedFrame:
+    """A frame of sources and channels."""
 
     number: int
     sources: Array
@@ -67,31 +68,31 @@ class _Made:
 
 
 class Simulation:
-    """An EEG with known sources, any part of which can be asked for.
+    """An EEG with known sources and random access.
 
     Parameters
     ----------
     n_channels : int
-        At least 2. There are 13 sources, or as many as channels if these are fewer.
+        At least 2. There are 13 sources, or `n_channels` if that is smaller.
     rate : float
-        In Hz, above 100.
+        Sampling rate in Hz, above 100.
     seed : int
     drift : float
-        How far the foci of the sources wander on the head, as root mean square in radians.
+        Root mean square of the displacement of the foci, in radians.
     montage : {"even", "10-20"}
-        Where the electrodes lie: evenly, called E1, E2 and so on, or as the 10-20 system has them.
+        Positions of the electrodes: evenly distributed and named E1, E2, ..., or those of the 10-20 system.
 
     Attributes
     ----------
     names : tuple of str
-        Of the sources: blink, alpha, mains, muscle, heart, background-0 and so on.
+        Names of the sources: blink, alpha, mains, muscle, heart, background-0 and so on.
     knot : int
-        Samples between the moments at which the mixing is worked out; it is linear between.
+        Samples between the knots at which the mixing is computed; it is interpolated linearly.
 
     Raises
     ------
     ParameterError
-        If a value cannot be used.
+        If a value is out of range.
     """
 
     def __init__(
@@ -122,26 +123,26 @@ class Simulation:
         self._kinds = _KINDS[:n_channels]
         self.names = tuple(kind.name for kind in self._kinds)
         self.knot = 1 << round(math.log2(_FRAME * rate))
-        self._last: _Made | None = None
+        self._last: _SimulatedFrame | None = None
 
     def block(self, start: int, n: int) -> NDArray[np.float32]:
-        """Return what the electrodes see, in uV.
+        """Return samples of the channels in uV.
 
         Parameters
         ----------
         start : int
             Index of the first sample, at least 0.
         n : int
-            How many.
+            Number of samples.
 
         Returns
         -------
         ndarray of shape (n, n_channels)
         """
-        return self._gathered("channels", start, n, np.empty((n, self.n_channels), np.float32))
+        return self._gather("channels", start, n, np.empty((n, self.n_channels), np.float32))
 
     def sources(self, start: int, n: int) -> Array:
-        """Return the true sources, in uV where they are seen best.
+        """Return the true sources, in uV at the electrode where they are strongest.
 
         Parameters
         ----------
@@ -152,39 +153,41 @@ class Simulation:
         -------
         ndarray of shape (n, sources)
         """
-        return self._gathered("sources", start, n, np.empty((n, len(self.names))))
+        return self._gather("sources", start, n, np.empty((n, len(self.names))))
 
     def mixing(self, index: int) -> Array:
-        """Return the true mixing matrix at a sample, (channels, sources).
+        """Return the true mixing matrix at a sample, of shape (channels, sources).
 
-        Sample i is ``mixing(i) @ sources(i, 1)[0]`` plus the noise of the sensors, 0.5 uV, as float32.
+        Sample i is ``mixing(i) @ sources(i, 1)[0]`` plus sensor noise of 0.5 uV, as float32.
         """
         number, offset = divmod(index, self.knot)
         share = offset / self.knot
         return np.asarray((1 - share) * self._mixing_at(number) + share * self._mixing_at(number + 1))
 
     def stream(self, name: str) -> Stream:
-        """Describe the stream of `block`."""
+        """Return the description of the channels as a stream."""
         numbered = tuple(f"E{i + 1}" for i in range(self.n_channels))
         return Stream(
             name, self.rate, system.pick_spread(self.n_channels) if self._named else numbered, UNIT
         )
 
     @cached_property
-    def _scalp(self) -> Scalp:
-        rng = generator(self.seed, _PLACES, 0)
-        places = tuple(kind.place or anywhere(rng) for kind in self._kinds)
+    def _scalp(self) -> ForwardModel:
+        rng = make_generator(self.seed, _PLACES, 0)
+        places = tuple(kind.place or draw_place(rng) for kind in self._kinds)
         names = system.pick_spread(self.n_channels) if self._named else ()
         positions = (
-            np.array([*system.find_positions(names).values()]) if names else electrodes(self.n_channels)
+            np.array([*system.find_positions(names).values()])
+            if names
+            else place_electrodes(self.n_channels)
         )
-        return Scalp(positions, places, self.drift, generator(self.seed, _WAYS, 0))
+        return ForwardModel(positions, places, self.drift, make_generator(self.seed, _WAYS, 0))
 
     def _mixing_at(self, knot: int) -> Array:
         return self._scalp.mixing(knot * self.knot / self.rate)
 
-    def _gathered(self, what: str, start: int, n: int, out: NDArray[Any]) -> NDArray[Any]:
-        """Fill `out` from the frames that samples lie in."""
+    def _gather(self, what: str, start: int, n: int, out: NDArray[Any]) -> NDArray[Any]:
+        """Fill `out` from the frames that contain the samples."""
         done = 0
         while done < n:
             number, offset = divmod(start + done, self.knot)
@@ -193,27 +196,27 @@ class Simulation:
             done += len(piece)
         return out
 
-    def _frame(self, number: int) -> _Made:
-        """Return a frame; always made whole, so that no rounding depends on who asks for what."""
+    def _frame(self, number: int) -> _SimulatedFrame:
+        """Return a frame, always computed as a whole so that rounding does not depend on the caller."""
         made = self._last
         if made is None or made.number != number:
-            sources = self._sources_of(Frame(number, self.knot, self.rate))
-            made = self._last = _Made(number, sources, self._mixed(number, sources))
+            sources = self._make_sources(Frame(number, self.knot, self.rate))
+            made = self._last = _SimulatedFrame(number, sources, self._mix(number, sources))
         return made
 
-    def _sources_of(self, frame: Frame) -> Array:
+    def _make_sources(self, frame: Frame) -> Array:
         columns = [
             kind.size * kind.signal(self.seed, i * _PURPOSES, frame) for i, kind in enumerate(self._kinds)
         ]
         return np.stack(columns, axis=1)
 
-    def _mixed(self, number: int, sources: Array) -> NDArray[np.float32]:
+    def _mix(self, number: int, sources: Array) -> NDArray[np.float32]:
         before, after = self._mixing_at(number), self._mixing_at(number + 1)
         share = (np.arange(self.knot) / self.knot)[:, None]
-        out = _SENSOR_NOISE * generator(self.seed, _NOISE, number).standard_normal(
+        out = _SENSOR_NOISE * make_generator(self.seed, _NOISE, number).standard_normal(
             (self.knot, self.n_channels)
         )
-        for j in range(sources.shape[1]):  # one after the other: no library chooses the order of the sums
+        for j in range(sources.shape[1]):  # in a fixed order of summation
             out += sources[:, j, None] * ((1 - share) * before[:, j] + share * after[:, j])
         return out.astype(np.float32)
 
@@ -223,8 +226,8 @@ def _check(what: str, value: float, allowed: str, good: bool) -> None:
         raise ParameterError(f"{what} of a simulation must be {allowed}. Got {value!r} instead.")
 
 
-def chunks(simulation: Simulation, block: int, n_samples: int | None) -> Iterator[Chunk]:
-    """Return the chunks of a simulation, of all samples or of the first ones.
+def make_chunks(simulation: Simulation, block: int, n_samples: int | None) -> Iterator[Chunk]:
+    """Generate the chunks of a simulation.
 
     Parameters
     ----------
@@ -232,7 +235,7 @@ def chunks(simulation: Simulation, block: int, n_samples: int | None) -> Iterato
     block : int
         Samples in a chunk.
     n_samples : int or None
-        How many in all; None is no end.
+        Total number; None is endless.
 
     Returns
     -------
@@ -245,36 +248,36 @@ def chunks(simulation: Simulation, block: int, n_samples: int | None) -> Iterato
         start += n
 
 
-def simulated(
+def simulate_stream(
     simulation: Simulation, name: str, block: str, *, speed: float, n_samples: int | None
-) -> Feed:
-    """Return the feed of a simulation.
+) -> PacedStream:
+    """Return a simulation as a paced stream.
 
     Parameters
     ----------
     simulation : Simulation
     name : str
-        Of the stream.
+        Name of the stream.
     block : str
-        See `length_in_samples`.
+        Length of a chunk, see `parse_length`.
     speed : float
-        At another one than 1 samples have no time of day.
+        At speeds other than 1, samples have no time of day.
     n_samples : int or None
-        Where it ends.
+        Length; None is endless.
 
     Returns
     -------
-    Feed
+    PacedStream
 
     Raises
     ------
     ParameterError
-        If an option cannot be used.
+        If an option is invalid.
     """
-    length, rate = length_in_samples(block, simulation.rate), simulation.rate
-    return Feed(
+    length, rate = parse_length(block, simulation.rate), simulation.rate
+    return PacedStream(
         simulation.stream(name),
-        lambda clock: on_schedule(chunks(simulation, length, n_samples), rate, speed, clock),
+        lambda clock: pace(make_chunks(simulation, length, n_samples), rate, speed, clock),
         n_samples,
         speed,
     )
@@ -291,7 +294,7 @@ def write_truth(
     """Write the true sources and mixing of the first samples to an HDF5 file.
 
     ``/sources`` is (samples, sources), ``/mixing`` (knots, channels, sources): the mixing of sample i is
-    that of knot ``i / knot`` (an attribute), linear between two.
+    that of knot ``i / knot`` (an attribute), interpolated linearly.
 
     Parameters
     ----------
@@ -300,12 +303,12 @@ def write_truth(
     n_samples : int
     overwrite : bool
     progress : callable, optional
-        Told how far it is.
+        Called with the number of samples written.
 
     Raises
     ------
     RecordingError
-        If the file exists and may not be replaced, or cannot be written.
+        If the file exists and `overwrite` is false, or it cannot be written.
     """
     from igbss_stream.files.writers.hdf5 import Hdf5Sink
 

@@ -233,7 +233,7 @@ def test_other_streams_at_an_address_are_named_with_the_option_that_shows_them()
     from igbss_stream.pages.view.feed import Feed
     from igbss_stream.pages.view.status import figures
     from igbss_stream.playback.monitoring import Monitor
-    from igbss_stream.playback.render import line
+    from igbss_stream.playback.render import format_line
 
     with (
         closing(Forwarder("eeg", "ecg", "meg")) as all_,
@@ -248,14 +248,14 @@ def test_other_streams_at_an_address_are_named_with_the_option_that_shows_them()
         named = ", ".join(sorted({"eeg", "ecg", "meg"} - {taken})) + " (--topic NAME)"
         figure = next(figure for figure in figures(any_.report, None) if figure.name == "others")
         assert (figure.value, "view --topic NAME shows one" in figure.about) == (named, True)
-        assert f"  others {named}" in line(any_.report)
+        assert f"  others {named}" in format_line(any_.report)
         until(lambda: one.report and one.report.stream == "ecg", all_.send)
         assert one.report is not None
-        assert "others" not in line(one.report)
+        assert "others" not in format_line(one.report)
         with Subscriber(all_.address) as subscriber:
             until(lambda: subscriber.receive(0.02) and subscriber.others, all_.send)
             report = Monitor(0.0).report(1.0, others=subscriber.others)
-            assert line(report).startswith("waiting 1 s  others ")
+            assert format_line(report).startswith("waiting 1 s  others ")
 
 
 def test_a_page_keeps_to_its_stream_where_there_are_others() -> None:

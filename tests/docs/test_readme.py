@@ -10,7 +10,7 @@ import pytest
 from igbss_stream._util.signals import StopSignal
 from igbss_stream.chunk import Chunk, Stream
 from igbss_stream.feeds.zmq_publisher import ZmqPublisher
-from igbss_stream.playback.pacing import Feed
+from igbss_stream.playback.pacing import PacedStream
 from igbss_stream.playback.publishing import publish
 from tests.doc_pages import ROOT, run_python
 
@@ -39,7 +39,7 @@ def published() -> Iterator[str]:
     """Publish a chunk to whoever comes, and end."""
     with ZmqPublisher("tcp://127.0.0.1:*") as sink, StopSignal() as stop:
         stream = Stream("sources", 250.0, ("source-0", "source-1"), None, np.dtype("f4"))
-        feed = Feed(stream, lambda clock: iter([Chunk(np.zeros((5, 2), "f4"), 0)]), 5, 1.0)
+        feed = PacedStream(stream, lambda clock: iter([Chunk(np.zeros((5, 2), "f4"), 0)]), 5, 1.0)
         sender = threading.Thread(target=publish, args=(feed, sink, stop), kwargs={"wait": True})
         sender.start()
         yield sink.address

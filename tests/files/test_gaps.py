@@ -13,7 +13,7 @@ from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.files.open import open_recording
 from igbss_stream.files.recording import Break
 from igbss_stream.files.writers.stream_recording import GAP
-from igbss_stream.playback.replay import chunks
+from igbss_stream.playback.replay import read_chunks
 from igbss_stream.separation.transform import Exp
 from igbss_stream.streaming.pipeline import Pipeline
 from tests.commands import Command
@@ -66,7 +66,7 @@ def test_batch_gives_what_a_replay_gives(
     with open_recording(interrupted) as recording:
         stream = Stream("s", 250.0, recording.channels, "uV", recording.dtype)
         pipeline = Pipeline(stream, model_settings(structure=structure, random_state=3))
-        live = [done for item in chunks(recording, block) for done in pipeline.push(item)]
+        live = [done for item in read_chunks(recording, block) for done in pipeline.push(item)]
     live += pipeline.flush()
     with h5py.File(tmp_path / "out.h5") as file:
         np.testing.assert_array_equal(

@@ -19,10 +19,10 @@ from igbss_stream._util.signals import StopSignal
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import RecordingError
 from igbss_stream.feeds.wire import Encoder, MetaMessage, decode
-from igbss_stream.playback.listen import Tape
+from igbss_stream.playback.listen import DeferredRecorder
 from igbss_stream.playback.monitoring import Monitor, Report
 from igbss_stream.playback.pacing import Item
-from igbss_stream.playback.render import figures, line, screen, shown
+from igbss_stream.playback.render import format_line, format_screen, list_figures, open_display
 from tests.recordings import noise
 
 STREAM = Stream("eeg", 100.0, ("a", "b", "c", "d"), "uV", np.dtype(np.float64), 5000.0)
@@ -95,11 +95,11 @@ def test_a_gap_in_many_messages_is_one_gap() -> None:
 def test_why_samples_are_missing_is_told_while_they_are() -> None:
     monitor = watched((0.1, [Chunk(noise(10), 0), Gap(10, 5, "learning")]), (0.2, [Gap(15, 5, "learning")]))
     report = monitor.report(0.3)
-    assert dict(figures(report))["missing"] == report.missing == "learning"
+    assert dict(list_figures(report))["missing"] == report.missing == "learning"
     monitor.take([Chunk(noise(10), 20)], STREAM, 0.4, 5000.4)
     report = monitor.report(0.5)
     assert report.missing == ""
-    assert "missing" not in dict(figures(report))
+    assert "missing" not in dict(list_figures(report))
     monitor.take([Gap(30, 0, "restart")], STREAM, 0.6, 5000.6)
     assert monitor.report(0.7).missing == ""
 
@@ -108,7 +108,7 @@ def test_a_stream_that_nobody_described_has_numbers_for_names() -> None:
     report = watched((1.0, [Chunk(noise(), 0)]), stream=None).report(1.0)
     assert (report.stream, report.nominal_rate, report.unit, report.delay) == (None, None, None, None)
     assert list(report.rms) == ["0", "1", "2", "3"]
-    assert "stream not described" in line(report)
+    assert "stream not described" in format_line(report)
 
 
 def report(**changes: object) -> Report:
@@ -117,46 +117,48 @@ def report(**changes: object) -> Report:
 
 
 def test_a_line_says_what_there_is() -> None:
-    text = line(report(delay=0.0123, gaps=2, samples_lost=9))
+    text = format_line(report(delay=0.0123, gaps=2, samples_lost=9))
     for words in (
         "stream eeg", "index 120", "rate 120 of 100 Hz", "delay 12 ms", "model 2", "gaps 2 (9 samples)",
         "drops 0 (0 samples)", "restarts 0", "rms a ", " uV",
     ):  # fmt: skip
         assert words in text
     assert "\n" not in text
-    assert line(Monitor(0.0).report(3.2)) == "waiting 3 s"
-    assert "ended yes" in line(report(ended=True, silence=9.0))
-    assert "silent 9 s" in line(report(silence=9.0))
-    many = line(report(rms={f"s{i}": None for i in range(20)}))
+    assert format_line(Monitor(0.0).report(3.2)) == "waiting 3 s"
+    assert "ended yes" in format_line(report(ended=True, silence=9.0))
+    assert "silent 9 s" in format_line(report(silence=9.0))
+    many = format_line(report(rms={f"s{i}": None for i in range(20)}))
     assert "s7 - and 12 more" in many
-    assert "rate - of 100 Hz" in line(report(rate=None))
+    assert "rate - of 100 Hz" in format_line(report(rate=None))
 
 
 def test_names_from_the_network_do_not_steer_the_terminal() -> None:
     evil = report(stream="[red]x\x1b[2J\n", rms={"[bold]a\x1b]0;b\x07": 1.0}, unit="\x1bc")
     out = StringIO()
-    Console(file=out, width=200, force_terminal=False).print(screen(evil, 200, 40))
-    for text in (line(evil), out.getvalue()):
+    Console(file=out, width=200, force_terminal=False).print(format_screen(evil, 200, 40))
+    for text in (format_line(evil), out.getvalue()):
         assert "\x1b" not in text
         assert "[bold]a\\x1b" in text
-    assert "\n" not in line(evil)
+    assert "\n" not in format_line(evil)
 
 
 def test_a_table_has_a_row_for_each_source() -> None:
     out = StringIO()
-    Console(file=out, width=200, force_terminal=False).print(screen(report(), 200, 40))
+    Console(file=out, width=200, force_terminal=False).print(format_screen(report(), 200, 40))
     rows = [text.split() for text in out.getvalue().splitlines()]
     assert [row[0] for row in rows[-4:]] == ["a", "b", "c", "d"]
     sizes = report().rms
     assert [float(row[1]) for row in rows[-4:]] == pytest.approx(list(sizes.values()), rel=1e-3)
-    assert ("model", "2") in figures(report())
+    assert ("model", "2") in list_figures(report())
     assert len(rows) == 6, "what holds for all stands in one line, however narrow the table below"
 
 
 def test_a_small_terminal_has_sources_side_by_side() -> None:
     """All that holds for the stream and all sources are seen at once, each source once."""
     out, many = StringIO(), {f"s{i}": float(i) for i in range(30)}
-    Console(file=out, width=60, height=24, force_terminal=False).print(screen(report(rms=many), 60, 24))
+    Console(file=out, width=60, height=24, force_terminal=False).print(
+        format_screen(report(rms=many), 60, 24)
+    )
     lines = out.getvalue().splitlines()
     assert len(lines) < 24
     assert max(map(len, lines)) <= 60
@@ -168,7 +170,7 @@ def test_a_small_terminal_has_sources_side_by_side() -> None:
 
 
 def test_json_is_one_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    with shown(quiet=True, json=True) as show:  # it was asked for
+    with open_display(quiet=True, json=True) as show:  # it was asked for
         show(report(rms={"a": float("nan"), "b": 1.5}))
         show(report(ended=True))
     first, last = map(json.loads, capsys.readouterr().out.splitlines())
@@ -177,12 +179,12 @@ def test_json_is_one_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_quiet_is_quiet_and_text_is_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    with shown(quiet=True, json=False) as show:
+    with open_display(quiet=True, json=False) as show:
         show(report())
     assert capsys.readouterr().out == ""
-    with shown(quiet=False, json=False) as show:
+    with open_display(quiet=False, json=False) as show:
         show(report())
-    assert capsys.readouterr().out == line(report()) + "\n"
+    assert capsys.readouterr().out == format_line(report()) + "\n"
 
 
 @dataclass
@@ -210,7 +212,7 @@ def described() -> MetaMessage:
 def test_a_tape_keeps_what_comes_before_the_description() -> None:
     kept = Kept()
     items: list[Item] = [Chunk(noise(), 0), Gap(60, 4, "lost"), Chunk(noise(), 64)]
-    tape = Tape(kept)
+    tape = DeferredRecorder(kept)
     tape.take([items[0]], None, 0.0)
     tape.take([items[1]], None, 9.0)
     assert (kept.streams, kept.items) == ([], [])
@@ -222,10 +224,10 @@ def test_a_tape_keeps_what_comes_before_the_description() -> None:
 
 
 def test_a_tape_does_not_keep_for_ever() -> None:
-    tape = Tape(Kept())
+    tape = DeferredRecorder(Kept())
     tape.take([], None, 0.0)
     tape.take([Chunk(noise(), 0)], None, 100.0)
-    with pytest.raises(RecordingError, match="has not described it for 10 s"):
+    with pytest.raises(RecordingError, match="has sent no description for 10 s"):
         tape.take([Chunk(noise(), 60)], None, 110.5)
 
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from igbss_stream.chunk import Chunk, Gap
 from igbss_stream.errors import ParameterError
 from igbss_stream.files.recording import Break
-from igbss_stream.playback.pacing import SYSTEM_CLOCK, Item, length_in_samples, on_schedule
-from igbss_stream.playback.replay import chunks, paced, replay
+from igbss_stream.playback.pacing import SYSTEM_CLOCK, Item, pace, parse_length
+from igbss_stream.playback.replay import read_chunks, read_paced, replay
 from tests.recordings import noise
 
 
@@ -76,7 +76,7 @@ def samples(items: list[Item]) -> NDArray[Any]:
 )
 def test_no_lateness_adds_up(block: int, speed: float, late: float) -> None:
     clock = FakeClock(late)
-    for item in paced(Memory(noise(97)), block, speed=speed, clock=clock):
+    for item in read_paced(Memory(noise(97)), block, speed=speed, clock=clock):
         due = 1000.0 + item.stop / 100.0 / speed
         assert -1e-9 <= clock.time - due <= late + 1e-9
 
@@ -84,7 +84,7 @@ def test_no_lateness_adds_up(block: int, speed: float, late: float) -> None:
 def test_what_is_overdue_leaves_at_once_and_then_the_schedule_holds_again() -> None:
     clock = FakeClock()
     times = []
-    for item in paced(Memory(noise(60)), 10, clock=clock):
+    for item in read_paced(Memory(noise(60)), 10, clock=clock):
         if item.start == 10:
             clock.time += 0.25  # the machine slept
         times.append(round(clock.time - 1000.0, 6))
@@ -93,41 +93,41 @@ def test_what_is_overdue_leaves_at_once_and_then_the_schedule_holds_again() -> N
 
 def test_speed_zero_never_waits() -> None:
     clock = FakeClock()
-    assert len(list(paced(Memory(noise(60)), 7, speed=0.0, clock=clock))) == 9
+    assert len(list(read_paced(Memory(noise(60)), 7, speed=0.0, clock=clock))) == 9
     assert clock.slept == []
 
 
 def test_the_clock_starts_with_the_first_index() -> None:
     clock = FakeClock()
-    list(on_schedule([Chunk(noise(10), 5000)], 100.0, clock=clock))
+    list(pace([Chunk(noise(10), 5000)], 100.0, clock=clock))
     assert clock.slept == [pytest.approx(0.1)]
 
 
 def test_the_clock_of_the_machine_waits() -> None:
     began = SYSTEM_CLOCK.now()
-    assert len(list(paced(Memory(noise(6)), 3, clock=SYSTEM_CLOCK))) == 2
+    assert len(list(read_paced(Memory(noise(6)), 3, clock=SYSTEM_CLOCK))) == 2
     assert SYSTEM_CLOCK.now() - began >= 0.06
 
 
 @pytest.mark.parametrize("speed", [-1.0, float("nan"), float("inf")])
 def test_impossible_speeds_are_refused(speed: float) -> None:
-    with pytest.raises(ParameterError, match="speed must be a number of at least 0"):
-        paced(Memory(noise()), 5, speed=speed)
-    with pytest.raises(ParameterError, match="speed must be a number of at least 0"):
+    with pytest.raises(ParameterError, match="speed must be a finite number >= 0"):
+        read_paced(Memory(noise()), 5, speed=speed)
+    with pytest.raises(ParameterError, match="speed must be a finite number >= 0"):
         replay(Memory(noise()), "eeg", "5", speed=speed, loop=False)
 
 
 @given(block=st.integers(1, 70))
 def test_chunks_hold_every_sample_once_in_memory_of_their_own(block: int) -> None:
     x = noise(60)
-    items = list(chunks(Memory(x), block))
+    items = list(read_chunks(Memory(x), block))
     assert samples(items).tobytes() == x.tobytes()
     assert [item.start for item in items] == list(range(0, 60, block))
 
 
 def test_a_loop_goes_on_counting_and_says_where_it_begins_again() -> None:
     x = noise(7)
-    items = list(itertools.islice(chunks(Memory(x), 4, loop=True), 8))
+    items = list(itertools.islice(read_chunks(Memory(x), 4, loop=True), 8))
     assert [(item.start, item.stop) for item in items] == [
         (0, 4), (4, 7), (7, 7), (7, 11), (11, 14), (14, 14), (14, 18), (18, 21),
     ]  # fmt: skip
@@ -146,7 +146,7 @@ BREAKS = (
 @given(block=st.integers(1, 30))
 def test_what_a_file_says_is_missing_is_a_gap_and_indices_go_on(block: int) -> None:
     x = noise(25)
-    items = list(chunks(Memory(x, breaks=BREAKS), block))
+    items = list(read_chunks(Memory(x, breaks=BREAKS), block))
     assert samples(items).tobytes() == x.tobytes()
     assert [item for item in items if isinstance(item, Gap)] == [
         Gap(5, 3, "missing"), Gap(8, 0, "boundary"), Gap(15, 0, "boundary"), Gap(23, 40, "missing"),
@@ -160,7 +160,7 @@ def test_what_a_file_says_is_missing_is_a_gap_and_indices_go_on(block: int) -> N
 
 def test_a_loop_counts_what_is_missing_and_a_gap_takes_its_time() -> None:
     clock, memory = FakeClock(), Memory(noise(10), breaks=(Break(4, 6, "missing"),))
-    items = list(itertools.islice(paced(memory, 10, loop=True, clock=clock), 7))
+    items = list(itertools.islice(read_paced(memory, 10, loop=True, clock=clock), 7))
     assert [(item.start, item.stop) for item in items] == [
         (0, 4), (4, 10), (10, 16), (16, 16), (16, 20), (20, 26), (26, 32),
     ]  # fmt: skip
@@ -169,7 +169,7 @@ def test_a_loop_counts_what_is_missing_and_a_gap_takes_its_time() -> None:
 
 def test_a_recording_without_rate_has_no_pace() -> None:
     with pytest.raises(ParameterError, match="pass --rate"):
-        paced(Memory(noise(), rate=None), 5)
+        read_paced(Memory(noise(), rate=None), 5)
 
 
 def test_a_feed_is_described_by_its_recording() -> None:
@@ -187,10 +187,10 @@ def test_a_feed_is_described_by_its_recording() -> None:
     [("25", 25), ("25.0", 25), ("0.1s", 25), (" 100 ms ", 25), (".5s", 125), ("1s", 250), ("3ms", 1)],
 )
 def test_lengths_are_samples_or_times(text: str, n: int) -> None:
-    assert length_in_samples(text, 250.0) == n
+    assert parse_length(text, 250.0) == n
 
 
 @pytest.mark.parametrize("text", ["", "0", "-3", "2.5", "0s", "1ms", "1 min", "s", "nan", "1e3", "0x10"])
 def test_other_lengths_are_refused(text: str) -> None:
     with pytest.raises(ParameterError, match="--block must be"):
-        length_in_samples(text, 250.0)
+        parse_length(text, 250.0)

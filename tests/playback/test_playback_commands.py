@@ -23,7 +23,7 @@ from igbss_stream.feeds.zmq_publisher import ZmqPublisher
 from igbss_stream.files.open import open_recording
 from igbss_stream.playback.pacing import Item
 from igbss_stream.playback.publishing import publish as publish_feed
-from igbss_stream.playback.simulate import Simulation, simulated
+from igbss_stream.playback.simulate import Simulation, simulate_stream
 from igbss_stream.subscriber import Subscriber
 from tests.commands import Command, Refusal, Spawn, assert_says, read_terminal
 from tests.feeds.test_zmq import joined, until
@@ -155,11 +155,11 @@ def test_subscribers_that_fall_behind_are_told_of(
 
 
 def test_progress_is_told_up_to_the_end(address: str) -> None:
-    told: list[tuple[str, int, int | None]] = []
-    feed = simulated(Simulation(2), "head", "50", speed=1e6, n_samples=120)
+    reported: list[tuple[str, int, int | None]] = []
+    feed = simulate_stream(Simulation(2), "head", "50", speed=1e6, n_samples=120)
     with StopSignal() as stop, ZmqPublisher(address) as sink:
-        done = publish_feed(feed, sink, stop, progress=lambda *what: told.append(what))
-    assert told == [("publishing", n, 120) for n in (50, 100, 120)]
+        done = publish_feed(feed, sink, stop, progress=lambda *what: reported.append(what))
+    assert reported == [("publishing", n, 120) for n in (50, 100, 120)]
     assert (done.n_samples, done.overflows) == (120, 0)
 
 
@@ -178,10 +178,10 @@ def test_a_replay_in_json_tells_what_the_other_end_counts(
         stream, items = got.result(PATIENCE)
         gaps = [item for item in items if isinstance(item, Gap)]
         assert len(gaps) == 1
-        told = json.loads(result.stdout)
-        seconds, rate = told.pop("seconds"), told.pop("rate")
+        reported = json.loads(result.stdout)
+        seconds, rate = reported.pop("seconds"), reported.pop("rate")
         assert rate == pytest.approx(100 / seconds)
-        assert told == {
+        assert reported == {
             "stream": stream.name, "address": address, "n_channels": stream.n_channels, "unit": stream.unit,
             "nominal_rate": stream.rate, "samples": len(samples(items)), "gaps": len(gaps),
             "samples_lost": gaps[0].n_samples, "overflows": 0, "interrupted": False,
@@ -197,8 +197,8 @@ def test_a_simulation_that_is_interrupted_ends_with_json(
     result = igbss("simulate", "--channels", 2, "--to", address, "--speed", 5, "--wait", "--json")
     assert result.exit_code == INTERRUPTED
     _, items = got.result(PATIENCE)
-    told = json.loads(result.stdout)
-    assert (told["interrupted"], told["samples"]) == (True, len(samples(items)))
+    reported = json.loads(result.stdout)
+    assert (reported["interrupted"], reported["samples"]) == (True, len(samples(items)))
 
 
 def interrupt_after(address: str, n_samples: int) -> tuple[Stream, list[Item]]:
@@ -427,7 +427,7 @@ def test_replays_that_cannot_be(
 
 def test_a_replay_without_rate_is_refused(refused: Refusal, tmp_path: Path) -> None:
     path = write_recording(tmp_path / "in.h5", noise())
-    assert_says(refused("replay", path, "--to", "*"), "does not say its rate", "--rate")
+    assert_says(refused("replay", path, "--to", "*"), "has no sampling rate", "--rate")
 
 
 def test_an_address_in_use_is_told(refused: Refusal, recording: Path) -> None:

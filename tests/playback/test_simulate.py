@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 import igbss_stream
 from igbss_stream.errors import ParameterError, RecordingError
 from igbss_stream.files.open import open_recording
-from igbss_stream.playback.forward_model import electrodes
-from igbss_stream.playback.simulate import Simulation, chunks, simulated, write_truth
+from igbss_stream.playback.forward_model import place_electrodes
+from igbss_stream.playback.simulate import Simulation, make_chunks, simulate_stream, write_truth
 from igbss_stream.separation.metrics import sir
 
 MINUTE = 15_000  # samples at 250 Hz
@@ -89,7 +89,7 @@ def test_foci_wander_as_far_as_the_drift_says() -> None:
 
 
 def test_electrodes_cover_the_scalp_and_near_ones_see_nearly_the_same() -> None:
-    at = electrodes(64)
+    at = place_electrodes(64)
     np.testing.assert_allclose(np.linalg.norm(at, axis=1), 1.0)
     cosines = at @ at.T - 2 * np.eye(64)
     assert np.degrees(np.arccos(cosines.max(axis=1))).max() < 30
@@ -100,7 +100,7 @@ def test_electrodes_cover_the_scalp_and_near_ones_see_nearly_the_same() -> None:
 
 
 def test_blinks_are_frontal_and_alpha_occipital() -> None:
-    simulation, y = Simulation(64), electrodes(64)[:, 1]
+    simulation, y = Simulation(64), place_electrodes(64)[:, 1]
     weights = dict(zip(simulation.names, simulation.mixing(0).T, strict=True))
     assert y[weights["blink"].argmax()] > 0.8
     assert y[weights["alpha"].argmax()] < -0.7
@@ -185,11 +185,11 @@ def test_few_channels_have_as_many_sources() -> None:
 
 def test_chunks_end_where_they_should() -> None:
     simulation = Simulation(3)
-    items = list(chunks(simulation, 100, 250))
+    items = list(make_chunks(simulation, 100, 250))
     assert [(item.start, item.stop) for item in items] == [(0, 100), (100, 200), (200, 250)]
-    endless = chunks(simulation, 100, None)
+    endless = make_chunks(simulation, 100, None)
     assert [next(endless).start for _ in range(5)] == [0, 100, 200, 300, 400]
-    feed = simulated(simulation, "head", "0.4s", speed=0, n_samples=250)
+    feed = simulate_stream(simulation, "head", "0.4s", speed=0, n_samples=250)
     assert (feed.stream.channels, feed.stream.unit, feed.n_samples) == (("E1", "E2", "E3"), "uV", 250)
 
 
