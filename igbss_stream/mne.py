@@ -1,6 +1,7 @@
-"""MNE: a Raw in, an `mne.preprocessing.ICA` out whose plots, apply and save work. Needs the extra ``mne``.
+"""Convert separations to `mne.preprocessing.ICA`, with working plots, apply and save.
 
-docs/interoperate.md tells how it is used; `igbss_stream.separation.pca_form` has the formulas.
+Requires the extra ``mne``. See docs/interoperate.md for examples and `igbss_stream.separation.pca_form` for
+the formulas.
 """
 
 import json
@@ -18,8 +19,8 @@ from igbss_stream._util.optional import describe_missing
 from igbss_stream.errors import IgbssWarning, InputError, ParameterError
 from igbss_stream.files.results.output import OutputFacts, OutputFile
 from igbss_stream.files.results.stored_model import StoredModel
-from igbss_stream.separation.engine import Separator
-from igbss_stream.separation.pca_form import pca_form
+from igbss_stream.separation.pca_form import compute_pca_form
+from igbss_stream.separation.plan import SeparationPlan
 from igbss_stream.separation.settings import ModelSettings
 
 try:
@@ -29,7 +30,7 @@ except ImportError as error:
 
 Array = NDArray[np.float64]
 
-# SI units of one unit of a file, which MNE has all samples in.
+# SI units per unit of a file; MNE stores all samples in SI units.
 _IN_SI = {
     "V": 1.0,
     "mV": 1e-3,
@@ -43,12 +44,12 @@ _IN_SI = {
     "T/m": 1.0,
     "fT/cm": 1e-13,
 }
-_COPIES = 4  # of the samples that learning holds at once
+_N_COPIES = 4  # copies of the samples in memory while learning
 
 
 @dataclass(frozen=True)
-class _Model:
-    """A linear separation and what MNE wants to know of how it came about."""
+class _LinearModel:
+    """A linear separation, and the facts about its fit that MNE stores."""
 
     mixing: Array
     unmixing: Array
@@ -61,35 +62,35 @@ class _Model:
 def fit_ica(
     raw: "mne.io.BaseRaw", *, picks: Any = None, reject_by_annotation: bool = True, **settings: Any
 ) -> "mne.preprocessing.ICA":
-    """Separate a Raw, and return the separation as MNE's ICA.
+    """Separate a Raw and return the separation as MNE's ICA.
 
     Parameters
     ----------
     raw : mne.io.Raw
-        Need not be preloaded.
+        Does not have to be preloaded.
     picks : str, sequence of str or int, optional
-        Channels, as `mne.io.Raw.pick` takes them; good data channels when left out. Channels picked by name
-        are taken also if they are marked as bad.
+        Channels, as for `mne.io.Raw.pick`; good data channels by default. Channels picked by name are
+        included even if they are marked as bad.
     reject_by_annotation : bool
-        Whether stretches whose annotation begins with ``bad`` are left out of learning. What is left is
-        joined. Sources are there for all samples in any case.
+        Whether segments whose annotation begins with ``bad`` are excluded from learning. The remaining
+        samples are concatenated. The ICA has sources for all samples in either case.
     **settings
-        Of `igbss_stream.separate`: `n_sources`, `structure`, `scaling`, ...
+        Parameters of `igbss_stream.separate`: `n_sources`, `structure`, `scaling`, ...
 
     Returns
     -------
     mne.preprocessing.ICA
-        Its sources are those of `igbss_stream.separate`, in order, sign and scale.
+        With the sources of `igbss_stream.separate`, in the same order, sign and scale.
 
     Raises
     ------
     ParameterError
-        If a setting does not exist, cannot be used, or does not give one matrix for all samples; if a
-        channel is of a type that MNE's ICA does not take.
+        If a setting does not exist, cannot be used, or does not result in one matrix for all samples; if
+        MNE's ICA does not support the type of a channel.
     InputError
         If the samples cannot be separated.
     RecordingError
-        If memory does not suffice.
+        If there is not enough memory.
 
     Examples
     --------
@@ -101,30 +102,31 @@ def fit_ica(
     >>> ica.get_sources(raw).get_data().std(axis=1).round(6).tolist()
     [1.0, 1.0, 1.0, 1.0]
     """
-    chosen = _linear_settings(settings)
-    info = _picked_info(raw, picks)
-    separator = Separator(chosen, len(info["ch_names"]))
-    _check_one_matrix(separator)
-    x = _learned_from(raw, info["ch_names"], reject_by_annotation)
-    n_iter, stage = separator.separate(x, info["ch_names"]).n_iter, separator.stage
+    chosen = _check_linear(settings)
+    info = _pick_info(raw, picks)
+    plan = SeparationPlan(chosen, len(info["ch_names"]))
+    _check_one_matrix(plan)
+    x = _load_samples(raw, info["ch_names"], reject_by_annotation)
+    separation = plan.prepare_for(x, info["ch_names"]).separate_window(x)
+    n_iter, stage = separation.n_iter, separation.stage
     mean = np.zeros(x.shape[1]) if stage.mean is None else stage.mean
-    model = _Model(stage.mixing[0], stage.unmixing[0], mean, _told(chosen), n_iter, len(x))
-    return _as_ica(model, info, _covariance(x, mean))
+    model = _LinearModel(stage.mixing[0], stage.unmixing[0], mean, _to_savable(chosen), n_iter, len(x))
+    return _to_ica(model, info, _compute_covariance(x, mean))
 
 
 def ica_of_output(
     path: str | os.PathLike[str], info: "mne.Info", *, factor: float | None = None
 ) -> "mne.preprocessing.ICA":
-    """Return the separation in an output of `igbss-stream batch` as MNE's ICA.
+    """Return the separation of an output file of `igbss-stream batch` as MNE's ICA.
 
     Parameters
     ----------
     path : str or path
         The HDF5 file.
     info : mne.Info
-        Of the recording that was separated; channels are found in it by their names.
+        Of the separated recording; channels are matched by name.
     factor : float, optional
-        SI units (V, T, T/m) of one unit of the output; by its attribute `input_unit` when left out.
+        SI units (V, T, T/m) per unit of the output; follows from its attribute `input_unit` by default.
 
     Returns
     -------
@@ -135,19 +137,19 @@ def ica_of_output(
     RecordingError
         If the file cannot be read.
     ParameterError
-        If channels are not in `info`, the unit is unknown, or its model is no single matrix.
+        If channels are missing in `info`, the unit is unknown, or the model is not a single matrix.
 
     Warns
     -----
     IgbssWarning
-        If the output is of samples that were prepared (filtered, referenced) before: they must be here too.
+        If the samples were prepared (filtered, referenced) before separation: the Raw must be prepared too.
     """
     with OutputFile(path) as output:
         found, facts = output.model(), output.facts()
     if found.is_prepared:
         warnings.warn(
-            f"{str(Path(path))!r} was learned from samples that were prepared first (see its "
-            "attribute preparation); prepare the Raw the same way before the ICA is applied to it.",
+            f"{str(Path(path))!r} was learned from prepared samples (see its attribute preparation); "
+            "prepare the Raw in the same way before you apply the ICA to it.",
             IgbssWarning,
             stacklevel=2,
         )
@@ -155,72 +157,73 @@ def ica_of_output(
     missing = [name for name in found.channels if name not in info["ch_names"]]
     if missing:
         raise ParameterError(
-            f"{len(missing)} channels of {str(Path(path))!r} are not in info: {', '.join(missing[:8])}. "
-            "Rename the channels of the Raw to those of the output."
+            f"{len(missing)} channels of {str(Path(path))!r} are missing in info: "
+            f"{', '.join(missing[:8])}. Rename the channels of the Raw to those of the output."
         )
-    si = _in_si(found.unit, path) if factor is None else float(factor)
+    si = _get_si_factor(found.unit, path) if factor is None else float(factor)
     mean = np.zeros(facts.n_channels) if found.mean is None else found.mean
-    model = _Model(found.mixing * si, found.unmixing / si, mean * si, found.settings, 1, facts.n_samples)
-    return _as_ica(model, _info_of(info, found.channels), None)
+    matrices = found.mixing * si, found.unmixing / si, mean * si
+    model = _LinearModel(*matrices, found.settings, 1, facts.n_samples)
+    return _to_ica(model, _select_info(info, found.channels), None)
 
 
 def sources_of(raw: "mne.io.BaseRaw", ica: "mne.preprocessing.ICA") -> "mne.io.RawArray":
-    """Return the sources of a Raw as a Raw of their own, ``source-0``, ``source-1``, ... of type misc.
+    """Return the sources of a Raw as a Raw, with channels ``source-0``, ``source-1``, ... of type misc.
 
     Parameters
     ----------
     raw : mne.io.Raw
     ica : mne.preprocessing.ICA
-        Of `fit_ica` or `ica_of_output`.
+        From `fit_ica` or `ica_of_output`.
 
     Returns
     -------
     mne.io.RawArray
-        With the times, the annotations and the measurement date of `raw`.
+        With the times, annotations and measurement date of `raw`.
     """
     data = ica.get_sources(raw).get_data()
     names = [f"source-{n}" for n in range(len(data))]
     info = mne.create_info(names, raw.info["sfreq"], "misc")
     out = mne.io.RawArray(data, info, first_samp=raw.first_samp, verbose="ERROR")
     out.set_meas_date(raw.info["meas_date"])
-    # an annotation of some channels would name what is not there
-    where = raw.annotations
+    # without the names of channels, which the sources do not have
+    given = raw.annotations
     out.set_annotations(
-        mne.Annotations(where.onset, where.duration, where.description, orig_time=where.orig_time)
+        mne.Annotations(given.onset, given.duration, given.description, orig_time=given.orig_time)
     )
     return out
 
 
-def _linear_settings(settings: dict[str, Any]) -> ModelSettings:
-    """Return settings that give one matrix, or refuse them before anything is learned."""
+def _check_linear(settings: dict[str, Any]) -> ModelSettings:
+    """Return the settings; refuse those of a separation that is not linear."""
     try:
         chosen = ModelSettings(**settings)
     except TypeError as error:
         raise ParameterError(f"{error}: see the parameters of igbss_stream.separate.") from None
     name = chosen.transform if isinstance(chosen.transform, str) else chosen.transform.name
-    for setting, value, wanted in (
+    for setting, value, required in (
         ("transform", name, "exp"),
         ("order", chosen.order if chosen.is_learned else 1, 1),
         ("latent_mass", chosen.latent_mass, 0),
     ):
-        if value != wanted:
+        if value != required:
             raise ParameterError(
-                f"an ICA is linear, which needs {setting} = {wanted}. Got {value!r} instead."
+                f"an ICA is linear, which needs {setting} = {required}. Got {value!r} instead."
             )
     return chosen
 
 
-def _check_one_matrix(separator: Separator) -> None:
+def _check_one_matrix(plan: SeparationPlan) -> None:
     """Refuse a structure that needs a fit, or changes from sample to sample."""
-    if not (separator.by_sample and (separator.settings.is_learned or len(separator.stage.mixing) == 1)):
+    if not (plan.by_sample and plan.has_one_matrix):
         raise ParameterError(
-            f"an ICA has one matrix for all samples, which solver {separator.solver!r} does not give. "
-            "Use structure 'learned', or 'systematic' with as many sources as channels."
+            f"an ICA has one matrix for all samples, which solver {plan.solver!r} does not give. "
+            "Use structure 'learned', or 'systematic' with one source per channel."
         )
 
 
-def _picked_info(raw: "mne.io.BaseRaw", picks: Any) -> "mne.Info":
-    """Return the info of the channels to separate."""
+def _pick_info(raw: "mne.io.BaseRaw", picks: Any) -> "mne.Info":
+    """Return the info of the picked channels."""
     empty = mne.io.RawArray(np.zeros((len(raw.ch_names), 1)), raw.info.copy(), verbose="ERROR")
     try:
         names = empty.copy().pick("data" if picks is None else picks, exclude="bads").ch_names
@@ -231,13 +234,13 @@ def _picked_info(raw: "mne.io.BaseRaw", picks: Any) -> "mne.Info":
     wrong = [f"{name} ({types[name]})" for name in names if types[name] not in fit]
     if wrong:
         raise ParameterError(
-            f"MNE's ICA takes data and EOG channels only. Got {', '.join(wrong[:8])}; leave them out."
+            f"MNE's ICA supports data and EOG channels only. Got {', '.join(wrong[:8])}; leave them out."
         )
-    return _info_of(raw.info, names)
+    return _select_info(raw.info, names)
 
 
-def _info_of(info: "mne.Info", names: Any) -> "mne.Info":
-    """Return the info of channels in the order of the names, without compensation, as MNE's ICA has it."""
+def _select_info(info: "mne.Info", names: Any) -> "mne.Info":
+    """Return the info of channels in the order of the names, without compensation, like MNE's ICA."""
     picked = mne.pick_info(info, [info["ch_names"].index(name) for name in names])
     if picked["comps"]:
         with picked._unlock():
@@ -245,12 +248,12 @@ def _info_of(info: "mne.Info", names: Any) -> "mne.Info":
     return picked
 
 
-def _learned_from(raw: "mne.io.BaseRaw", names: list[str], reject_by_annotation: bool) -> Array:
+def _load_samples(raw: "mne.io.BaseRaw", names: list[str], reject_by_annotation: bool) -> Array:
     """Return the samples to learn from, (samples, channels)."""
     check_memory(
-        _COPIES * len(names) * raw.n_times * 8,
+        _N_COPIES * len(names) * raw.n_times * 8,
         "separating this Raw",
-        "crop or resample it, or use igbss-stream batch, which reads in blocks, and ica_of_output",
+        "crop or resample it, or use igbss-stream batch, which reads block by block, and ica_of_output",
     )
     data = raw.get_data(
         names, reject_by_annotation="omit" if reject_by_annotation else None, verbose="ERROR"
@@ -260,30 +263,30 @@ def _learned_from(raw: "mne.io.BaseRaw", names: list[str], reject_by_annotation:
     return np.ascontiguousarray(data.T)
 
 
-def _covariance(x: Array, mean: Array) -> Array:
-    """Return the covariance about the mean; small units keep their digits."""
+def _compute_covariance(x: Array, mean: Array) -> Array:
+    """Return the covariance about the mean, without loss of digits in small units."""
     spread = x.std(axis=0)
     standard = (x - mean) / spread
     return np.asarray(standard.T @ standard / len(x) * np.outer(spread, spread))
 
 
-def _told(settings: ModelSettings) -> dict[str, Any]:
-    """Return the settings in the form that MNE can save: it splits what it saves at semicolons."""
-    told: dict[str, Any] = json.loads(settings.to_json().replace(";", ","))
-    return told
+def _to_savable(settings: ModelSettings) -> dict[str, Any]:
+    """Return the settings without semicolons, at which MNE splits saved text."""
+    savable: dict[str, Any] = json.loads(settings.to_json().replace(";", ","))
+    return savable
 
 
-def _in_si(unit: str | None, path: str | os.PathLike[str]) -> float:
+def _get_si_factor(unit: str | None, path: str | os.PathLike[str]) -> float:
     if unit not in _IN_SI:
         raise ParameterError(
-            f"the unit of the channels in {str(Path(path))!r} is {unit!r}, which cannot be turned into "
-            "that of MNE. Pass factor, in V, T or T/m to one of that unit."
+            f"the channels in {str(Path(path))!r} have the unit {unit!r}, which cannot be converted into "
+            "SI units. Pass factor: the number of V, T or T/m per unit."
         )
     return _IN_SI[unit]
 
 
 def _check_output(model: StoredModel, facts: OutputFacts, path: str | os.PathLike[str]) -> None:
-    """Refuse an output whose model is not one matrix."""
+    """Refuse an output whose model is not a single matrix."""
     n_channels, n_sources = facts.n_channels, facts.n_sources
     fits = (
         model.mixing.shape == (n_channels, n_sources)
@@ -293,17 +296,18 @@ def _check_output(model: StoredModel, facts: OutputFacts, path: str | os.PathLik
     transform = model.transform.get("name", "")
     if transform != "exp" or facts.solver != "closed-form" or not fits:
         raise ParameterError(
-            f"{str(Path(path))!r} holds no linear separation (transform {transform!r}, solver "
-            f"{facts.solver!r}, mixing {model.mixing.shape}, unmixing {model.unmixing.shape}); give one of "
-            "structure 'learned' and order 1."
+            f"{str(Path(path))!r} does not contain a linear separation (transform {transform!r}, solver "
+            f"{facts.solver!r}, mixing {model.mixing.shape}, unmixing {model.unmixing.shape}); pass an "
+            "output with structure 'learned' and order 1."
         )
 
 
-def _as_ica(model: _Model, info: "mne.Info", covariance: Array | None) -> "mne.preprocessing.ICA":
-    """Fill in an ICA as MNE's own fit does, but for the order, which is ours."""
+def _to_ica(model: _LinearModel, info: "mne.Info", covariance: Array | None) -> "mne.preprocessing.ICA":
+    """Return an ICA with the attributes that MNE's fit sets, in our order of sources."""
     n_sources = model.mixing.shape[1]
     power = np.sum(model.mixing**2, axis=1) if covariance is None else np.diag(covariance)
-    form = pca_form(model.mixing, model.unmixing, model.mean, _unit_by_type(power, info), covariance)
+    unit = _compute_units(power, info)
+    form = compute_pca_form(model.mixing, model.unmixing, model.mean, unit, covariance)
     ica = mne.preprocessing.ICA(n_sources if n_sources > 1 else None, method="infomax")
     ica.method, ica.fit_params = "igbss", model.settings
     ica.info, ica.ch_names = info, info["ch_names"]
@@ -311,7 +315,7 @@ def _as_ica(model: _Model, info: "mne.Info", covariance: Array | None) -> "mne.p
     ica.n_components_, ica.n_samples_, ica.n_iter_ = n_sources, model.n_samples, model.n_iter
     ica.pre_whitener_, ica.pca_mean_ = form.pre_whitener, form.mean
     if form.pre_whitener.shape[1] > 1:
-        ica.noise_cov = _whitened_by(form.pre_whitener, info)
+        ica.noise_cov = _make_noise_covariance(form.pre_whitener, info)
     ica.pca_components_, ica.pca_explained_variance_ = form.components, form.variance
     ica.unmixing_matrix_ = form.unmixing
     ica._update_mixing_matrix()
@@ -319,8 +323,8 @@ def _as_ica(model: _Model, info: "mne.Info", covariance: Array | None) -> "mne.p
     return ica
 
 
-def _unit_by_type(power: Array, info: "mne.Info") -> Array:
-    """Return the scale of each channel: that of its type, as MNE takes it."""
+def _compute_units(power: Array, info: "mne.Info") -> Array:
+    """Return the scale of each channel: that of its type, like MNE."""
     types = np.array(info.get_channel_types())
     unit = np.empty(len(types))
     for kind in np.unique(types):
@@ -328,7 +332,7 @@ def _unit_by_type(power: Array, info: "mne.Info") -> Array:
     return unit
 
 
-def _whitened_by(pre_whitener: Array, info: "mne.Info") -> "mne.Covariance":
-    """Return the covariance that a full pre-whitener whitens: without one MNE has a diagonal alone."""
+def _make_noise_covariance(pre_whitener: Array, info: "mne.Info") -> "mne.Covariance":
+    """Return the covariance that a full pre-whitener whitens; without one, MNE expects a diagonal."""
     inverse = np.linalg.inv(pre_whitener)
     return mne.Covariance(inverse @ inverse.T, info["ch_names"], info["bads"], info["projs"], nfree=1)

@@ -1,4 +1,4 @@
-"""The estimator: IGBSS as scikit-learn has it. Needs the extra ``sklearn``."""
+"""Estimator `IGBSS` with the interface of scikit-learn. Requires the extra ``sklearn``."""
 
 from typing import Any, Self
 
@@ -7,10 +7,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from igbss_stream._util.dtypes import as_samples
 from igbss_stream._util.optional import describe_missing
-from igbss_stream.separation.engine import Separator
-from igbss_stream.separation.linear import LinearStage
+from igbss_stream.separation.parameters import Start
+from igbss_stream.separation.plan import SeparationPlan
 from igbss_stream.separation.result import Separation
-from igbss_stream.separation.settings import ModelSettings, Start
+from igbss_stream.separation.settings import ModelSettings
+from igbss_stream.separation.stages import LinearStage
 from igbss_stream.separation.transform import Transform
 
 try:
@@ -31,40 +32,50 @@ class IGBSS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     Parameters
     ----------
     n_sources : int, optional
-        Number of sources; as many as channels when left out.
-    structure : {"learned", "systematic", "cyclic", "random"} or array-like of shape (channels, sources)
-        Which sources reach which channels; "learned" from the samples.
+        Number of sources. Default: the number of channels, or the rank of the samples if the structure is
+        learned.
+    structure : {"learned", "systematic", "cyclic", "random"} or array-like, default="learned"
+        Which sources reach which channels: "learned" from the samples; "systematic", where source n misses
+        channel n, as published; "cyclic", where the missed channel moves from sample to sample; or
+        "random", where each source misses a channel drawn at random. A matrix (channels, sources) contains
+        finite weights, at least 0.
     order : int, default=1
-        Largest number of sources that interact.
+        Largest number of sources that interact. Above 1, a learned structure includes products of up to
+        this number of sources, which requires few sources and several thousand samples.
     transform : {"exp", "min-max", "sum"} or Transform, default="exp"
-        How samples become probabilities.
+        How samples become probabilities: "exp", "min-max" or "sum". An object of
+        `igbss_stream.separation.transform` has a scale of your choice.
     closure : {"strict", "full"}, default="strict"
-        Whether a mixing node lies below the received nodes its sources reach, or below all.
+        Which received nodes are above a mixing node: those that its sources reach ("strict"), or all of
+        them ("full").
     solver : {"auto", "closed-form", "joint", "blocked", "gradient"}, default="auto"
-        "auto" takes the closed form where it is exact, the joint natural gradient elsewhere.
+        Solver of the fit: "closed-form", "joint", "blocked" or "gradient". "auto" uses the closed form
+        where it is exact, otherwise the joint natural gradient ("joint").
     latent_mass : float, default=0.0
-        Share of probability on the latent states.
+        Share of probability on the latent states, below 1. Above 0, the optimum is unique and in the
+        interior.
     init : {"zero", "random"} or (theta_z, theta_a), default="zero"
-        Where the descent starts.
+        Start of a fit: "zero" or "random". A pair contains the natural parameters to start from.
     tol : float, default=1e-10
-        Largest relative gradient at which a fit counts as converged.
+        Largest relative gradient of a converged fit: the deviation of eta from eta_hat, divided by eta_hat.
     max_iter : int, default=1000
-        Largest number of iterations.
-    random_state : int, Generator or RandomState, optional
-        Seed of structure "random" and of init "random".
+        Largest number of iterations of a fit.
+    random_state : int or numpy.random.Generator, optional
+        Seed of structure "random" and init "random".
     scaling : {"unit-variance", "back-projected"}, default="unit-variance"
-        Scale of the sources of a learned structure; see `igbss_stream.separation.settings.ModelSettings`.
+        Scale of learned sources: "unit-variance", with the unit in the mixing; or "back-projected", in the
+        unit of the channel where each source is strongest.
     warm_start : bool, default=False
-        Whether `fit` starts from the structure learned before, and keeps its order, signs and scale.
+        Whether `fit` starts from the previous learned structure, and keeps its order, signs and scale.
 
     Attributes
     ----------
     components_ : ndarray of shape (sources, channels)
-        Unmixing matrix; with a leading axis if the structure changes from sample to sample.
+        Unmixing matrix, with a leading axis if the structure changes from sample to sample.
     mixing_ : ndarray of shape (channels, sources)
-        Incidence of sources on channels; if learned, in the unit of the channels.
+        Mixing matrix: the incidence of sources on channels; in the unit of the channels if learned.
     mean_ : ndarray of shape (channels,)
-        What a learned structure takes off the channels first; zero for others.
+        Subtracted from the channels before unmixing; zero unless the structure is learned.
     n_iter_ : int
         Number of iterations; 1 for the closed form.
     converged_ : bool
@@ -78,10 +89,10 @@ class IGBSS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
 
     Notes
     -----
-    What `fit` learns from the samples is the state of the transform. Sources of other samples are found
-    by a fit of their own (by the closed form, each sample stands alone).
+    `fit` learns the structure, if it is "learned", and the state of the transform. `transform` separates
+    other samples by a separate fit; with the closed form, sample by sample.
 
-    The parameter `transform` shares its name with the method: read it with ``get_params()["transform"]``
+    The parameter `transform` has the same name as the method. Read it with ``get_params()["transform"]``
     and change it with ``set_params(transform=...)``.
 
     Examples
@@ -170,11 +181,11 @@ class IGBSS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         check_is_fitted(self)
         samples = as_samples(validate_data(self, X, dtype=[np.float64, np.float32], reset=False))
         if self._separator.by_sample:
-            return self._separator.sources(samples)
-        return self._separator.window(samples).sources
+            return self._separator.separate_samples(samples)
+        return self._separator.separate_window(samples).sources
 
     def inverse_transform(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the channels that sources make up.
+        """Return the channels that result from sources.
 
         Parameters
         ----------
@@ -185,7 +196,7 @@ class IGBSS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         ndarray of shape (samples, channels), in the unit of X
         """
         check_is_fitted(self)
-        return self._separator.channels(as_samples(X, "X"))
+        return self._separator.mix_sources(as_samples(X, "X"))
 
     @property
     def _n_features_out(self) -> int:
@@ -193,17 +204,18 @@ class IGBSS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
 
     def _fit(self, X: ArrayLike) -> Separation:
         params = self.get_params(deep=False)
-        again = params.pop("warm_start") and hasattr(self, "components_")
+        is_fitted = hasattr(self, "components_")
+        warm_start = params.pop("warm_start") and is_fitted
         settings = ModelSettings(**params)
-        again = again and settings.is_learned
+        warm_start = warm_start and settings.is_learned
         checked = validate_data(
             self, X, dtype=[np.float64, np.float32], ensure_min_samples=2, ensure_min_features=2
         )
         samples = as_samples(checked)
         names = getattr(self, "feature_names_in_", [f"channel {i}" for i in range(samples.shape[1])])
-        previous = LinearStage(self.mixing_[None], self.components_[None]) if again else None
-        self._separator = Separator(settings, samples.shape[1], previous)
-        separation = self._separator.separate(samples, names)
+        previous = LinearStage(self.mixing_[None], self.components_[None]) if warm_start else None
+        self._separator = SeparationPlan(settings, samples.shape[1], previous).prepare_for(samples, names)
+        separation = self._separator.separate_window(samples)
         self.components_: NDArray[np.float64] = separation.unmixing
         self.mixing_: NDArray[np.float64] = separation.mixing
         self.mean_ = np.zeros(samples.shape[1]) if separation.mean is None else separation.mean

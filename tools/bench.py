@@ -42,7 +42,7 @@ from igbss_stream.model import loglinear
 from igbss_stream.model.kernels import samples
 from igbss_stream.model.poset import Poset, make_incidence
 from igbss_stream.model.solve import solve
-from igbss_stream.separation.engine import Separator
+from igbss_stream.separation.plan import SeparationPlan
 from igbss_stream.separation.settings import ModelSettings
 from igbss_stream.streaming.model_updates import StreamModel
 from igbss_stream.streaming.separators import WindowSeparator
@@ -104,8 +104,8 @@ def fit() -> Iterator[Figure]:
 def windows() -> Iterator[Figure]:
     """Count the iterations that a fit takes if it starts from the window before, shifted by the hop."""
     x = time_series(5_000) @ mixing_matrix(0).T
-    separator = Separator(ModelSettings(structure="systematic", latent_mass=1e-3), x.shape[1])
-    separator.separate(x, ["a", "b", "c"])
+    plan = SeparationPlan(ModelSettings(structure="systematic", latent_mass=1e-3), x.shape[1])
+    separator = plan.prepare_for(x, ["a", "b", "c"])
     length = 500
     for hop in (length // 2, length // 10):
         taken = []

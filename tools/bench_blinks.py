@@ -21,7 +21,7 @@ from paper_recordings import EEG
 from igbss_stream.batch.separate import separate_recording
 from igbss_stream.batch.settings import BatchSettings
 from igbss_stream.files.open import open_recording
-from igbss_stream.separation.cleaning import LEAST, Cleaning
+from igbss_stream.separation.cleaning import MIN_CORRELATION, Cleaning
 from igbss_stream.separation.settings import ModelSettings
 
 Array = NDArray[np.float64]
@@ -104,7 +104,7 @@ def blinks_of(folder: Path, high_pass: float | None = HIGH_PASS) -> Blinks:
 
 
 def cleaned_by_us(
-    blinks: Blinks, least: float = LEAST, n_sources: int | None = N_SOURCES
+    blinks: Blinks, least: float = MIN_CORRELATION, n_sources: int | None = N_SOURCES
 ) -> tuple[Array, str]:
     """Return what `batch --exclude-like EOG1:R --exclude-like EOG2:R` writes, and what it took out."""
     with tempfile.TemporaryDirectory() as folder:
@@ -139,14 +139,16 @@ def blinks(folder: Path) -> Iterator[Figure]:
     found = blinks_of(folder)
     yield _told("raw", found, found.samples, f"{len(found.peaks)} blinks")
     ours, taken = cleaned_by_us(found)
-    yield _told(f"n_sources {N_SOURCES}, R {LEAST:g}", found, ours, taken)
+    yield _told(f"n_sources {N_SOURCES}, R {MIN_CORRELATION:g}", found, ours, taken)
     for least in (0.6, 0.4, 0.3):
         yield _told(f"n_sources {N_SOURCES}, R {least:g}", found, *cleaned_by_us(found, least))
     for n_sources in (None, 25, 15):
-        name = f"n_sources {n_sources or 'as channels'}, R {LEAST:g}"
+        name = f"n_sources {n_sources or 'as channels'}, R {MIN_CORRELATION:g}"
         yield _told(name, found, *cleaned_by_us(found, n_sources=n_sources))
     drifting = blinks_of(folder, high_pass=None)
-    yield _told(f"no high-pass, n_sources {N_SOURCES}, R {LEAST:g}", drifting, *cleaned_by_us(drifting))
+    yield _told(
+        f"no high-pass, n_sources {N_SOURCES}, R {MIN_CORRELATION:g}", drifting, *cleaned_by_us(drifting)
+    )
     theirs, n_bad = cleaned_by_mne(drifting, *METHODS[0], SEEDS[0])
     yield _told(f"no high-pass, MNE {METHODS[0][0]}", drifting, theirs, f"{n_bad} taken out")
     left, changes = [], []

@@ -21,7 +21,7 @@ from paper_report import COLOURS, Report
 from paper_tables import with_best_signs
 
 from igbss_stream import separate
-from igbss_stream.separation.metrics import match, standardised
+from igbss_stream.separation.metrics import match_sources, standardise
 
 Array = NDArray[np.float64]
 
@@ -56,7 +56,7 @@ def separated(method: Method, mixture: Mixture) -> Array:
     sources, _ = method(mixture.x, mixture.truth.shape[1], mixture.order)
     if method.oracle:
         sources = with_best_signs(sources, mixture.truth)
-    return np.asarray(sources[:, match(sources, mixture.truth)])
+    return np.asarray(sources[:, match_sources(sources, mixture.truth)])
 
 
 def columns(mixture: Mixture, methods: Sequence[Method]) -> dict[str, Array]:
@@ -78,7 +78,7 @@ def time_series(mixture: Mixture) -> Figure:
     for column, (name, signals) in enumerate(shown.items()):
         panels[0, column].set_title(name)
         panels[-1, column].set_xlabel("time (s)")
-        for axes, signal in zip(panels[:, column], standardised(signals).T, strict=True):
+        for axes, signal in zip(panels[:, column], standardise(signals).T, strict=True):
             axes.plot(seconds, signal, color=COLOURS[0] if column else "black", linewidth=1.0)
     figure.supylabel("amplitude (standard deviations)", fontsize=9)
     return figure

@@ -16,7 +16,7 @@ from paper_report import COLOURS, Report, mean_and_deviation, with_best_in_bold
 from paper_tables import assigned, signs, with_best_signs
 
 from igbss_stream.model.structure import learn_structure
-from igbss_stream.separation.metrics import sir, standardised
+from igbss_stream.separation.metrics import sir, standardise
 
 Array = NDArray[np.float64]
 
@@ -141,7 +141,7 @@ def _figure(delivered: dict[str, list[Array]], n_windows: int = 40) -> Figure:
     figure = Figure(figsize=(9.0, 4.2), layout="constrained")
     panels = figure.subplots(len(delivered), 1, sharex=True, sharey=True)
     for axes, (name, sources) in zip(panels, delivered.items(), strict=True):
-        newest = np.concatenate([standardised(each)[-HOP:, 0] for each in sources[:n_windows]])
+        newest = np.concatenate([standardise(each)[-HOP:, 0] for each in sources[:n_windows]])
         axes.plot(3.0 + np.arange(len(newest)) / RATE, newest, color=COLOURS[0], linewidth=0.7)
         axes.set_title(name, loc="left")
         axes.grid(axis="x", alpha=0.3)

@@ -16,7 +16,7 @@ from paper_report import Report, mean_and_deviation, with_best_in_bold
 from scipy.optimize import linear_sum_assignment
 
 from igbss_stream.errors import IgbssError
-from igbss_stream.separation.metrics import match, rmse, standardised
+from igbss_stream.separation.metrics import match_sources, rmse, standardise
 
 Array = NDArray[np.float64]
 
@@ -108,9 +108,9 @@ def score(method: Method, mixture: Mixture, min_max: bool = False) -> Score:
     upright = float(np.mean(signs(sources, truth) > 0))
     if method.oracle:
         sources = with_best_signs(sources, truth)
-    scaled = from_0_to_1 if min_max else standardised
+    scaled = from_0_to_1 if min_max else standardise
     wanted = scaled(truth)
-    error = scaled(sources)[:, match(sources, truth)] - wanted
+    error = scaled(sources)[:, match_sources(sources, truth)] - wanted
     snr = 20.0 * np.log10(np.linalg.norm(wanted, axis=0) / np.linalg.norm(error, axis=0))
     return Score(
         float(np.sqrt(np.mean(error**2))), rmse(sources, truth), float(np.mean(snr)), upright, converged
@@ -124,19 +124,19 @@ def from_0_to_1(x: Array) -> Array:
 
 def assigned(sources: Array, truth: Array) -> NDArray[np.int_]:
     """Return the column of `sources` that goes with each true one, whichever way up it is."""
-    similar = standardised(truth).T @ standardised(sources)
+    similar = standardise(truth).T @ standardise(sources)
     return np.asarray(linear_sum_assignment(np.abs(similar), maximize=True)[1])
 
 
 def signs(sources: Array, truth: Array) -> Array:
     """Return the sign of the source that goes with each true one."""
-    similar = standardised(sources[:, assigned(sources, truth)]) * standardised(truth)
+    similar = standardise(sources[:, assigned(sources, truth)]) * standardise(truth)
     return np.asarray(np.sign(similar.sum(axis=0)))
 
 
 def with_best_signs(sources: Array, truth: Array) -> Array:
     """Turn each source so that it agrees with the true one most like it."""
-    similar = standardised(truth).T @ standardised(sources)
+    similar = standardise(truth).T @ standardise(sources)
     most = np.abs(similar).argmax(axis=0)
     return sources * np.where(similar[most, np.arange(sources.shape[1])] < 0, -1.0, 1.0)
 

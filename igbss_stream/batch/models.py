@@ -16,10 +16,11 @@ from igbss_stream.files.results.stored_model import Origin, StoredModel
 from igbss_stream.model.poset import Poset
 from igbss_stream.preparation.settings import Preparation
 from igbss_stream.separation.engine import Separator
-from igbss_stream.separation.linear import LinearStage
+from igbss_stream.separation.plan import SeparationPlan
 from igbss_stream.separation.settings import ModelSettings
+from igbss_stream.separation.stages import LinearStage
 from igbss_stream.separation.statistics import Survey
-from igbss_stream.separation.transform import Exp, Transform, transform_of
+from igbss_stream.separation.transform import Exp, Transform, restore_transform
 
 _LISTED = 6  # channels that a message names
 
@@ -127,7 +128,7 @@ def known_model(path: Path) -> KnownModel:
         stored = output.model()
     try:
         settings = _settings(stored.settings)
-        transform = transform_of(stored.transform)
+        transform = restore_transform(stored.transform)
         preparation = _preparation(stored.preparation)
     except (KeyError, TypeError, ValueError) as error:
         raise RecordingError(f"the model in '{path}' cannot be read: {error}") from error
@@ -174,7 +175,7 @@ def _settings(described: dict[str, Any]) -> ModelSettings:
     if isinstance(values["structure"], list):
         values["structure"] = np.asarray(values["structure"], dtype=np.float64)
     if isinstance(values["transform"], dict):
-        values["transform"] = transform_of(values["transform"])
+        values["transform"] = restore_transform(values["transform"])
     if isinstance(values["random_state"], str):
         values["random_state"] = None
     return ModelSettings(**values)
@@ -188,22 +189,18 @@ def _preparation(described: dict[str, Any]) -> Preparation:
 
 def _separator(stored: StoredModel, settings: ModelSettings, transform: Transform) -> Separator:
     """Return what separated the samples that the model was learned from, the same to the bit."""
-    separator = _of_weights(stored, settings, transform)
-    separator.losses = stored.losses
-    return separator
-
-
-def _of_weights(stored: StoredModel, settings: ModelSettings, transform: Transform) -> Separator:
     mixing, unmixing = (
         np.ascontiguousarray(w if w.ndim == 3 else w[None], dtype=np.float64)
         for w in (stored.mixing, stored.unmixing)
     )
     if not settings.is_learned:
         poset = Poset(mixing, settings.order, settings.closure)
-        return Separator.known(settings, poset, LinearStage.of(poset), transform)
+        stage = LinearStage.from_poset(poset)
+        return SeparationPlan(settings, poset.n_channels).restore(poset, stage, transform, stored.losses)
     unit = transform.unit if isinstance(transform, Exp) else 1.0
     poset = Poset(mixing / unit, settings.order, settings.closure, unmixing * unit)
-    return Separator.known(settings, poset, LinearStage(mixing, unmixing, stored.mean), transform)
+    stage = LinearStage(mixing, unmixing, stored.mean)
+    return SeparationPlan(settings, poset.n_channels).restore(poset, stage, transform, stored.losses)
 
 
 def unlike(channels: Sequence[str], wanted: Sequence[str]) -> str:

@@ -17,7 +17,7 @@ from igbss_stream.files.writers.stream_recording import GAP
 from igbss_stream.preparation.settings import Preparation
 from igbss_stream.separation.cleaning import Cleaner
 from igbss_stream.separation.engine import Separator
-from igbss_stream.separation.settings import plain
+from igbss_stream.separation.settings import to_plain
 
 
 def reserve_samples(sink: Hdf5Sink, source: Channels, separator: Separator, compression: str) -> None:
@@ -158,8 +158,8 @@ def write_model(
         solver=separator.solver,
         settings=separator.settings.to_json(),
         preparation=preparation.to_json(),
-        transform=json.dumps(plain(separator.transform)),
-        cleaning=None if separator.cleaning is None else json.dumps(separator.cleaning.plain()),
+        transform=json.dumps(to_plain(separator.transform)),
+        cleaning=None if separator.cleaning is None else json.dumps(separator.cleaning.to_dict()),
     )
 
 

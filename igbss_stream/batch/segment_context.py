@@ -4,7 +4,6 @@ Which channels are flat, and which sources are like a channel, takes all samples
 own would find otherwise.
 """
 
-import copy
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -68,13 +67,13 @@ class FirstPass:
             told = file.told(ATTRIBUTE)
         return cls(
             flat=tuple(told["flat"]),
-            excluded=tuple(map(Excluded.of, told["excluded"])),
+            excluded=tuple(map(Excluded.from_list, told["excluded"])),
             notices=tuple(told["notices"]),
         )
 
     def to_json(self) -> str:
         """Return it as JSON, which gives numbers back to the bit."""
-        excluded = [one.plain() for one in self.excluded]
+        excluded = [one.to_list() for one in self.excluded]
         return json.dumps({"flat": self.flat, "excluded": excluded, "notices": self.notices})
 
     def separator(self, model: KnownModel, cleaning: Cleaning | None) -> Separator:
@@ -87,11 +86,9 @@ class FirstPass:
         cleaning : Cleaning or None
             As asked for.
         """
-        separator = copy.copy(model.separator)
-        separator.cleaning = cleaning
-        if cleaning is not None:
-            separator.cleaner = Cleaner(separator.stage, self.excluded)
-        return separator
+        separator = model.separator
+        cleaner = None if cleaning is None else Cleaner(separator.stage, self.excluded)
+        return separator.with_cleaner(cleaning, cleaner)
 
 
 @dataclass(frozen=True)

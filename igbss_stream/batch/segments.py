@@ -52,7 +52,7 @@ from igbss_stream.files.results.output import facts_of
 from igbss_stream.files.writers.hdf5 import Hdf5Sink
 from igbss_stream.files.writers.locking import check_new
 from igbss_stream.preparation.settings import Preparation
-from igbss_stream.separation.engine import Separator
+from igbss_stream.separation.engine import CLOSED_FORM, Separator
 
 MOST = 10_000  # segments of a recording
 
@@ -201,12 +201,12 @@ def _look(
     source = Channels(recording, keep)
     with compute_pool() as pool:
         start = starting(source, job.settings, known, pool)
-        _check_separator(start.separator)
-        start.look(source, progress)
-    found = FirstPass.of(flat, start.separator.cleaner)
+        _check_solver(start.solver)
+        separator = start.look(source, progress)
+    found = FirstPass.of(flat, separator.cleaner)
     make_folder(_model_of(job))
     with Hdf5Sink(_model_of(job), overwrite=True) as sink:
-        write_model(sink, source.names, recording.unit, start.separator, preparation)
+        write_model(sink, source.names, recording.unit, separator, preparation)
         sink.set_attrs(job=made_from, **{ATTRIBUTE: found.to_json()})
 
 
@@ -222,11 +222,11 @@ def _check_preparation(preparation: Preparation) -> None:
         )
 
 
-def _check_separator(separator: Separator) -> None:
-    if not separator.by_sample:
+def _check_solver(solver: str) -> None:
+    if solver != CLOSED_FORM:
         raise ParameterError(
             "--segment goes with sources that are found sample by sample (solver 'closed-form'). Got "
-            f"solver '{separator.solver}' instead, which fits windows; leave --segment out."
+            f"solver '{solver}' instead, which fits windows; leave --segment out."
         )
 
 

@@ -27,7 +27,7 @@ from igbss_stream.batch.output_writer import (
     write_model,
     write_origin,
 )
-from igbss_stream.batch.prepare_separator import Start, going_on, starting
+from igbss_stream.batch.prepare_separator import Start, starting
 from igbss_stream.batch.segment_context import Segment
 from igbss_stream.batch.settings import BatchSettings
 from igbss_stream.batch.windows import cut, planned
@@ -121,18 +121,17 @@ def separate_recording(
             keep = keep[model.positions([recording.channels[i] for i in keep], recording.unit)]
         source = Channels(recording, keep, None if segment is None else segment.rows)
         if segment is not None and model is not None:
-            start = going_on(source, settings, model, segment.found)
+            start, separator = None, segment.found.separator(model, settings.cleaning)
         else:
             start = starting(source, settings, model, pool)
-            if start.looks_first:
-                start.look(source, tell)
-        separator = start.separator
+            separator = start.separator or start.look(source, tell)
         reserve_samples(sink, source, separator, settings.compression)
         if segment is None:
             write_gaps(sink, recording)
         if separator.by_sample:
             fits = None
-            _separate_by_sample(source, start, sink, tell, pool)
+            on_the_way = start if start is not None and start.separator is not None else None
+            _separate_by_sample(source, separator, on_the_way, sink, tell, pool)
         else:
             fits = _separate_by_window(source, separator, window, sink, tell)
         write_model(sink, source.names, recording.unit, separator, settings.preparation)
@@ -170,29 +169,33 @@ def _window(seconds: float | None, rate: float | None) -> int:
 
 
 def _separate_by_sample(
-    source: Channels, start: Start, sink: Hdf5Sink, tell: Progress, pool: ThreadPoolExecutor
+    source: Channels,
+    separator: Separator,
+    start: Start | None,
+    sink: Hdf5Sink,
+    tell: Progress,
+    pool: ThreadPoolExecutor,
 ) -> None:
-    """Separate block by block; the samples are surveyed on the way, if they have not been before."""
-    separator, survey, on_the_way = start.separator, start.survey, not start.looks_first
+    """Separate block by block; a start surveys the samples on the way, and refuses them at the end."""
     memory = BlockPool(source.block_length, separator.stage.n_sources, source.dtype)
 
     def good() -> Iterator[_Work]:
         for first, block in source.blocks(source.block_length, tell, "separating"):
             own = source.memory.copy(block)  # the next one is read while this one is separated
-            if on_the_way:
-                survey.update(own)
-            if survey.n_bad == 0:  # else only the count goes on, for the message
+            if start is not None:
+                start.survey.update(own)
+            if start is None or start.survey.n_bad == 0:  # else only the count goes on, for the message
                 yield own, first, memory.get_rows(len(own))
 
     def separated(work: _Work) -> tuple[NDArray[Any], NDArray[Any] | None]:
         samples, first, out = work
-        sources = separator.sources(samples, first, out)
-        return sources, separator.cleaned(samples, sources)
+        sources = separator.separate_samples(samples, first, out)
+        return sources, separator.clean_channels(samples, sources)
 
     for sources, cleaned in map_in_order(pool, separated, good()):
         append_samples(sink, sources, cleaned)
-    if on_the_way:
-        start.make_ready(survey)
+    if start is not None:
+        start.prepare(start.survey)
 
 
 def _separate_by_window(
@@ -203,8 +206,9 @@ def _separate_by_window(
     length = max(w.n_samples for w in windows)
     fits = Fits(sink, len(windows))
     for w, samples in cut(source.blocks(length, tell, "separating"), windows):
-        separation = separator.window(samples, w.row, period=w.index)
-        append_samples(sink, separation.sources, separator.cleaned(samples, separation.sources, w.index))
+        separation = separator.separate_window(samples, w.row, period=w.index)
+        cleaned = separator.clean_channels(samples, separation.sources, w.index)
+        append_samples(sink, separation.sources, cleaned)
         fits.add(w, separation)
     return fits
 

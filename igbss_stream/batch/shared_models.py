@@ -30,6 +30,7 @@ from igbss_stream.files.open import open_file_of_any_kind
 from igbss_stream.files.writers.hdf5 import Hdf5Sink
 from igbss_stream.files.writers.locking import partial_of, remove_left_over
 from igbss_stream.separation.engine import Separator
+from igbss_stream.separation.plan import SeparationPlan
 from igbss_stream.separation.statistics import Survey
 
 GROUP, ALL = "group", "all"
@@ -223,12 +224,12 @@ def _prepared(group: Sequence[Member], watch: Watch | None) -> Separator:
     """Return a separator that has surveyed all recordings of a group."""
     first = group[0]
     dtype = np.result_type(*(member.dtype for member in group))
-    separator = Separator(first.job.settings.model, len(first.channels))
+    plan = SeparationPlan(first.job.settings.model, len(first.channels))
     starts = [0, *itertools.accumulate(member.n_samples for member in group)]
     breaks = [
         start + row for start, member in zip(starts, group, strict=False) for row in (0, *member.breaks)
     ]
-    survey = separator.new_survey(first.channels, dtype, starts[-1], breaks=breaks)
+    survey = plan.new_survey(first.channels, dtype, starts[-1], breaks=breaks)
     for member in group:
         with open_file_of_any_kind(member.job.input, member.job.wanted) as stored:
             recording, _ = prepared(stored, member.job.settings.preparation, member.flat)
@@ -237,8 +238,7 @@ def _prepared(group: Sequence[Member], watch: Watch | None) -> Separator:
             for _, block in source.blocks(source.block_length, tell, "surveying"):
                 survey.update(block.astype(dtype, copy=False))
     with report_to(_teller(first.job, watch)):
-        separator.prepare(survey, remedy=" with --drop-flat")
-    return separator
+        return plan.prepare(survey, remedy=" with --drop-flat")
 
 
 def _in_order_of(first: Member, member: Member) -> NDArray[np.int_]:

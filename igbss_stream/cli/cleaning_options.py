@@ -64,11 +64,11 @@ def _numbers(text: str | None) -> tuple[int, ...]:
 
 def _channel(text: str) -> tuple[str, float]:
     """Return a channel and a least correlation; a name may hold colons."""
-    from igbss_stream.separation.cleaning import LEAST
+    from igbss_stream.separation.cleaning import MIN_CORRELATION
 
     name, colon, number = text.rpartition(":")
     if not colon:
-        return text, LEAST
+        return text, MIN_CORRELATION
     try:
         return name, float(number)
     except ValueError:

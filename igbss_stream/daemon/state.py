@@ -13,9 +13,10 @@ from igbss_stream.model.poset import Poset
 from igbss_stream.preparation.settings import Preparation
 from igbss_stream.separation.cleaning import Cleaner, Cleaning, Excluded
 from igbss_stream.separation.engine import Separator
-from igbss_stream.separation.linear import LinearStage
-from igbss_stream.separation.settings import ModelSettings, plain
-from igbss_stream.separation.transform import transform_of
+from igbss_stream.separation.plan import SeparationPlan
+from igbss_stream.separation.settings import ModelSettings, to_plain
+from igbss_stream.separation.stages import LinearStage
+from igbss_stream.separation.transform import restore_transform
 from igbss_stream.streaming.model_updates import StreamModel
 
 _FORMAT = 1
@@ -48,12 +49,12 @@ def save(path: Path, model: StreamModel, preparation: Preparation) -> None:
         "format": _FORMAT,
         "version": model.version,
         "settings": json.loads(separator.settings.to_json()) | {"transform": None},
-        "transform": plain(separator.transform),
+        "transform": to_plain(separator.transform),
         "preparation": json.loads(preparation.to_json()),
     }
     if separator.cleaning is not None and separator.cleaner is not None:
-        metadata["clean"] = separator.cleaning.plain()
-        metadata["excluded"] = [source.plain() for source in separator.cleaner.excluded]
+        metadata["clean"] = separator.cleaning.to_dict()
+        metadata["excluded"] = [source.to_list() for source in separator.cleaner.excluded]
     arrays = {
         "about": np.frombuffer(json.dumps(metadata).encode(), np.uint8),
         "incidence": poset.incidence,
@@ -112,8 +113,7 @@ def load(
         _check_preparation(metadata.get("preparation", {}), preparation)
         separator = _restore_separator(arrays, metadata, settings)
         if cleaning is not None:
-            separator.cleaning = cleaning
-            separator.cleaner = _restore_cleaner(metadata, separator, cleaning)
+            separator = separator.with_cleaner(cleaning, _restore_cleaner(metadata, separator, cleaning))
         return StreamModel(metadata["version"], separator, 0)
     except (
         OSError,
@@ -149,14 +149,15 @@ def _restore_separator(
 ) -> Separator:
     stage = LinearStage(arrays["mixing"], arrays["unmixing"], *(arrays.get(name) for name in _OPTIONAL))
     poset = Poset(arrays["incidence"], settings.order, settings.closure, arrays["inverse"])
-    return Separator.known(settings, poset, stage, transform_of(metadata["transform"]))
+    transform = restore_transform(metadata["transform"])
+    return SeparationPlan(settings, poset.n_channels).restore(poset, stage, transform)
 
 
 def _restore_cleaner(metadata: dict[str, Any], separator: Separator, cleaning: Cleaning) -> Cleaner:
     """Return the cleaner with the sources that were found when the model was learned."""
-    if not cleaning.finds:
-        return cleaning.cleaner(separator.stage)
-    saved, current = metadata.get("clean"), cleaning.plain()
+    if not cleaning.needs_survey:
+        return cleaning.make_cleaner(separator.stage)
+    saved, current = metadata.get("clean"), cleaning.to_dict()
     if saved != current:
         raise ParameterError(f"clean was {saved or 'left out'} and is now {current}")
-    return Cleaner(separator.stage, tuple(Excluded.of(row) for row in metadata["excluded"]))
+    return Cleaner(separator.stage, tuple(Excluded.from_list(row) for row in metadata["excluded"]))

@@ -18,7 +18,7 @@ from igbss_stream.feeds.wire import Mixing
 from igbss_stream.preparation.online import OnlinePreparation
 from igbss_stream.preparation.repair.stage import RepairStage
 from igbss_stream.separation.cleaning import Cleaner
-from igbss_stream.separation.linear import LinearStage
+from igbss_stream.separation.stages import LinearStage
 from igbss_stream.streaming.model_updates import StreamModel
 from igbss_stream.streaming.pipeline import LearningPlan, Pipeline
 

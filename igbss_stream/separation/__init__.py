@@ -1,18 +1,23 @@
-"""Arrays of samples in, sources out.
+"""Separate arrays of samples into sources.
 
 ::
 
     api            `separate`, the function for a whole array
-    settings       the parameters of the model, checked
-    statistics     scan samples: faults, scale, covariance, excerpt
-    transform      convert samples into probabilities and back
-    engine         `Separator`: windows of samples in, results out
-    e_projection   fit a window by e-projection
-    structure_fit  learn a structure and separate by it
-    linear         the linear map from samples to sources and back
-    polynomial     the polynomial map, for sources that interact
-    result         `Separation`: sources and the model that they come from
-    cleaning       channels without selected sources
-    pca_form       an unmixing as PCA followed by a square unmixing, as MNE stores it
-    metrics        compare estimated with true sources
+    parameters     declaration of the model parameters, for the function, the command and the YAML section
+    settings       checks of the parameters
+    plan           `SeparationPlan`: settings and channels, prepared for the samples
+    engine         `Separator`: separates samples and windows
+    result         `Separation`: sources and their model
+    stages         linear and polynomial maps from samples to sources and back
+    transform      conversion of samples into probabilities and back
+    e_projection   fit of a window by e-projection
+    structure_fit  learned structures
+    statistics     `Survey`: statistics of the samples in one pass, composed of
+    scan               extremes, means, bad samples and flat channels
+    scale              robust centre and scale
+    covariance         covariance and rank
+    excerpt            samples to learn a structure from
+    cleaning       removal of sources from the channels
+    pca_form       an unmixing as PCA followed by a square unmixing, the form of MNE's ICA
+    metrics        comparison of estimated with true sources
 """

@@ -1,12 +1,13 @@
-"""From samples to sources, in one call: the function `separate`, which takes a whole array."""
+"""Separate a whole array of samples: the function `separate`."""
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from igbss_stream._util.dtypes import as_samples
-from igbss_stream.separation.engine import Separator
+from igbss_stream.separation.parameters import Start
+from igbss_stream.separation.plan import SeparationPlan
 from igbss_stream.separation.result import Separation
-from igbss_stream.separation.settings import ModelSettings, Start
+from igbss_stream.separation.settings import ModelSettings
 from igbss_stream.separation.transform import Transform
 
 
@@ -32,14 +33,45 @@ def separate(
     Parameters
     ----------
     x : array-like of shape (samples, channels)
-        Real numbers of any type and order; float64 and integers of 32 bits and more are processed in
-        float64, all else in float32.
-    n_sources, structure, order, transform, closure, solver, latent_mass, init, tol, max_iter
-    random_state, scaling
-        See `igbss_stream.separation.settings.ModelSettings`.
+        Real numbers. float64 and integers of at least 32 bits are processed in float64, all other types
+        in float32.
+    n_sources : int, optional
+        Number of sources. Default: the number of channels, or the rank of the samples if the structure is
+        learned.
+    structure : {"learned", "systematic", "cyclic", "random"} or array-like, default="learned"
+        Which sources reach which channels: "learned" from the samples; "systematic", where source n misses
+        channel n, as published; "cyclic", where the missed channel moves from sample to sample; or
+        "random", where each source misses a channel drawn at random. A matrix (channels, sources) contains
+        finite weights, at least 0.
+    order : int, default=1
+        Largest number of sources that interact. Above 1, a learned structure includes products of up to
+        this number of sources, which requires few sources and several thousand samples.
+    transform : {"exp", "min-max", "sum"} or Transform, default="exp"
+        How samples become probabilities: "exp", "min-max" or "sum". An object of
+        `igbss_stream.separation.transform` has a scale of your choice.
+    closure : {"strict", "full"}, default="strict"
+        Which received nodes are above a mixing node: those that its sources reach ("strict"), or all of
+        them ("full").
+    solver : {"auto", "closed-form", "joint", "blocked", "gradient"}, default="auto"
+        Solver of the fit: "closed-form", "joint", "blocked" or "gradient". "auto" uses the closed form
+        where it is exact, otherwise the joint natural gradient ("joint").
+    latent_mass : float, default=0.0
+        Share of probability on the latent states, below 1. Above 0, the optimum is unique and in the
+        interior.
+    init : {"zero", "random"} or (theta_z, theta_a), default="zero"
+        Start of a fit: "zero" or "random". A pair contains the natural parameters to start from.
+    tol : float, default=1e-10
+        Largest relative gradient of a converged fit: the deviation of eta from eta_hat, divided by eta_hat.
+    max_iter : int, default=1000
+        Largest number of iterations of a fit.
+    random_state : int or numpy.random.Generator, optional
+        Seed of structure "random" and init "random".
+    scaling : {"unit-variance", "back-projected"}, default="unit-variance"
+        Scale of learned sources: "unit-variance", with the unit in the mixing; or "back-projected", in the
+        unit of the channel where each source is strongest.
     previous : Separation, optional
-        Of earlier samples of the same channels: a learned structure starts from its structure, and keeps
-        its order, signs and scale.
+        Result for earlier samples of the same channels. A learned structure starts from it, and keeps its
+        order, signs and scale.
 
     Returns
     -------
@@ -48,9 +80,9 @@ def separate(
     Raises
     ------
     ParameterError
-        If an option cannot be used.
+        If a parameter cannot be used.
     InputError
-        If the samples cannot be separated; the message says which and why.
+        If the samples cannot be separated; the message states which and why.
 
     Notes
     -----
@@ -82,4 +114,5 @@ def separate(
     samples = as_samples(x)
     names = [f"channel {i}" for i in range(samples.shape[1])]
     before = None if previous is None else previous.stage
-    return Separator(settings, samples.shape[1], before).separate(samples, names)
+    separator = SeparationPlan(settings, samples.shape[1], before).prepare_for(samples, names)
+    return separator.separate_window(samples)

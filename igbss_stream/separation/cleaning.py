@@ -1,10 +1,11 @@
-"""Cleaning: the channels without some of their sources.
+"""Remove sources from the channels.
 
-What a source adds to the channels is what the mixing makes of all sources, less what it makes of them with
-that one at zero. Cleaned channels are the channels less that; what no source explains stays in them.
+The contribution of a source is the difference between the mixing of all sources and the mixing of the same
+sources with that one set to zero. Cleaned channels are the channels less the contributions of the removed
+sources; what no source explains remains.
 
-A source can be named by its number, or by a channel that it is like. The correlation of source i and
-channel j over the samples that the structure was learned from follows from their covariance C and the
+A source is chosen by its number, or by a channel that it is similar to. The correlation of source i and
+channel j, over the samples that the structure was learned from, follows from their covariance C and the
 unmixing W::
 
     r_ij = (W C)_ij / sqrt((W C W')_ii C_jj)
@@ -20,33 +21,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream.errors import InputError, ParameterError, printable
-from igbss_stream.separation.linear import LinearStage
-from igbss_stream.separation.polynomial import PolynomialStage
+from igbss_stream.separation.stages import LinearStage, PolynomialStage, Stage
 from igbss_stream.separation.statistics import Survey
 from igbss_stream.separation.transform import Transform
 
 Array = NDArray[np.float64]
-Stage = LinearStage | PolynomialStage
 
 _NO_LINEAR_MAP = (
-    "exclude_like needs order = 1: sources whose products are learned are no linear map of the channels. "
+    "exclude_like needs order = 1: with learned products, sources are not a linear map of the channels. "
     "Name sources by exclude."
 )
-LEAST = 0.5
-"""Least |correlation| of a source that is like a channel, where none is given."""
+MIN_CORRELATION = 0.5
+"""Default of the least |correlation| between a channel and a source that is similar to it."""
 
 
 @dataclass(frozen=True)
 class Excluded:
-    """A source that is taken out, and why.
+    """A source to remove, and the reason.
 
     Parameters
     ----------
     source : int
     channel : str
-        The channel that it is like; empty if its number was given.
+        The channel that it is similar to; empty if the source was given by its number.
     correlation : float
-        With that channel; NaN if its number was given.
+        With that channel; NaN if the source was given by its number.
     """
 
     source: int
@@ -54,38 +53,38 @@ class Excluded:
     correlation: float = math.nan
 
     @classmethod
-    def of(cls, row: Sequence[Any]) -> Self:
-        """Return what `plain` told."""
-        source, channel, correlation = row
+    def from_list(cls, values: Sequence[Any]) -> Self:
+        """Return the source that `to_list` described."""
+        source, channel, correlation = values
         return cls(int(source), str(channel), math.nan if correlation is None else float(correlation))
 
-    def plain(self) -> list[Any]:
-        """Return it as JSON knows it."""
+    def to_list(self) -> list[Any]:
+        """Return the fields as a list for JSON."""
         return [self.source, self.channel, None if math.isnan(self.correlation) else self.correlation]
 
     def __str__(self) -> str:
-        like = f" ({printable(self.channel)} {self.correlation:.2f})" if self.channel else ""
-        return f"source-{self.source}{like}"
+        reason = f" ({printable(self.channel)} {self.correlation:.2f})" if self.channel else ""
+        return f"source-{self.source}{reason}"
 
 
 @dataclass(frozen=True, eq=False)
 class Cleaner:
-    """Takes sources out of the channels that they were found in.
+    """Removes the contributions of sources from channels.
 
     Parameters
     ----------
     stage : LinearStage or PolynomialStage
     excluded : tuple of Excluded
-        A source may be there more than once, for more than one reason.
+        A source may appear several times, for several reasons.
     notices : tuple of str
-        What one may not expect: a channel that no source is like.
+        Requests that had no effect: channels that no source is similar to.
 
     Raises
     ------
     ParameterError
-        If there is no such source.
+        If a source does not exist.
     InputError
-        If no source would be left.
+        If no source would remain.
     """
 
     stage: Stage
@@ -97,50 +96,50 @@ class Cleaner:
         for source in self.sources:
             if source >= n_sources:
                 raise ParameterError(
-                    f"source {source} cannot be taken out: there are {n_sources} sources, 0 to "
-                    f"{n_sources - 1}."
+                    f"source {source} cannot be removed: there are {n_sources} sources, 0 to "
+                    f"{n_sources - 1}. Name one of these."
                 )
         if len(self.sources) == n_sources:
             raise InputError(
-                f"all {n_sources} sources would be taken out, and nothing be left. Name fewer of them, or "
-                "raise the least correlation."
+                f"all {n_sources} sources would be removed. Name fewer sources, or raise the least "
+                "correlation."
             )
 
     @cached_property
     def sources(self) -> tuple[int, ...]:
-        """The numbers of the sources, each once, in their order."""
+        """Numbers of the removed sources, sorted, without duplicates."""
         return tuple(sorted({excluded.source for excluded in self.excluded}))
 
     def clean(self, x: NDArray[Any], sources: NDArray[Any], period: int = 0) -> NDArray[Any]:
-        """Return channels without what the sources in question add to them.
+        """Return channels without the contributions of the removed sources.
 
         Parameters
         ----------
         x : ndarray of shape (samples, channels)
         sources : ndarray of shape (samples, sources)
-            Those of the same samples.
+            All sources of the same samples.
         period : int
-            Which period of the incidence the first sample is in.
+            Period of the incidence for the first sample.
 
         Returns
         -------
         ndarray of shape (samples, channels), of the type of x
         """
-        return (x - self._added(sources, period)).astype(x.dtype, copy=False)
+        return (x - self._compute_contribution(sources, period)).astype(x.dtype, copy=False)
 
-    def _added(self, sources: NDArray[Any], period: int) -> Array:
+    def _compute_contribution(self, sources: NDArray[Any], period: int) -> Array:
         if not isinstance(self.stage, PolynomialStage):
-            part = np.ascontiguousarray(sources[:, self.sources], dtype=np.float64)
-            return self._parts[period % len(self._parts)].mix(part)
+            removed = np.ascontiguousarray(sources[:, self.sources], dtype=np.float64)
+            return self._parts[period % len(self._parts)].mix(removed)
         whole = sources.astype(np.float64)
         without = whole.copy()
         without[:, self.sources] = 0.0
-        added: Array = self.stage.mix(whole) - self.stage.mix(without)
-        return added
+        contribution: Array = self.stage.mix(whole) - self.stage.mix(without)
+        return contribution
 
     @cached_property
     def _parts(self) -> tuple[LinearStage, ...]:
-        """The stage of the sources in question alone, from each period of the incidence on."""
+        """The stage of the removed sources only, starting at each period of the incidence."""
         mixing = self.stage.mixing[:, :, self.sources]
         unmixing = self.stage.unmixing[:, self.sources]
         return tuple(
@@ -154,14 +153,14 @@ class Cleaner:
 
 @dataclass(frozen=True, kw_only=True)
 class Cleaning:
-    """Which sources are taken out of the channels.
+    """Which sources to remove from the channels.
 
     Parameters
     ----------
     exclude : tuple of int
-        Their numbers, from 0.
+        Numbers of sources, from 0.
     exclude_like : tuple of (str, float)
-        Names of channels, each with the least |correlation| of a source that is like it.
+        Names of channels, each with the least |correlation| of a source that is similar to it.
 
     Raises
     ------
@@ -174,31 +173,35 @@ class Cleaning:
 
     def __post_init__(self) -> None:
         if not (self.exclude or self.exclude_like):
-            raise ParameterError("exclude or exclude_like must name a source or a channel.")
+            raise ParameterError(
+                "exclude or exclude_like must name a source or a channel.", parameter="exclude"
+            )
         for source in self.exclude:
             if isinstance(source, bool) or not isinstance(source, int | np.integer) or source < 0:
                 raise ParameterError(
-                    f"exclude must hold numbers of sources, from 0. Got {source!r} instead."
+                    f"exclude must contain numbers of sources, from 0. Got {source!r} instead.",
+                    parameter="exclude",
                 )
         for name, least in self.exclude_like:
             if not 0 < least <= 1:
                 raise ParameterError(
                     f"exclude_like needs a least correlation above 0 and up to 1. Got {least!r} with "
-                    f"channel {printable(name)!r} instead."
+                    f"channel {printable(name)!r} instead.",
+                    parameter="exclude_like",
                 )
 
-    def plain(self) -> dict[str, Any]:
-        """Return it as JSON knows it."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as a dictionary for JSON."""
         like = [[name, least] for name, least in self.exclude_like]
         return {"exclude": list(self.exclude), "exclude_like": like}
 
     @property
-    def finds(self) -> bool:
-        """Whether sources are found by channels, for which samples have to be seen."""
+    def needs_survey(self) -> bool:
+        """Whether sources are found by channels, which requires the covariance of the samples."""
         return bool(self.exclude_like)
 
     def check(self, transform: Transform, *, products: bool) -> None:
-        """Refuse models that it does not go with.
+        """Refuse models whose channels cannot be cleaned.
 
         Parameters
         ----------
@@ -209,45 +212,47 @@ class Cleaning:
         Raises
         ------
         ParameterError
-            If the sources do not add up to the channels, or cannot be compared with them.
+            If the contributions of sources do not add up, or sources cannot be compared with channels.
         """
         if not transform.linear:
             raise ParameterError(
                 "cleaning needs transform 'exp', with which sources add up to the channels. Got transform "
                 f"{transform.name!r} instead."
             )
-        if products and self.finds:
-            raise ParameterError(_NO_LINEAR_MAP)
+        if products and self.needs_survey:
+            raise ParameterError(_NO_LINEAR_MAP, parameter="exclude_like")
 
     def check_channels(self, names: Sequence[str]) -> None:
-        """Refuse channels that are not among those that are separated.
+        """Check that each channel of `exclude_like` is one of the separated channels.
 
         Parameters
         ----------
         names : sequence of str
+            Names of the separated channels.
 
         Raises
         ------
         ParameterError
-            If one is missing, or its name is that of several.
+            If a name is missing or not unique.
         """
-        shown = ", ".join(map(printable, names[:40])) + (", ..." if len(names) > 40 else "")
+        listed = ", ".join(map(printable, names[:40])) + (", ..." if len(names) > 40 else "")
         for name, _ in self.exclude_like:
             count = sum(printable(other) == printable(name) for other in names)
             if count != 1:
                 raise ParameterError(
                     f"exclude_like names {printable(name)!r}, which is the name of "
-                    f"{count or 'none'} of the channels that are separated: {shown}."
+                    f"{count or 'none'} of the separated channels: {listed}. Name one of these.",
+                    parameter="exclude_like",
                 )
 
-    def cleaner(self, stage: Stage, survey: Survey | None = None) -> Cleaner:
-        """Return what takes the sources out.
+    def make_cleaner(self, stage: Stage, survey: Survey | None = None) -> Cleaner:
+        """Return the cleaner that removes the chosen sources.
 
         Parameters
         ----------
         stage : LinearStage or PolynomialStage
         survey : Survey, optional
-            Of the samples, with covariance; needed where sources are found by channels.
+            Of the samples, with covariance. Required if sources are found by channels.
 
         Returns
         -------
@@ -256,58 +261,60 @@ class Cleaning:
         Raises
         ------
         IgbssError
-            If there is no such source or channel, or no source would be left.
+            If a source or channel does not exist, or no source would remain.
         """
         excluded = [Excluded(int(source)) for source in self.exclude]
         notices = []
         if self.exclude_like:
             if survey is None:
-                raise RuntimeError("sources are found by channels once the samples were seen")
+                raise RuntimeError("exclude_like needs a survey of the samples with their covariance")
             self.check_channels(survey.names)
-            correlations = source_correlations(stage, survey.covariance)
+            correlations = correlate_sources(stage, survey.covariance)
             for name, least in self.exclude_like:
                 with_channel = correlations[:, survey.names.index(printable(name))]
-                found = like(name, with_channel, least)
+                found = find_similar_sources(name, with_channel, least)
                 excluded += found
                 if not found:
-                    notices.append(_none_like(name, with_channel, least))
+                    notices.append(_describe_strongest(name, with_channel, least))
         return Cleaner(stage, tuple(excluded), tuple(notices))
 
 
-def like(name: str, correlations: Array, least: float) -> list[Excluded]:
-    """Return the sources whose correlation with a channel is large enough, the strongest first.
+def find_similar_sources(name: str, correlations: Array, least: float) -> list[Excluded]:
+    """Return the sources that correlate with a channel, strongest first.
 
     Parameters
     ----------
     name : str
-        Of the channel.
+        Name of the channel.
     correlations : ndarray of shape (sources,)
     least : float
+        Least |correlation|.
     """
     size = np.abs(correlations)
     order = np.argsort(-size, kind="stable")
     return [Excluded(int(i), name, float(correlations[i])) for i in order if size[i] >= least]
 
 
-def source_correlations(stage: Stage, covariance: Array) -> Array:
+def correlate_sources(stage: Stage, covariance: Array) -> Array:
     """Return the correlations of sources and channels, (sources, channels).
 
     Parameters
     ----------
-    stage : LinearStage
+    stage : LinearStage or PolynomialStage
     covariance : ndarray of shape (channels, channels)
         Of the channels, in any unit.
 
     Raises
     ------
     ParameterError
-        If the sources are no linear map of the channels, or one that changes from sample to sample.
+        If the sources are not a linear map of the channels, or the map changes from sample to sample.
     """
     if isinstance(stage, PolynomialStage):
-        raise ParameterError(_NO_LINEAR_MAP)
+        raise ParameterError(_NO_LINEAR_MAP, parameter="exclude_like")
     if len(stage.unmixing) > 1:
         raise ParameterError(
-            "exclude_like needs a structure that is the same for all samples. Name sources by exclude."
+            "exclude_like needs a structure that is the same for all samples. Name sources by exclude.",
+            parameter="exclude_like",
         )
     unmixing = stage.unmixing[0]
     shared = unmixing @ covariance
@@ -316,7 +323,7 @@ def source_correlations(stage: Stage, covariance: Array) -> Array:
     return np.asarray(np.divide(shared, size, out=np.zeros_like(shared), where=size > 0))
 
 
-def _none_like(name: str, correlations: Array, least: float) -> str:
+def _describe_strongest(name: str, correlations: Array, least: float) -> str:
     i = int(np.abs(correlations).argmax())
     return (
         f"no source is like {printable(name)} by {least:g} or more: the strongest correlation is "

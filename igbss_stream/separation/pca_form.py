@@ -1,20 +1,20 @@
-"""A linear separation written as a projection on axes and a square unmixing of them, as MNE keeps an ICA.
+"""Write a linear separation as a projection on axes and a square unmixing, the form of MNE's ICA.
 
-With x a sample, A the mixing, W the unmixing (W A is the identity) and m the mean, MNE works out::
+With x a sample, A the mixing, W the unmixing (W A is the identity) and m the mean, MNE computes::
 
-    y       = Q x - mu                      Q: its pre-whitener, mu: its mean
+    y       = Q x - mu                      Q: pre-whitener, mu: mean
     sources = U C[:n] y                     C: axes, orthonormal rows; U: (n, n)
-    cleaned = Q^-1 (y - C[:n]' U^-1 e e' U C[:n] y + mu)      e: the sources to take out
+    cleaned = Q^-1 (y - C[:n]' U^-1 e e' U C[:n] y + mu)      e: the sources to remove
 
-Both are ours, sources = W (x - m) and cleaned = x - A e e' W (x - m), if mu = Q m, U C[:n] Q = W and
-C[:n]' U^-1 = Q A. A diagonal Q does it where W is the pseudo-inverse of A in the unit of Q: with as many
-sources as channels, and with samples that do not leave the span of A. Else this one does, with D diagonal,
-B = D^-1 A and E an orthonormal basis of what is orthogonal to B::
+These equal sources = W (x - m) and cleaned = x - A e e' W (x - m) if mu = Q m, U C[:n] Q = W and
+C[:n]' U^-1 = Q A. A diagonal Q suffices if W is the pseudo-inverse of A in the unit of Q. That is the case
+if there is one source per channel, or no sample leaves the span of A. Otherwise, with D diagonal,
+B = D^-1 A and E an orthonormal basis of the orthogonal complement of B, this Q satisfies them::
 
     Q = B W + E E' D^-1
 
-It is D^-1 on the span of A, so that Q A = B are the columns of A as they are, channel type by channel type,
-and takes what W does not see to where C[:n] does not look.
+It equals D^-1 on the span of A, so Q A = B contains the columns of A, scaled by channel type. It maps the
+directions that W ignores to those that C[:n] ignores.
 """
 
 from dataclasses import dataclass
@@ -24,23 +24,23 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-_NOTHING = 1e-22  # share of the variance beyond the sources that is but rounding
+_ROUNDING = 1e-22  # share of the variance outside the sources that counts as rounding
 
 
 @dataclass(frozen=True)
 class PcaForm:
-    """See the module's formulas.
+    """A linear separation in the form of MNE; see the formulas of the module.
 
     Parameters
     ----------
     pre_whitener : ndarray of shape (channels, 1) or (channels, channels)
-        What channels are divided by, or Q.
+        Divisor of each channel, or Q.
     mean : ndarray of shape (channels,)
         mu.
     components : ndarray of shape (channels, channels)
         C; the first rows span the sources.
     variance : ndarray of shape (channels,)
-        Along each of the axes, after Q; falling among those of the sources, and among the rest.
+        Along each axis, after Q. Decreases along the axes of the sources, and again along the others.
     unmixing : ndarray of shape (sources, sources)
         U.
     """
@@ -52,21 +52,22 @@ class PcaForm:
     unmixing: Array
 
 
-def pca_form(
+def compute_pca_form(
     mixing: Array, unmixing: Array, mean: Array, unit: Array, covariance: Array | None = None
 ) -> PcaForm:
-    """Write a separation in this form.
+    """Return a linear separation in the form of MNE.
 
     Parameters
     ----------
     mixing : ndarray of shape (channels, sources)
     unmixing : ndarray of shape (sources, channels)
-        A left inverse of it.
+        A left inverse of `mixing`.
     mean : ndarray of shape (channels,)
     unit : ndarray of shape (channels,)
         The diagonal of D: the same for all channels of a type.
     covariance : ndarray of shape (channels, channels), optional
-        Of the samples. Without it sources are taken to have unit variance and nothing to lie beyond them.
+        Of the samples. By default, sources are assumed to have unit variance, and the samples to have no
+        variance outside the sources.
 
     Returns
     -------
@@ -76,10 +77,10 @@ def pca_form(
     maps = mixing / unit[:, None]
     power = maps @ maps.T if covariance is None else covariance / np.outer(unit, unit)
     basis = np.linalg.svd(maps)[0]
-    inner, inner_variance = _by_variance(basis[:, :n_sources], power)
-    outer, outer_variance = _by_variance(basis[:, n_sources:], power)
-    nothing_beyond = covariance is not None and outer_variance.sum() <= _NOTHING * np.trace(power)
-    if n_sources == n_channels or nothing_beyond:
+    inner, inner_variance = _sort_by_variance(basis[:, :n_sources], power)
+    outer, outer_variance = _sort_by_variance(basis[:, n_sources:], power)
+    is_spanned = covariance is not None and outer_variance.sum() <= _ROUNDING * np.trace(power)
+    if n_sources == n_channels or is_spanned:
         pre_whitener, centre = unit[:, None], mean / unit
     else:
         pre_whitener = maps @ unmixing + outer @ (outer.T / unit)
@@ -93,7 +94,7 @@ def pca_form(
     )
 
 
-def _by_variance(basis: Array, power: Array) -> tuple[Array, Array]:
-    """Turn a basis so that its axes are uncorrelated, the largest first; return it and their variance."""
+def _sort_by_variance(basis: Array, power: Array) -> tuple[Array, Array]:
+    """Rotate a basis to uncorrelated axes, the largest variance first; return it and the variances."""
     values, turn = np.linalg.eigh(basis.T @ power @ basis)
     return basis @ turn[:, ::-1], np.maximum(values[::-1], 0.0)

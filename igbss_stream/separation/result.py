@@ -1,4 +1,4 @@
-"""What a separation gives: sources, and the model they come from."""
+"""Result of a separation: the sources and their model."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from igbss_stream.model.poset import Poset
 from igbss_stream.model.solve import Fit
 from igbss_stream.separation.e_projection import Projection
-from igbss_stream.separation.linear import LinearStage
-from igbss_stream.separation.polynomial import PolynomialStage
+from igbss_stream.separation.stages import Stage
 from igbss_stream.separation.transform import Transform
 
 Array = NDArray[np.float64]
@@ -19,30 +18,30 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Separation:
-    """Sources of a window, and the model they come from.
+    """Sources of a window, and their model.
 
-    The closed form needs no fit: theta, p, eta and kl of its `fit` are then worked out when first asked
-    for, as the limit the fits tend to (see `igbss_stream.model.solve.limit`).
+    The closed form needs no fit. The attributes of `fit` (theta, p, eta, kl) are then computed on first
+    access, as the limit of the fits (see `igbss_stream.model.solve.limit`).
 
     Parameters
     ----------
     sources : ndarray of shape (samples, sources)
-        In the unit of the input; of a learned structure see `ModelSettings.scaling`.
+        In the unit of the input; for a learned structure, see the parameter `scaling`.
     poset : Poset
-        The sample space, with the incidence.
+        Sample space with the incidence.
     transform : Transform
-        How samples became probabilities, with its state.
+        Converted samples to probabilities; with its state.
     solver : str
-        The solver that was used.
+        Name of the solver that was used.
     stage : LinearStage or PolynomialStage
-        How sources and channels are related: `mixing`, `unmixing` and `mean`.
+        Maps samples to sources, by `mixing`, `unmixing` and `mean`.
     """
 
     sources: NDArray[Any]
     poset: Poset
     transform: Transform
     solver: str
-    stage: LinearStage | PolynomialStage
+    stage: Stage
     _projection: Projection
     _fit: Fit | None = None
 
@@ -50,9 +49,9 @@ class Separation:
     def mixing(self) -> Array:
         """Weights (channels, sources), with a leading axis if they change from sample to sample.
 
-        With transform "exp" the channels are ``sources @ mixing.T``, plus `mean` if there is one. With
-        products learned it has a column for each set of sources, (channels, subsets), those of the sources
-        themselves first.
+        With transform "exp" the channels are ``sources @ mixing.T``, plus `mean` if there is one. If
+        products are learned, there is a column for each set of sources, (channels, subsets); those of
+        single sources come first.
         """
         weights = self.stage.mixing
         return weights[0] if len(weights) == 1 else weights
@@ -65,13 +64,13 @@ class Separation:
 
     @property
     def mean(self) -> Array | None:
-        """What a learned structure takes off the channels first, (channels,)."""
+        """Subtracted from the channels before unmixing, (channels,); None unless learned."""
         return self.stage.mean
 
     @cached_property
     def fit(self) -> Fit:
-        """The fit: theta, p, eta, KL per iteration, and how it ended."""
-        return self._fit or self._projection.limit(self.sources)
+        """The fit: theta, p, eta, KL per iteration, and why it stopped."""
+        return self._fit or self._projection.compute_limit(self.sources)
 
     @property
     def theta_z(self) -> Array:
@@ -90,7 +89,7 @@ class Separation:
 
     @property
     def p_x(self) -> Array:
-        """Probability of the received states, (samples, channels); also their eta."""
+        """Probability of the received states, (samples, channels); also their expectation parameters."""
         return self.fit.p.p_x
 
     @property

@@ -1,4 +1,4 @@
-"""Settings, frozen and checked when they are made."""
+"""Check the parameters of the model, and convert them."""
 
 import json
 import math
@@ -9,49 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream.errors import ParameterError
-from igbss_stream.model.poset import LEARNED
+from igbss_stream.separation.parameters import LEARNED, PARAMETERS, UNIT_VARIANCE, ModelParameters, Start
 from igbss_stream.separation.transform import Transform, as_transform
-
-SOLVERS = ("auto", "closed-form", "joint", "blocked", "gradient")
-STARTS = ("zero", "random")
-SCALINGS = ("unit-variance", "back-projected")
-
-Start = str | tuple[Any, Any]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ModelSettings:
-    """How to separate: the parameters of `igbss_stream.separate` and of the estimator.
+class ModelSettings(ModelParameters):
+    """The parameters of `igbss_stream.separate` and of the estimator, checked.
 
-    Parameters
-    ----------
-    n_sources : int, optional
-        Number of sources; as many as channels when left out.
-    structure : {"systematic", "cyclic", "random", "learned"} or array-like of shape (channels, sources)
-        Which sources reach which channels, see `igbss_stream.model.poset.incidence`; "learned" from the
-        samples, see `igbss_stream.model.structure`.
-    order : int
-        Largest number of sources that interact. With a learned structure, products of so many sources are
-        learned too, see `igbss_stream.model.interactions`: for few sources, and some thousand samples.
-    transform : {"exp", "min-max", "sum"} or Transform
-        How samples become probabilities, see `igbss_stream.separation.transform`.
-    closure : {"strict", "full"}
-        Whether a mixing node lies below the received nodes its sources reach, or below all.
-    solver : {"auto", "closed-form", "joint", "blocked", "gradient"}
-        "auto" takes the closed form where it is exact, the joint natural gradient elsewhere.
-    latent_mass : float
-        Share of probability on the latent states, 0 <= latent_mass < 1.
-    init : {"zero", "random"} or (theta_z, theta_a)
-        Where the descent starts.
-    tol : float
-        Largest relative gradient, ``|eta - eta_hat| / eta_hat``, at which a fit counts as converged.
-    max_iter : int
-        Largest number of iterations.
-    random_state : int or numpy.random.Generator, optional
-        Seed of structure "random" and of init "random".
-    scaling : {"unit-variance", "back-projected"}
-        Scale of the sources of a learned structure: unit variance, the unit in the mixing; or in the unit
-        of the channels, as each source shows in the channel where it is strongest.
+    See `igbss_stream.separation.parameters` for each of them, `igbss_stream.model.poset.incidence` for the
+    structures, `igbss_stream.model.structure` for learning one, `igbss_stream.model.interactions` for
+    products of sources, and `igbss_stream.separation.transform` for the transforms.
 
     Raises
     ------
@@ -59,28 +27,11 @@ class ModelSettings:
         If a value cannot be used.
     """
 
-    n_sources: int | None = None
-    structure: Any = LEARNED
-    order: int = 1
-    transform: str | Transform = "exp"
-    closure: Any = "strict"
-    solver: str = "auto"
-    latent_mass: float = 0.0
-    init: Start = "zero"
-    tol: float = 1e-10
-    max_iter: int = 1000
-    random_state: Any = None
-    scaling: str = "unit-variance"
-
     def __post_init__(self) -> None:
-        if self.solver not in SOLVERS:
-            raise ParameterError(
-                f"solver must be one of {', '.join(SOLVERS)}. Got {self.solver!r} instead.",
-                parameter="solver",
-            )
+        _check_choice("solver", self.solver)
         as_transform(self.transform)
-        _in_range("latent_mass", self.latent_mass, 0.0, 1.0)
-        _in_range("tol", self.tol, 0.0, math.inf)
+        _check_range("latent_mass", self.latent_mass)
+        _check_range("tol", self.tol)
         if not _is_count(self.max_iter):
             raise ParameterError(
                 f"max_iter must be a whole number >= 1. Got {self.max_iter!r} instead.",
@@ -89,7 +40,7 @@ class ModelSettings:
         if self.solver == "closed-form" and self.latent_mass > 0:
             raise ParameterError(
                 f"solver 'closed-form' needs latent_mass = 0. Got {self.latent_mass} instead; "
-                "use solver 'joint' or leave the latent mass out.",
+                "use solver 'joint' or leave latent_mass out.",
                 parameter="solver",
             )
         self._check_scaling()
@@ -101,12 +52,8 @@ class ModelSettings:
                 f"Got {self.random_state} instead.",
                 parameter="random_state",
             )
-        if isinstance(self.init, str) and self.init not in STARTS:
-            raise ParameterError(
-                f"init must be one of {', '.join(STARTS)}, or a pair (theta_z, theta_a). "
-                f"Got {self.init!r} instead.",
-                parameter="init",
-            )
+        if isinstance(self.init, str):
+            _check_choice("init", self.init, ", or a pair (theta_z, theta_a)")
 
     @property
     def is_learned(self) -> bool:
@@ -115,8 +62,8 @@ class ModelSettings:
 
     @property
     def has_unit_variance(self) -> bool:
-        """Whether the sources have unit variance, and the mixing holds the unit of the channels."""
-        return self.is_learned and self.scaling == SCALINGS[0]
+        """Whether the sources have unit variance, and the mixing has the unit of the channels."""
+        return self.is_learned and self.scaling == UNIT_VARIANCE
 
     @property
     def has_products(self) -> bool:
@@ -124,47 +71,43 @@ class ModelSettings:
         return self.is_learned and self.order != 1
 
     def _check_products(self) -> None:
-        """Refuse what products of sources do not go with."""
-        for name, value, wanted in (
-            ("transform", as_transform(self.transform).name, ("exp",)),
-            ("solver", self.solver, ("auto",)),
-            ("latent_mass", self.latent_mass, (0,)),
-            ("scaling", self.scaling, SCALINGS[:1]),
+        """Refuse settings that learned products do not support."""
+        for name, value, required in (
+            ("transform", as_transform(self.transform).name, "exp"),
+            ("solver", self.solver, "auto"),
+            ("latent_mass", self.latent_mass, 0),
+            ("scaling", self.scaling, UNIT_VARIANCE),
         ):
-            if value not in wanted:
+            if value != required:
                 raise ParameterError(
-                    f"structure 'learned' with order = {self.order} needs {name} = {wanted[0]}. "
+                    f"structure 'learned' with order = {self.order} needs {name} = {required}. "
                     f"Got {value!r} instead.",
                     parameter="structure",
                 )
 
     def _check_scaling(self) -> None:
-        if self.scaling not in SCALINGS:
+        _check_choice("scaling", self.scaling)
+        if self.scaling != UNIT_VARIANCE and not self.is_learned:
             raise ParameterError(
-                f"scaling must be one of {', '.join(SCALINGS)}. Got {self.scaling!r} instead.",
-                parameter="scaling",
-            )
-        if self.scaling != SCALINGS[0] and not self.is_learned:
-            raise ParameterError(
-                f"scaling {self.scaling!r} goes with structure 'learned' alone: other structures deliver "
-                "sources in the unit of the channels.",
+                f"scaling {self.scaling!r} requires structure 'learned'; leave it out: the sources of "
+                "other structures have the unit of the channels.",
                 parameter="scaling",
             )
 
     def to_json(self) -> str:
         """Return the settings as JSON."""
-        return json.dumps({field.name: plain(getattr(self, field.name)) for field in fields(self)})
+        return json.dumps({field.name: to_plain(getattr(self, field.name)) for field in fields(self)})
 
 
-def start_from(
+def make_start(
     init: Start, shape_z: tuple[int, int], shape_a: tuple[int, int], random_state: Any
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return theta_z and theta_a to start from.
+    """Return the theta_z and theta_a that a fit starts from.
 
     Raises
     ------
     ParameterError
-        If a given pair has other shapes or values that are not finite.
+        If a given pair has the wrong shapes or values that are not finite.
     """
     if isinstance(init, str):
         if init == "zero":
@@ -189,7 +132,17 @@ def start_from(
     return theta_z, theta_a
 
 
-def _in_range(name: str, value: Any, low: float, high: float) -> None:
+def _check_choice(name: str, value: Any, more: str = "") -> None:
+    choices = PARAMETERS[name].choices
+    if value not in choices:
+        raise ParameterError(
+            f"{name} must be one of {', '.join(choices)}{more}. Got {value!r} instead.", parameter=name
+        )
+
+
+def _check_range(name: str, value: Any) -> None:
+    """Check the declared bounds of a number."""
+    low, high = PARAMETERS[name].ge or 0.0, PARAMETERS[name].lt or math.inf
     if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not low <= value < high:
         raise ParameterError(
             f"{name} must be a number in [{low:g}, {high:g}). Got {value!r} instead.", parameter=name
@@ -200,12 +153,12 @@ def _is_count(value: Any) -> bool:
     return not isinstance(value, bool) and isinstance(value, int | np.integer) and bool(value >= 1)
 
 
-def plain(value: Any) -> Any:
-    """Return a setting as JSON knows it: arrays as lists, transforms as their name and state."""
+def to_plain(value: Any) -> Any:
+    """Return a setting as JSON represents it: arrays as lists, transforms as their name and state."""
     if isinstance(value, Transform):
-        return {"name": value.name} | {name: plain(state) for name, state in vars(value).items()}
+        return {"name": value.name} | {name: to_plain(state) for name, state in vars(value).items()}
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     if isinstance(value, tuple | list):
-        return [plain(item) for item in value]
+        return [to_plain(item) for item in value]
     return value if value is None or isinstance(value, bool | int | float | str) else repr(value)

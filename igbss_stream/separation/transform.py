@@ -1,14 +1,14 @@
-"""From samples to probabilities and back.
+"""Convert samples into probabilities and back.
 
-Each transform maps a sample x to a positive value v, of which the model sees log v; p_hat is v divided by
-its sum. The state (where the scale lies) belongs to a recording or a stream, not to a window, or windows
-would disagree about amplitude. `fit` takes the state from a survey of the samples; state that is given
-stays as it is.
+Each transform maps a sample x to a positive value v. The model sees log v, and p_hat is v divided by its
+sum. The state of a transform, such as its scale, belongs to a recording or a stream rather than to a
+window; otherwise windows would disagree about amplitude. `fit` takes the state from a survey of the
+samples and keeps a state that is given.
 
 ==========  ========================================  =======================================
-name        log v                                     needs
+name        log v                                     condition
 ==========  ========================================  =======================================
-"exp"       (x - center) / scale                      nothing; linear, so sources are unmixed x
+"exp"       (x - center) / scale                      none; linear: sources are unmixed x
 "min-max"   log((x - min + m r) / (r + m r))          r = max - min > 0, m the margin
 "sum"       log(x / mean of x)                        x >= 0
 ==========  ========================================  =======================================
@@ -27,22 +27,22 @@ from igbss_stream.separation.statistics import Survey
 
 Array = NDArray[np.float64]
 
-# Largest |log v| of "exp" with its own scale: what a descent from theta = 0 takes in its stride.
-_REACH = 10.0
-# Least margin of "min-max": closer to zero the minimum would have no probability to speak of.
-_LEAST_MARGIN = 1e-9
+# Largest |log v| of "exp" with its default scale, within reach of a descent from theta = 0.
+_MAX_LOG = 10.0
+# Least margin of "min-max": closer to zero, the minimum would have a negligible probability.
+_MIN_MARGIN = 1e-9
 
 
 class Transform(ABC):
-    """What the transforms have in common."""
+    """Base class of the transforms."""
 
     name: ClassVar[str]
     linear: ClassVar[bool] = False
-    """Whether log v is linear in x, so that unmixing log v and unmixing x are one thing."""
+    """Whether log v is linear in x: unmixing log v and unmixing x are then the same."""
 
     @abstractmethod
     def fit(self, survey: Survey) -> Self:
-        """Return the transform with its state taken from a survey, where it has none yet."""
+        """Return the transform with its state taken from a survey, unless the state is given."""
 
     @abstractmethod
     def log(self, x: NDArray[Any]) -> Array:
@@ -50,7 +50,7 @@ class Transform(ABC):
 
     @abstractmethod
     def inverse(self, log_values: Array) -> Array:
-        """Return the samples whose transform this is, in the unit of the input."""
+        """Return the samples with this log v, in the unit of the input."""
 
 
 @dataclass(frozen=True)
@@ -60,11 +60,12 @@ class Exp(Transform):
     Parameters
     ----------
     scale : float, optional
-        Unit of log v, in the unit of x. Left out: the typical deviation of a channel from its median (see
-        `Survey.spread`), or a tenth of the largest deviation where that is more, so that no outlier takes
-        all the mass. Volts and microvolts then give the same v.
+        Unit of log v, in the unit of x. Default: the typical deviation of a channel from its median (see
+        `Survey.spread`), or a tenth of the largest deviation if that is more, which keeps an outlier from
+        taking all the mass. Volts and microvolts then give the same v.
     center : float or array-like of shape (channels,), optional
-        What counts as v = 1. Left out: the median of each channel, so that no offset fills p_hat.
+        The value of x with v = 1. Default: the median of each channel, which keeps an offset from
+        dominating p_hat.
     """
 
     name: ClassVar[str] = "exp"
@@ -79,24 +80,24 @@ class Exp(Transform):
         """Take scale and center from the rows that the survey kept."""
         center = survey.median if self.center is None else np.asarray(self.center, dtype=np.float64)
         furthest = float(np.maximum(survey.high - center, center - survey.low).max())
-        scale = self.scale or max(survey.spread, furthest / _REACH)
+        scale = self.scale or max(survey.spread, furthest / _MAX_LOG)
         return replace(self, scale=scale, center=center)
 
     def log(self, x: NDArray[Any]) -> Array:
         """Return (x - center) / scale."""
-        with np.errstate(over="ignore"):  # infinity tells the model that the scale is too small
-            return np.asarray((x - np.asarray(_known(self.center), dtype=np.float64)) / _known(self.scale))
+        with np.errstate(over="ignore"):  # the model reports infinity as a scale that is too small
+            center = np.asarray(_require_state(self.center), dtype=np.float64)
+            return np.asarray((x - center) / _require_state(self.scale))
 
     def inverse(self, log_values: Array) -> Array:
         """Return center + scale log v."""
-        return np.asarray(
-            log_values * _known(self.scale) + np.asarray(_known(self.center), dtype=np.float64)
-        )
+        center = np.asarray(_require_state(self.center), dtype=np.float64)
+        return np.asarray(log_values * _require_state(self.scale) + center)
 
     @property
     def unit(self) -> float:
-        """The scale, which has to be known."""
-        return float(_known(self.scale))
+        """The scale; raises an error if it is not known yet."""
+        return float(_require_state(self.scale))
 
 
 @dataclass(frozen=True)
@@ -108,8 +109,8 @@ class MinMax(Transform):
     margin : float
         Distance of the minimum from zero, as a share of the range of x.
     low, span : float, optional
-        Where v is 0, and the distance from there to where it is 1. Left out: minimum less margin, and
-        range plus margin.
+        The value of x with v = 0, and the distance from there to v = 1. Default: the minimum less the
+        margin, and the range plus the margin.
     """
 
     name: ClassVar[str] = "min-max"
@@ -119,15 +120,15 @@ class MinMax(Transform):
 
     def __post_init__(self) -> None:
         _check_positive("margin", self.margin)
-        if self.margin < _LEAST_MARGIN:
+        if self.margin < _MIN_MARGIN:
             raise ParameterError(
-                f"margin must be at least {_LEAST_MARGIN:g}. Got {self.margin!r} instead.",
+                f"margin must be at least {_MIN_MARGIN:g}. Got {self.margin!r} instead.",
                 parameter="margin",
             )
         _check_positive("span", self.span)
         if (self.low is None) != (self.span is None):
             raise ParameterError(
-                "transform 'min-max' needs low and span both, or neither.", parameter="transform"
+                "transform 'min-max' needs both low and span, or neither.", parameter="transform"
             )
 
     def fit(self, survey: Survey) -> Self:
@@ -140,21 +141,21 @@ class MinMax(Transform):
 
     def log(self, x: NDArray[Any]) -> Array:
         """Return log((x - low) / span)."""
-        return _log((x - np.float64(_known(self.low))) / _known(self.span), self.name)
+        return _log((x - np.float64(_require_state(self.low))) / _require_state(self.span), self.name)
 
     def inverse(self, log_values: Array) -> Array:
         """Return low + span v."""
-        return np.asarray(np.exp(log_values) * _known(self.span) + _known(self.low))
+        return np.asarray(np.exp(log_values) * _require_state(self.span) + _require_state(self.low))
 
 
 @dataclass(frozen=True)
 class Sum(Transform):
-    """Division by the sum, v = x / scale; the samples themselves are the weights.
+    """Division by the sum, v = x / scale: the samples themselves are the weights.
 
     Parameters
     ----------
     scale : float, optional
-        Where v is 1. Left out: the mean over all samples and channels.
+        The value of x with v = 1. Default: the mean over all samples and channels.
     """
 
     name: ClassVar[str] = "sum"
@@ -175,21 +176,21 @@ class Sum(Transform):
 
     def log(self, x: NDArray[Any]) -> Array:
         """Return log(x / scale)."""
-        return _log(x / np.float64(_known(self.scale)), self.name)
+        return _log(x / np.float64(_require_state(self.scale)), self.name)
 
     def inverse(self, log_values: Array) -> Array:
         """Return scale v."""
-        return np.asarray(np.exp(log_values) * _known(self.scale))
+        return np.asarray(np.exp(log_values) * _require_state(self.scale))
 
 
 @dataclass(frozen=True, eq=False)
 class Centred(Transform):
-    """Another transform with the mean of log v of each channel taken off.
+    """Another transform, with the mean of log v of each channel subtracted.
 
     Parameters
     ----------
     of : Transform
-        With its state.
+        The other transform, with its state.
     mean : ndarray of shape (channels,)
     """
 
@@ -197,12 +198,12 @@ class Centred(Transform):
     mean: Array
 
     @property
-    def name(self) -> str:  # type: ignore[override]  # of an instance: that of the other
+    def name(self) -> str:  # type: ignore[override]  # a property here: that of the other transform
         """Name of the other transform."""
         return self.of.name
 
     def fit(self, survey: Survey) -> Self:
-        """Return the transform: it has its state."""
+        """Return the transform unchanged: it has its state."""
         return self
 
     def log(self, x: NDArray[Any]) -> Array:
@@ -210,7 +211,7 @@ class Centred(Transform):
         return np.asarray(self.of.log(x) - self.mean)
 
     def inverse(self, log_values: Array) -> Array:
-        """Return the samples."""
+        """Return the samples with this log v, in the unit of the input."""
         return self.of.inverse(log_values + self.mean)
 
 
@@ -218,7 +219,7 @@ TRANSFORMS: dict[str, type[Transform]] = {kind.name: kind for kind in (Exp, MinM
 
 
 def as_transform(transform: str | Transform) -> Transform:
-    """Return the transform of this name, or the given one.
+    """Return the transform of this name; a Transform is returned as it is.
 
     Raises
     ------
@@ -235,30 +236,33 @@ def as_transform(transform: str | Transform) -> Transform:
     return TRANSFORMS[transform]()
 
 
-def transform_of(described: dict[str, Any]) -> Transform:
-    """Return the transform that `igbss_stream.separation.settings.plain` described.
+def restore_transform(description: dict[str, Any]) -> Transform:
+    """Return the transform that `igbss_stream.separation.settings.to_plain` described.
 
     Parameters
     ----------
-    described : dict
-        Its name and state, lists for arrays.
+    description : dict
+        Its name and state, with lists for arrays.
 
     Raises
     ------
     ParameterError
-        If it is not one.
+        If the name is unknown.
     """
-    state = {name: value for name, value in described.items() if name != "name"}
+    state = {name: value for name, value in description.items() if name != "name"}
     if "of" in state:
-        return Centred(transform_of(state["of"]), np.asarray(state["mean"], dtype=np.float64))
-    if described.get("name") not in TRANSFORMS:
-        raise ParameterError(f"transform {described.get('name')!r} is not known.", parameter="transform")
+        return Centred(restore_transform(state["of"]), np.asarray(state["mean"], dtype=np.float64))
+    if description.get("name") not in TRANSFORMS:
+        raise ParameterError(
+            f"transform must be one of {', '.join(TRANSFORMS)}. Got {description.get('name')!r} instead.",
+            parameter="transform",
+        )
     if isinstance(state.get("center"), list):
         state["center"] = np.asarray(state["center"], dtype=np.float64)
-    return TRANSFORMS[described["name"]](**state)
+    return TRANSFORMS[description["name"]](**state)
 
 
-def _known(state: Any) -> Any:
+def _require_state(state: Any) -> Any:
     if state is None:
         raise RuntimeError("the transform has no state yet: fit it to a survey first")
     return state
@@ -268,10 +272,10 @@ def _log(values: NDArray[Any], name: str) -> Array:
     lowest = values.min(initial=0.0)
     if lowest < 0:
         raise InputError(
-            f"transform '{name}' was fitted to samples that do not go as low as these. "
+            f"transform '{name}' was fitted to samples whose minimum is above these. "
             "Fit it to all samples, or use transform 'exp'."
         )
-    with np.errstate(divide="ignore"):  # log 0 = -inf is what a sample without mass has
+    with np.errstate(divide="ignore"):  # log 0 = -inf stands for a sample without mass
         return np.asarray(np.log(values), dtype=np.float64)
 
 

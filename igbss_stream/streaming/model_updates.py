@@ -27,6 +27,7 @@ from igbss_stream.chunk import Chunk, Gap
 from igbss_stream.errors import IgbssError, InputError, ParameterError
 from igbss_stream.separation.cleaning import Cleaning
 from igbss_stream.separation.engine import Separator
+from igbss_stream.separation.plan import SeparationPlan
 from igbss_stream.separation.settings import ModelSettings
 
 _POLL_INTERVAL = 0.05  # seconds between checks whether to stop waiting
@@ -288,13 +289,13 @@ class Learner:
     def _fit_separator(self, x: NDArray[Any], breaks: list[int]) -> Separator:
         settings, previous = self._settings, self._latest
         if previous is not None:
-            settings = replace(settings, n_sources=previous.stage.n_sources, transform=previous.state)
+            n_sources = previous.stage.n_sources
+            settings = replace(settings, n_sources=n_sources, transform=previous.fitted_transform)
         aligned_to = previous.stage if previous is not None and settings.is_learned else None
-        separator = Separator(settings, len(self._names), aligned_to, self._cleaning)
-        survey = separator.new_survey(self._names, x.dtype, len(x), breaks=breaks)
+        plan = SeparationPlan(settings, len(self._names), aligned_to, self._cleaning)
+        survey = plan.new_survey(self._names, x.dtype, len(x), breaks=breaks)
         survey.update(x)
-        separator.prepare(survey)
-        return separator
+        return plan.prepare(survey)
 
 
 def _collect_samples(items: list[Chunk | Gap], segment: tuple[int, int]) -> tuple[NDArray[Any], list[int]]:

@@ -18,6 +18,7 @@ from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import InputError, ParameterError
 from igbss_stream.separation.cleaning import Cleaning
 from igbss_stream.separation.engine import Separator
+from igbss_stream.separation.plan import SeparationPlan
 from igbss_stream.separation.settings import ModelSettings
 from igbss_stream.streaming.model_updates import Learner, LearningSchedule, StreamModel
 from igbss_stream.streaming.separators import SampleSeparator, WindowSeparator
@@ -86,11 +87,15 @@ class Pipeline:
         self.settings, self._stream = settings, stream
         if cleaning is not None:
             cleaning.check_channels(stream.channels)
-        separator = _make_separator(settings, stream.n_channels, model, cleaning)
-        self.stream_separator = _make_stream_separator(separator, window, learning)
-        if model is None and not separator.needs_survey:
-            model = StreamModel(1, separator, 0)
-            learning = None  # nothing to learn
+        _check_settings(settings, model, cleaning)
+        if model is None:
+            plan = SeparationPlan(settings, stream.n_channels, cleaning=cleaning)
+            self.stream_separator = _make_stream_separator(plan, window, learning)
+            if not plan.needs_survey:
+                model = StreamModel(1, plan.prepare(), 0)
+                learning = None  # nothing to learn
+        else:
+            self.stream_separator = _make_stream_separator(model.separator, window, learning)
         if model is None and learning is None:
             raise ParameterError(
                 "a model that depends on the samples needs a schedule: pass learning, or a prepared model."
@@ -226,26 +231,20 @@ def split_runs(chunk: Chunk, in_domain: NDArray[np.bool_]) -> Iterator[Item]:
             yield Gap(chunk.start + first, stop - first, "range")
 
 
-def _make_separator(
-    settings: ModelSettings, n_channels: int, model: StreamModel | None, cleaning: Cleaning | None
-) -> Separator:
-    """Return the separator of the model, or an unprepared one if there is no model."""
+def _check_settings(settings: ModelSettings, model: StreamModel | None, cleaning: Cleaning | None) -> None:
     if settings.has_products:
         raise ParameterError(
             f"order = {settings.order} with a learned structure is for recordings: products of sources "
             "cannot be learned again and matched in a stream. Use order = 1."
         )
-    if model is None:
-        return Separator(settings, n_channels, cleaning=cleaning)
-    if cleaning is not None and model.separator.cleaner is None:
+    if model is not None and cleaning is not None and model.separator.cleaner is None:
         raise ParameterError(
             "the model does not define which sources to remove; learn a new model with this cleaning."
         )
-    return model.separator
 
 
 def _make_stream_separator(
-    separator: Separator, window: tuple[int, int] | None, learning: LearningPlan | None
+    separator: SeparationPlan | Separator, window: tuple[int, int] | None, learning: LearningPlan | None
 ) -> SampleSeparator | WindowSeparator:
     if separator.by_sample:
         return SampleSeparator(0 if learning is None else learning.schedule.fade)

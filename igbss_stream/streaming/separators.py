@@ -72,8 +72,8 @@ class SampleSeparator:
 
 def _separate_samples(chunk: Chunk, model: StreamModel) -> Chunk:
     separator = model.separator
-    sources = separator.sources(chunk.data, chunk.start)
-    return Chunk(sources, chunk.start, model.version, separator.cleaned(chunk.data, sources))
+    sources = separator.separate_samples(chunk.data, chunk.start)
+    return Chunk(sources, chunk.start, model.version, separator.clean_channels(chunk.data, sources))
 
 
 def _interpolate(old: NDArray[Any], new: NDArray[Any], weight: NDArray[Any]) -> NDArray[Any]:
@@ -164,7 +164,9 @@ class WindowSeparator:
             raise RuntimeError("there is no model yet")
         separator, version = self._model.separator, self._model.version
         try:
-            separation = separator.window(window.data, window.start, self._get_initial_values(window))
+            separation = separator.separate_window(
+                window.data, window.start, self._get_initial_values(window)
+            )
         except InputError:
             self.counts.refused += 1
             self._last = None
@@ -174,7 +176,7 @@ class WindowSeparator:
         self.counts.unconverged += not separation.converged
         self._last = (window.start, separation)
         sources = separation.sources
-        return Chunk(sources, window.start, version, separator.cleaned(window.data, sources))
+        return Chunk(sources, window.start, version, separator.clean_channels(window.data, sources))
 
     def _get_initial_values(self, window: Chunk) -> tuple[NDArray[Any], NDArray[Any]] | None:
         """Return theta of the previous window where they overlap, else least squares at its level."""
@@ -184,7 +186,7 @@ class WindowSeparator:
         known = separation.theta_z[window.start - start :]
         if not 0 < len(known) <= len(window.data):
             return None
-        log_sources = self._model.separator.log_least_squares(window.data)
+        log_sources = self._model.separator.estimate_log_sources(window.data)
         log_sources += (known - log_sources[: len(known)]).mean(axis=0)
         log_sources[: len(known)] = known
         return log_sources, separation.theta_a

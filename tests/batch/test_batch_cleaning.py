@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from igbss_stream.cli import main
 from igbss_stream.cli.demo import mixing_matrix
-from igbss_stream.separation.cleaning import LEAST
+from igbss_stream.separation.cleaning import MIN_CORRELATION
 from tests.commands import Command, Refusal, assert_says
 from tests.doc_pages import commands
 from tests.recordings import NAMES, RATE, noise, write_recording
@@ -142,7 +142,7 @@ def test_nothing_like_a_channel_is_a_warning(separated: Command, recording: Path
 
 
 def test_the_default_is_told(igbss: Command) -> None:
-    assert f"[default of R: {LEAST:g}]" in " ".join(igbss("batch", "--help").output.split())
+    assert f"[default of R: {MIN_CORRELATION:g}]" in " ".join(igbss("batch", "--help").output.split())
 
 
 COMMANDS = [line.words[1:] for line in commands("docs/cleaning.md")]
@@ -168,9 +168,12 @@ def test_commands_of_the_page_run(
 REFUSED = {
     "a word": ("--exclude 0,x", ["--exclude takes numbers of sources", "'0,x'"]),
     "nothing": ("--exclude ,", ["--exclude takes numbers of sources"]),
-    "no such source": ("--exclude 4", ["source 4 cannot be taken out", "0 to 3"]),
-    "all sources": ("--exclude 0,1,2,3", ["all 4 sources would be taken out"]),
-    "no such channel": ("--exclude-like EOG", ["'EOG'", "none of the channels", "Fz, Cz, Pz, Oz"]),
+    "no such source": ("--exclude 4", ["source 4 cannot be removed", "0 to 3"]),
+    "all sources": ("--exclude 0,1,2,3", ["all 4 sources would be removed"]),
+    "no such channel": (
+        "--exclude-like EOG",
+        ["'EOG'", "none of the separated channels", "Fz, Cz, Pz, Oz"],
+    ),
     "no number": ("--exclude-like Fz:much", ["--exclude-like takes a channel", "'Fz:much'"]),
     "no correlation": ("--exclude-like Fz:1.5", ["up to 1", "1.5"]),
     "another transform": ("--exclude 0 --transform min-max", ["transform 'exp'", "'min-max'"]),

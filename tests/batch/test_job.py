@@ -94,7 +94,7 @@ def test_warnings_are_in_the_result(recording: Path) -> None:
     settings = BatchSettings(model=model_settings(n_sources=2))
     result = result_of(a_job(recording, settings=settings))
     assert result.status == "done"
-    assert "cannot tell channels apart" in result.warnings[0]
+    assert "does not distinguish channels" in result.warnings[0]
     assert result.message == result.warnings[0]
 
 

@@ -221,8 +221,8 @@ def test_part_that_cannot_be_written_fails_the_whole(igbss: Command, source: Pat
         ("--segment 1e-9", ("--segment must make 1 to 10000 segments", "1e-09")),
         ("--segment 5 --bandpass 1:40", ("filters and another rate", "Leave --segment out, or filter")),
         ("--segment 5 --resample 100", ("filters and another rate", "Leave --segment out, or filter")),
-        ("--segment 5 --exclude 4", ("source 4 cannot be taken out", "0 to 3")),
-        ("--segment 5 --exclude-like EOG", ("'EOG'", "none of the channels")),
+        ("--segment 5 --exclude 4", ("source 4 cannot be removed", "0 to 3")),
+        ("--segment 5 --exclude-like EOG", ("'EOG'", "none of the separated channels")),
         ("--segment 5 --solver joint", ("closed-form", "joint", "leave --segment out")),
     ],
 )

@@ -204,7 +204,7 @@ def test_interrupt_leaves_nothing_behind(
         assert (tmp_path / "out.h5.partial").exists()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(igbss_stream.separation.engine.Separator, "sources", interrupted)
+    monkeypatch.setattr(igbss_stream.separation.engine.Separator, "separate_samples", interrupted)
     result = igbss("batch", recording, "-o", tmp_path / "out.h5")
     assert result.exit_code == 130
     assert_says(result.output, "Interrupted", "no incomplete output is left")
@@ -218,7 +218,7 @@ def test_older_output_stays_when_the_run_is_interrupted(
         raise KeyboardInterrupt
 
     (tmp_path / "out.h5").write_text("older")
-    monkeypatch.setattr(igbss_stream.separation.engine.Separator, "window", interrupted)
+    monkeypatch.setattr(igbss_stream.separation.engine.Separator, "separate_window", interrupted)
     options = ("--solver", "joint", "--overwrite")
     assert igbss("batch", recording, "-o", tmp_path / "out.h5", *options).exit_code == 130
     assert (tmp_path / "out.h5").read_text() == "older"
@@ -244,7 +244,7 @@ def test_bug_is_not_hidden(
     def broken(*_: object) -> None:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr(igbss_stream.separation.engine.Separator, "sources", broken)
+    monkeypatch.setattr(igbss_stream.separation.engine.Separator, "separate_samples", broken)
     with pytest.raises(ZeroDivisionError, match="a bug"):
         igbss("batch", recording, "-o", tmp_path / "out.h5")
     assert list(contents(tmp_path)) == [recording]

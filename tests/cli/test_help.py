@@ -13,7 +13,8 @@ from click.shell_completion import get_completion_class
 
 from igbss_stream.cli import main
 from igbss_stream.cli.console import EXIT_INTERRUPTED, EXIT_MISTAKE
-from igbss_stream.separation.settings import SCALINGS, SOLVERS, ModelSettings
+from igbss_stream.separation.parameters import PARAMETERS
+from igbss_stream.separation.settings import ModelSettings
 from tests.commands import Command, assert_says
 
 MODEL_NAMES = {"structure", "transform", "closure", "solver", "init", "scaling"}
@@ -83,9 +84,8 @@ def test_values_that_are_completed_are_those_of_the_model() -> None:
             assert_says(option.help or "", *values)
             completed[option.name] = values
     assert set(completed) == MODEL_NAMES
-    assert tuple(completed["solver"]) == SOLVERS
-    assert tuple(completed["scaling"]) == SCALINGS
     for name, values in completed.items():
+        assert tuple(values) == PARAMETERS[name].choices
         for value in values:
             structure = "learned" if name == "scaling" else "systematic"
             options: dict[str, Any] = {"structure": structure} | {name: value}

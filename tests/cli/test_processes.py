@@ -73,7 +73,7 @@ def test_messages_go_to_standard_error(spawn: Spawn, recording: Path, tmp_path: 
     assert code == 0
     assert_says(out, "4 channels x 60 samples", "2 sources")
     assert "Warning" not in out
-    assert_says(err, "Warning: the structure cannot tell channels apart")
+    assert_says(err, "Warning: the structure does not distinguish channels")
     code, out, err = finish(spawn("batch", recording, "-o", tmp_path / "out.h5"))
     assert (code, out) == (2, "")
     assert_says(err, "Error: ", "already exists", "--overwrite")

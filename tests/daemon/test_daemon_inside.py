@@ -97,7 +97,7 @@ def test_recordings_to_their_end(written: Written, recording: Path, tmp_path: Pa
     settings = load(path).streams[0].model.settings()
     model = state.load(state.get_state_path(tmp_path / "state", "one"), settings, Preparation())
     assert model is not None
-    np.testing.assert_array_equal(model.separator.sources(SAMPLES), recorded(out[0]))
+    np.testing.assert_array_equal(model.separator.separate_samples(SAMPLES), recorded(out[0]))
 
 
 def test_files_of_any_kind_and_their_gaps(written: Written, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from igbss_stream.cli.demo import mixing_matrix, time_series
 from igbss_stream.model import likelihood, spectra, starts
 from igbss_stream.model.kernels import learning
 from igbss_stream.model.structure import LearnedStructure, learn_structure
-from igbss_stream.separation.metrics import match, rmse, sir
+from igbss_stream.separation.metrics import match_sources, rmse, sir
 from tests.realdata import DATA, needs_data
 
 Array = NDArray[np.float64]
@@ -82,7 +82,9 @@ class TestSeparation:
         ]
         for result in results[1:]:
             np.testing.assert_allclose(
-                result[:, match(result, truth)], results[0][:, match(results[0], truth)], atol=0.02
+                result[:, match_sources(result, truth)],
+                results[0][:, match_sources(results[0], truth)],
+                atol=0.02,
             )
 
 

@@ -14,11 +14,10 @@ from igbss_stream.cli.demo import mixing_matrix
 from igbss_stream.errors import InputError, ParameterError
 from igbss_stream.model.interactions.learn import LearnedInteractions
 from igbss_stream.separation.cleaning import Cleaner, Cleaning, Excluded
-from igbss_stream.separation.engine import Separator
-from igbss_stream.separation.linear import LinearStage
-from igbss_stream.separation.polynomial import PolynomialStage
+from igbss_stream.separation.plan import SeparationPlan
 from igbss_stream.separation.settings import ModelSettings
-from igbss_stream.separation.statistics import survey_of
+from igbss_stream.separation.stages import LinearStage, PolynomialStage
+from igbss_stream.separation.statistics import survey_array
 from igbss_stream.streaming.model_updates import Learner, LearningSchedule, StreamModel
 from igbss_stream.streaming.pipeline import Item, LearningPlan, Pipeline
 from tests.published import model_settings
@@ -68,7 +67,7 @@ def test_correlations_are_those_of_sources_and_channels(x: Array) -> None:
     last = int(np.abs(want[:, 1]).argmin())  # one source must be left
     least = float(np.sort(np.abs(want[:, 1]))[:2].mean())
     cleaning = Cleaning(exclude=(0,), exclude_like=(("b", least), ("d", 1e-6 + abs(want[last, 3]))))
-    cleaner = cleaning.cleaner(stage, survey_of(x * 1e-170, NAMES, covariance=True))
+    cleaner = cleaning.make_cleaner(stage, survey_array(x * 1e-170, NAMES, covariance=True))
     expected = [(0, "")]
     expected += [(int(i), "b") for i in np.argsort(-np.abs(want[:, 1])) if i != last]
     expected += [
@@ -81,7 +80,9 @@ def test_correlations_are_those_of_sources_and_channels(x: Array) -> None:
 
 def test_nothing_alike_is_told_and_nothing_taken_out(x: Array) -> None:
     stage = linear()
-    cleaner = Cleaning(exclude_like=(("a", 1.0),)).cleaner(stage, survey_of(x, NAMES, covariance=True))
+    cleaner = Cleaning(exclude_like=(("a", 1.0),)).make_cleaner(
+        stage, survey_array(x, NAMES, covariance=True)
+    )
     strongest = np.corrcoef(stage.unmix(x).T, x[:, 0])[:3, 3]
     i = int(np.abs(strongest).argmax())
     (notice,) = cleaner.notices
@@ -104,7 +105,7 @@ def test_products_go_with_their_sources() -> None:
     own, product = sources[:, [1]] * weights[:, 1], sources[:, [0]] * sources[:, [1]] * weights[:, 2]
     np.testing.assert_allclose(cleaned, x - own - product, atol=1e-10)
     with pytest.raises(ParameterError, match="exclude_like needs order = 1"):
-        LIKE_A.cleaner(stage, survey_of(x, NAMES[:3], covariance=True))
+        LIKE_A.make_cleaner(stage, survey_array(x, NAMES[:3], covariance=True))
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
@@ -124,28 +125,26 @@ def test_values_that_cannot_be_used(values: dict[str, Any], words: str) -> None:
 
 
 def test_what_does_not_go_with_the_model(x: Array) -> None:
-    with pytest.raises(ParameterError, match="source 4 cannot be taken out: there are 4 sources, 0 to 3"):
-        Separator(model_settings(), 4, cleaning=Cleaning(exclude=(4,)))
-    with pytest.raises(InputError, match="all 4 sources would be taken out"):
-        Separator(model_settings(), 4, cleaning=Cleaning(exclude=(0, 1, 3, 2, 2)))
+    with pytest.raises(ParameterError, match="source 4 cannot be removed: there are 4 sources, 0 to 3"):
+        SeparationPlan(model_settings(), 4, cleaning=Cleaning(exclude=(4,)))
+    with pytest.raises(InputError, match="all 4 sources would be removed"):
+        SeparationPlan(model_settings(), 4, cleaning=Cleaning(exclude=(0, 1, 3, 2, 2)))
     with pytest.raises(ParameterError, match=r"needs transform 'exp'.*'min-max'"):
-        Separator(model_settings(transform="min-max"), 4, cleaning=Cleaning(exclude=(0,)))
+        SeparationPlan(model_settings(transform="min-max"), 4, cleaning=Cleaning(exclude=(0,)))
     with pytest.raises(ParameterError, match="exclude_like needs order = 1"):
-        Separator(ModelSettings(order=2), 4, cleaning=LIKE_A)
+        SeparationPlan(ModelSettings(order=2), 4, cleaning=LIKE_A)
     with pytest.raises(ParameterError, match=r"names 'eye', which is the name of none .* a, b, c, d"):
         Pipeline(STREAM, model_settings(), cleaning=Cleaning(exclude_like=(("eye", 0.5),)))
     with pytest.raises(ParameterError, match="names 'a', which is the name of 2"):
         LIKE_A.check_channels(("a", "b", "a"))
-    unaware = StreamModel(1, Separator(model_settings(), 4), 0)
+    unaware = StreamModel(1, SeparationPlan(model_settings(), 4).prepare(), 0)
     with pytest.raises(ParameterError, match="does not define which sources"):
         Pipeline(STREAM, model_settings(), model=unaware, cleaning=Cleaning(exclude=(0,)))
-    changing = Separator(
+    changing = SeparationPlan(
         model_settings(structure="cyclic", n_sources=3, solver="joint"), 4, cleaning=LIKE_A
     )
-    survey = changing.new_survey(NAMES, x.dtype, len(x))
-    survey.update(x)
     with pytest.raises(ParameterError, match="the same for all samples"):
-        changing.prepare(survey)
+        changing.prepare_for(x, NAMES)
 
 
 def joined(items: list[Item]) -> tuple[Any, ...]:
@@ -217,8 +216,7 @@ def by_hand(model: StreamModel, x: Array) -> Array:
 
 def test_windows_are_cleaned_of_fitted_sources_and_joined(x: Array) -> None:
     known = model_settings(n_sources=3, structure="random", random_state=3)
-    separator = Separator(known, 4, cleaning=Cleaning(exclude=(1,)))
-    separator.separate(x, NAMES)
+    separator = SeparationPlan(known, 4, cleaning=Cleaning(exclude=(1,))).prepare_for(x, NAMES)
     pipeline = Pipeline(
         STREAM, known, window=(40, 20), model=StreamModel(1, separator, 0), cleaning=Cleaning(exclude=(1,))
     )
@@ -228,7 +226,7 @@ def test_windows_are_cleaned_of_fitted_sources_and_joined(x: Array) -> None:
     weight = np.sin(np.pi * (np.arange(40) + 0.5) / 40)[:, None] ** 2
     for start in range(0, 161, 20):
         at = slice(start, start + 40)
-        sources = separator.window(x[at], start).sources
+        sources = separator.separate_window(x[at], start).sources
         total[at] += weight * (x[at] - np.outer(sources[:, 1], mixing[:, 1]))
         weights[at] += weight
     # a fit that starts from the one before ends within the tolerance of one that starts from zero

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from igbss_stream.cli.demo import mixing_matrix, render, run, time_series
-from igbss_stream.separation.metrics import match, rmse, sir, standardised
+from igbss_stream.separation.metrics import match_sources, rmse, sir, standardise
 
 
 def test_rmse_is_the_least_over_all_orders() -> None:
@@ -14,7 +14,7 @@ def test_rmse_is_the_least_over_all_orders() -> None:
     truth = rng.normal(size=(200, 4))
     sources = truth @ rng.normal(size=(4, 4))
     gaps = [
-        np.sqrt(np.mean((standardised(sources)[:, list(order)] - standardised(truth)) ** 2))
+        np.sqrt(np.mean((standardise(sources)[:, list(order)] - standardise(truth)) ** 2))
         for order in itertools.permutations(range(4))
     ]
     assert rmse(sources, truth) == pytest.approx(min(gaps), rel=1e-12)
@@ -23,7 +23,7 @@ def test_rmse_is_the_least_over_all_orders() -> None:
 def test_order_scale_and_offset_do_not_matter_but_the_sign_does() -> None:
     truth = np.random.default_rng(0).normal(size=(500, 3))
     moved = 5.0 + 3.0 * truth[:, [2, 0, 1]]
-    assert match(moved, truth).tolist() == [1, 2, 0]
+    assert match_sources(moved, truth).tolist() == [1, 2, 0]
     assert rmse(moved, truth) == pytest.approx(0.0, abs=1e-12)
     assert rmse(-truth[:, :1], truth[:, :1]) == pytest.approx(2.0)
 
@@ -37,7 +37,7 @@ def test_sir_in_decibel() -> None:
 
 
 def test_a_constant_column_is_zero_not_a_division_by_zero() -> None:
-    assert not standardised(np.ones((5, 1))).any()
+    assert not standardise(np.ones((5, 1))).any()
 
 
 def test_time_series_are_those_of_the_paper() -> None:

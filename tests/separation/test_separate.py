@@ -14,10 +14,10 @@ from igbss_stream._util.dtypes import as_samples
 from igbss_stream.cli.demo import mixing_matrix, time_series
 from igbss_stream.errors import IgbssWarning, InputError, ParameterError
 from igbss_stream.model.poset import Closure, Poset, make_incidence
-from igbss_stream.separation.engine import Separator
-from igbss_stream.separation.linear import LinearStage
 from igbss_stream.separation.metrics import rmse
-from igbss_stream.separation.statistics import survey_of
+from igbss_stream.separation.plan import SeparationPlan
+from igbss_stream.separation.stages import LinearStage
+from igbss_stream.separation.statistics import survey_array
 from igbss_stream.separation.transform import Exp, MinMax, Sum
 from tests import reference
 from tests.published import model_settings, separate
@@ -79,7 +79,7 @@ class TestClosedForm:
             else make_incidence("random", n_channels)
         )
         poset, x = Poset(weights), rng.normal(size=(60, n_channels)).astype(np.float32)
-        stage = LinearStage.of(poset)
+        stage = LinearStage.from_poset(poset)
         parts = [stage.unmix(np.ascontiguousarray(part)) for part in np.split(x, sorted(cuts))]
         np.testing.assert_array_equal(np.concatenate(parts), stage.unmix(x))
 
@@ -112,7 +112,7 @@ class TestClosedForm:
         assert (separation.n_iter, separation.converged) == (1, True)
         assert separation.reason.startswith("closed form")
         dense = reference.Poset(3, 3, 50, 1, "strict", separation.poset.incidence)
-        state = Exp().fit(survey_of(x, ["a", "b", "c"], keep_rows=True))
+        state = Exp().fit(survey_array(x, ["a", "b", "c"], keep_rows=True))
         goal = reference.target(dense, np.exp(state.log(x)), 0.0)
         some = goal > 0
         start = np.sum(goal[some] * np.log(goal[some] * goal.size))
@@ -295,7 +295,7 @@ class TestInput:
             (
                 lambda x: separate(x, solver="closed-form", n_sources=3),
                 ParameterError,
-                "as many sources as",
+                "one source per channel",
             ),
             (
                 lambda x: separate(x[:, :2], structure=[[1, 0], [1, 1]], solver="closed-form"),
@@ -317,7 +317,7 @@ class TestInput:
             (
                 lambda x: separate(1e4 * x, transform=Exp(scale=1.0), solver="joint"),
                 InputError,
-                "more than float64 holds",
+                "more than float64 can represent",
             ),
             (
                 lambda x: separate(x, transform=Exp(scale=1e-308), solver="joint"),
@@ -340,25 +340,29 @@ class TestInput:
         fit = separate(x, transform="sum", latent_mass=1e-2)
         assert fit.converged
         assert np.isfinite(fit.sources).all()
-        silent = Separator(model_settings(transform=Sum(scale=1.0), latent_mass=1e-2), 4)
+        plan = SeparationPlan(model_settings(transform=Sum(scale=1.0), latent_mass=1e-2), 4)
+        silent = plan.prepare_for(x, ["a", "b", "c", "d"])
         with pytest.raises(InputError, match="all samples are zero"):
-            silent.window(x * 0.0)
+            silent.separate_window(x * 0.0)
 
     def test_equal_channels_are_warned_of(self) -> None:
         x = np.random.default_rng(1).normal(size=(20, 4))
-        with pytest.warns(IgbssWarning, match="cannot tell channels apart: rows 2, 3 are equal"):
+        with pytest.warns(IgbssWarning, match="does not distinguish channels: rows 2, 3 are equal"):
             separate(x, n_sources=2)
 
     @pytest.mark.parametrize("start", [1, 2, 7, 8])
     def test_window_of_a_cyclic_structure_may_start_anywhere(self, start: int) -> None:
         x = np.random.default_rng(1).normal(size=(20, 4))
         transform = Exp(scale=1.0, center=np.zeros(4))
-        separator = Separator(model_settings(structure="cyclic", n_sources=3, transform=transform), 4)
+        plan = SeparationPlan(model_settings(structure="cyclic", n_sources=3, transform=transform), 4)
+        separator = plan.prepare_for(x, ["a", "b", "c", "d"])
         # Sample m is cut off channel (3 m + n) % 4: beginning later is turning the channels.
         turned = np.ascontiguousarray(np.roll(x, -3 * start, axis=1))
-        found, expected = separator.window(x, start), separator.window(turned)
+        found, expected = separator.separate_window(x, start), separator.separate_window(turned)
         np.testing.assert_allclose(found.sources, expected.sources, rtol=1e-9, atol=1e-9)
-        np.testing.assert_array_equal(separator.window(x, 4000, period=start).sources, found.sources)
+        np.testing.assert_array_equal(
+            separator.separate_window(x, 4000, period=start).sources, found.sources
+        )
 
     def test_mixing_of_a_cyclic_structure_has_periods(self) -> None:
         x = np.random.default_rng(1).normal(size=(20, 4))

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from igbss_stream.errors import InputError, ParameterError
-from igbss_stream.separation.statistics import Survey, survey_of
+from igbss_stream.separation.statistics import Survey, survey_array
 from igbss_stream.separation.transform import TRANSFORMS, Exp, MinMax, Sum, as_transform
 
 
 def surveyed(x: np.ndarray[Any, Any]) -> Survey:
-    return survey_of(x, [f"c{i}" for i in range(x.shape[1])], keep_rows=True)
+    return survey_array(x, [f"c{i}" for i in range(x.shape[1])], keep_rows=True)
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_sum_is_in_units_of_the_mean(x: np.ndarray) -> None:
             InputError,
             "transform 'sum' needs samples >= 0. c0 goes down",
         ),
-        (lambda x: MinMax().fit(surveyed(x)).log(x - 100.0), InputError, "do not go as low as these"),
+        (lambda x: MinMax().fit(surveyed(x)).log(x - 100.0), InputError, "whose minimum is above these"),
         (
             lambda x: as_transform("log"),
             ParameterError,
@@ -91,7 +91,7 @@ def test_sum_is_in_units_of_the_mean(x: np.ndarray) -> None:
         (lambda x: Sum(scale=np.nan), ParameterError, "scale must be a finite number above 0. Got nan"),
         (lambda x: MinMax(margin=-1.0), ParameterError, "margin must be a finite number above 0. Got -1.0"),
         (lambda x: MinMax(margin=1e-308), ParameterError, "margin must be at least 1e-09"),
-        (lambda x: MinMax(low=1.0), ParameterError, "low and span both, or neither"),
+        (lambda x: MinMax(low=1.0), ParameterError, "both low and span, or neither"),
         (lambda x: Exp().log(x), RuntimeError, "no state yet"),
     ],
 )

@@ -112,7 +112,7 @@ def test_breaks_are_found_again_in_the_excerpt(cuts: list[int], monkeypatch: pyt
         [run, np.arange(2000.0)]
     )  # the second column shows where a segment of the excerpt begins
     for most in 1 << 21, 1600, 160:
-        monkeypatch.setattr("igbss_stream.separation.statistics._EXCERPT", most)
+        monkeypatch.setattr("igbss_stream.separation.excerpt._MAX_NUMBERS", most)
         survey = Survey(["a", "b"], x.dtype, len(x), keep_excerpt=True, breaks=breaks)
         for part in np.split(x, cuts):
             survey.update(part)
@@ -123,7 +123,7 @@ def test_breaks_are_found_again_in_the_excerpt(cuts: list[int], monkeypatch: pyt
 
 @pytest.mark.jit
 def test_levels_that_change_between_segments_are_no_sources(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("igbss_stream.separation.statistics._EXCERPT", 3 * 1600)
+    monkeypatch.setattr("igbss_stream.separation.excerpt._MAX_NUMBERS", 3 * 1600)
     starts = np.linspace(0, 2400 - 200, 8).astype(int)
     levels = np.random.default_rng(3).normal(scale=3.0, size=(8, 3))
     run = np.searchsorted(starts[1:] - 50, np.arange(2400), side="right")

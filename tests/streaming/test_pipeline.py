@@ -15,7 +15,7 @@ from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.cli.demo import mixing_matrix
 from igbss_stream.errors import InputError, ParameterError
 from igbss_stream.separation.api import separate
-from igbss_stream.separation.engine import Separator
+from igbss_stream.separation.plan import SeparationPlan
 from igbss_stream.separation.settings import ModelSettings
 from igbss_stream.streaming.model_updates import LearningSchedule, StreamModel
 from igbss_stream.streaming.pipeline import Item, LearningPlan, Pipeline
@@ -192,10 +192,10 @@ class TestSampleSeparator:
         assert {item.reason for item in out if isinstance(item, Gap)} == {"learning"}
 
     def test_a_numerical_failure_is_counted(self, x: Samples, monkeypatch: pytest.MonkeyPatch) -> None:
-        def singular(self: Separator, survey: Any, *, remedy: str = "") -> None:
+        def singular(self: SeparationPlan, survey: Any, *, remedy: str = "") -> None:
             raise np.linalg.LinAlgError("Singular matrix")
 
-        monkeypatch.setattr(Separator, "prepare", singular)
+        monkeypatch.setattr(SeparationPlan, "prepare", singular)
         pipeline = Pipeline(STREAM, ModelSettings(), learning=learning(every=None))
         pipeline.push(Chunk(x, 0))
         assert pipeline.learner is not None
@@ -279,8 +279,7 @@ class TestWindowSeparator:
         x = np.random.default_rng(1).normal(5.0, 1.0, (400, 3))
         sources, iterations = [], []
         for warm in (True, False):
-            separator = Separator(model_settings(latent_mass=1e-2), 3)
-            separator.separate(x, ["a", "b", "c"])
+            separator = SeparationPlan(model_settings(latent_mass=1e-2), 3).prepare_for(x, ["a", "b", "c"])
             pipeline = Pipeline(
                 STREAM,
                 model_settings(latent_mass=1e-2),
@@ -298,8 +297,7 @@ class TestWindowSeparator:
 
     def test_a_window_that_cannot_be_fitted_gets_least_squares(self) -> None:
         x = np.random.default_rng(1).normal(5.0, 1.0, (100, 3))
-        separator = Separator(model_settings(solver="joint"), 3)
-        separator.separate(x, ["a", "b", "c"])
+        separator = SeparationPlan(model_settings(solver="joint"), 3).prepare_for(x, ["a", "b", "c"])
         wild = x.copy()
         wild[50] *= 1e4
         pipeline = Pipeline(
@@ -313,7 +311,6 @@ class TestWindowSeparator:
     def test_a_cyclic_structure_is_refused(self) -> None:
         x = np.random.default_rng(1).normal(5.0, 1.0, (100, 3))
         changing = model_settings(structure="cyclic", n_sources=2)
-        separator = Separator(changing, 3)
-        separator.separate(x, ["a", "b", "c"])
+        separator = SeparationPlan(changing, 3).prepare_for(x, ["a", "b", "c"])
         with pytest.raises(ParameterError, match="changes from sample to sample"):
             Pipeline(STREAM, changing, window=(20, 10), model=StreamModel(1, separator, 0))

@@ -14,11 +14,12 @@ from igbss_stream.errors import ParameterError, printable
 from igbss_stream.pages.report.contents import Contents
 from igbss_stream.pages.report.markup import number, signed
 from igbss_stream.pages.report.statistics import Look
-from igbss_stream.separation.cleaning import LEAST
+from igbss_stream.separation.cleaning import MIN_CORRELATION
 
 RULE = (
     "Sources that were taken out come first; then those whose correlation with a reference channel is "
-    f"{LEAST:g} or more in size; then the others. Of each, those that explain the most variance come first."
+    f"{MIN_CORRELATION:g} or more in size; then the others. Of each, those that explain the most variance "
+    "come first."
 )
 _REFERENCE = re.compile(r"(?:^|[^a-z])[vhr]?(?:EOG|ECG|EKG|EMG)(?:$|[^a-z])", re.IGNORECASE)
 
@@ -82,7 +83,7 @@ def ranking(contents: Contents, found: Look) -> list[Ranked]:
     explained = np.zeros(n) if found.channels is None else np.nan_to_num(found.channels.explained)
     order = np.argsort(-explained, kind="stable").tolist()
     taken = [k for k in order if k in contents.excluded_sources]
-    alike = [k for k in order if size[k] >= LEAST and k not in taken]
+    alike = [k for k in order if size[k] >= MIN_CORRELATION and k not in taken]
     rest = [k for k in order if k not in taken and k not in alike]
     whys = {k: _taken_out(contents, k) for k in taken}
     whys |= {k: _like(found, k, int(like[k])) for k in alike}

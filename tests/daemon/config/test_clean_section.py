@@ -15,8 +15,9 @@ from igbss_stream.daemon.config.summary import summarize
 from igbss_stream.daemon.stream_runner import describe_removed, pick_cleaned
 from igbss_stream.errors import StateError
 from igbss_stream.preparation.settings import Preparation
-from igbss_stream.separation.cleaning import LEAST, Cleaning, Excluded
+from igbss_stream.separation.cleaning import MIN_CORRELATION, Cleaning, Excluded
 from igbss_stream.separation.engine import Separator
+from igbss_stream.separation.plan import SeparationPlan
 from igbss_stream.separation.settings import ModelSettings
 from igbss_stream.streaming.model_updates import StreamModel
 from tests.configurations import FindMistakes, LoadConfig, stream
@@ -36,7 +37,7 @@ def test_the_section_becomes_the_cleaning_of_the_library(load_config: LoadConfig
         exclude=(2,),
         exclude_like=(ExcludeLike(channel="EOG1"), ExcludeLike(channel="a:b", min_correlation=0.7)),
     )
-    like = (("EOG1", LEAST), ("a:b", 0.7))
+    like = (("EOG1", MIN_CORRELATION), ("a:b", 0.7))
     assert found.clean.as_cleaning() == Cleaning(exclude=(2,), exclude_like=like)
     assert found.sinks[0].publish == "cleaned"
 
@@ -88,11 +89,10 @@ def test_warnings_and_summary(load_config: LoadConfig, run_file: Path) -> None:
 def learn(cleaning: Cleaning | None) -> Separator:
     rng = np.random.default_rng(0)
     x = rng.laplace(size=(300, 3)) @ np.array([[2.0, 0.1, 0.1], [1.0, 1.0, 0.2], [0.5, 0.3, 1.0]]).T
-    separator = Separator(ModelSettings(), 3, cleaning=cleaning)
-    survey = separator.new_survey(NAMES, x.dtype, len(x))
+    plan = SeparationPlan(ModelSettings(), 3, cleaning=cleaning)
+    survey = plan.new_survey(NAMES, x.dtype, len(x))
     survey.update(x)
-    separator.prepare(survey)
-    return separator
+    return plan.prepare(survey)
 
 
 def test_removed_sources_are_stored_with_the_model(tmp_path: Path) -> None:
@@ -106,13 +106,17 @@ def test_removed_sources_are_stored_with_the_model(tmp_path: Path) -> None:
     again = model.separator.cleaner
     assert again is not None
     assert str(again) == str(separator.cleaner)
-    assert [one.plain() for one in again.excluded] == [one.plain() for one in separator.cleaner.excluded]
+    assert [one.to_list() for one in again.excluded] == [
+        one.to_list() for one in separator.cleaner.excluded
+    ]
     assert again.excluded[1].channel == "EOG1"
     x = np.random.default_rng(1).normal(size=(50, 3)).astype(np.float32)
     for one in model.separator, separator:
         assert one.cleaning == like
-    sources = separator.sources(x)
-    np.testing.assert_array_equal(model.separator.cleaned(x, sources), separator.cleaned(x, sources))
+    sources = separator.separate_samples(x)
+    np.testing.assert_array_equal(
+        model.separator.clean_channels(x, sources), separator.clean_channels(x, sources)
+    )
     state.save(path, model, Preparation())  # and again
     assert state.load(path, ModelSettings(), Preparation(), like) is not None
 

@@ -214,7 +214,7 @@ MISTAKES: dict[str, tuple[Any, str]] = {
     ),
     "what the model says of scaling": (
         stream(model={"structure": "cyclic", "scaling": "back-projected"}),
-        "streams[0].model.scaling 'back-projected' goes with structure 'learned' alone: other structures deliver sources in the unit of the channels.",
+        "streams[0].model.scaling 'back-projected' requires structure 'learned'; leave it out: the sources of other structures have the unit of the channels.",
     ),
     "a name taken": (
         {"streams": [LEAST["streams"][0], LEAST["streams"][0] | {"name": "EEG"}]},
