@@ -30,7 +30,7 @@ def stream(**keys: Any) -> dict[str, Any]:
 
 
 def uncommented(text: str) -> str:
-    """Return a file with all keys that were commented out; prose begins with a blank and a capital."""
+    """Return a configuration with all optional keys uncommented; prose starts with a space and a capital."""
     for _ in range(3):
         text = re.sub(r"^( *)#( *)((?:- )?[a-z_]+:.*)$", r"\1\2\3", text, flags=re.M)
     return text

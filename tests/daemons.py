@@ -1,4 +1,4 @@
-"""`igbss-stream run` as a process of its own, for tests: its log, its pages, and what it has to come to."""
+"""Run `igbss-stream run` as a separate process in tests: read its log and its pages, wait for conditions."""
 
 import json
 import socket
@@ -10,7 +10,7 @@ from pathlib import Path
 from subprocess import Popen
 from typing import Any
 
-DEADLINE = 30.0  # seconds that anything may take here
+DEADLINE = 30.0  # seconds; the longest wait
 
 
 def free_port() -> int:
@@ -22,24 +22,24 @@ def free_port() -> int:
 def until(
     done: Callable[[], object],
     doing: Callable[[], object] = lambda: None,
-    told: Callable[[], object] = lambda: "",
+    describe: Callable[[], object] = lambda: "",
 ) -> None:
-    """Do something again and again until a condition holds; `told` says what there is instead if it never does."""
+    """Repeat an action until a condition is met; `describe` returns the state for the message on a timeout."""
     deadline = time.monotonic() + DEADLINE
     while not done():
-        assert time.monotonic() < deadline, told()
+        assert time.monotonic() < deadline, describe()
         doing()
         time.sleep(0.01)
 
 
 class DaemonProcess:
-    """A daemon that runs, with JSON lines on its standard error and its pages on a port of this machine.
+    """A running daemon with JSON lines on standard error, and its pages on a port of this machine.
 
     Parameters
     ----------
     process : Popen
     health : int, optional
-        Port of its pages.
+        Port of the pages.
     """
 
     def __init__(self, process: "Popen[str]", health: int = 0) -> None:
@@ -47,7 +47,7 @@ class DaemonProcess:
         self.lines: list[dict[str, Any]] = []
 
     def wait_for_line(self, words: str) -> dict[str, Any]:
-        """Read the log until a message holds the words."""
+        """Read the log until a message contains the words."""
         assert self.process.stderr is not None
         deadline = time.monotonic() + DEADLINE
         while time.monotonic() < deadline:
@@ -55,14 +55,14 @@ class DaemonProcess:
             if not line:
                 break
             if not line.startswith("{"):
-                continue  # kernels that are compiled before the log begins
+                continue  # messages on kernels, before the log begins
             self.lines.append(json.loads(line))
             if words in self.lines[-1]["message"]:
                 return self.lines[-1]
         raise AssertionError(f"no {words!r} in {self.lines}")
 
     def get(self, page: str) -> str:
-        """Return one of its pages, which open after the sockets of its streams."""
+        """Return a page; pages open after the sockets of the streams."""
         answers: list[str] = []
         until(lambda: answers, lambda: answers.extend(self._answer(page)), lambda: f"no page {page!r}")
         return answers[0]
@@ -77,18 +77,18 @@ class DaemonProcess:
             return []
 
     def count(self, kind: str, stream: str = "s") -> int:
-        """Return one of the counters of events, as the metrics tell it; 0 if they do not name it."""
+        """Return a counter of events from the metrics, or 0 if it is missing."""
         start = f'igbss_events_total{{kind="{kind}",stream="{stream}"}} '
         lines = [line for line in self.get("metrics").splitlines() if line.startswith(start)]
         return int(float(lines[0].removeprefix(start))) if lines else 0
 
     def state(self, stream: str = "s") -> dict[str, Any]:
-        """Return what the page on its health says of a stream."""
+        """Return the state of a stream from the health page."""
         found: dict[str, Any] = json.loads(self.get("health"))["streams"][stream]
         return found
 
     def end(self, number: int) -> None:
-        """Send a signal that ends it, and check that it ends well."""
+        """Send a signal that ends the daemon, and check the exit code."""
         self.process.send_signal(number)
         _, errors = self.process.communicate(timeout=DEADLINE)
         assert self.process.returncode == 0, errors

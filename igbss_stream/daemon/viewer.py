@@ -91,7 +91,11 @@ class ViewerProcess:
     def check(self) -> None:
         """Log an error if the process has ended by itself."""
         if self._process is not None and self._process.poll() is not None:
-            log.error("the page at %s has ended: %s", self.url, self._read_error())
+            log.error(
+                "the page at %s has ended: %s; streams continue. Restart the daemon to serve it again",
+                self.url,
+                self._read_error(),
+            )
             self._process = None
 
     def stop(self) -> None:

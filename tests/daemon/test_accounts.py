@@ -25,8 +25,8 @@ STREAM = Stream("s", RATE, ("a", "b", "c"), "uV")
 QUICK = 5  # seeds that CI runs
 
 
-def blocks(rng: random.Random, x: np.ndarray) -> Iterator[Chunk]:
-    """Cut samples into messages of 1 to 20."""
+def split(rng: random.Random, x: np.ndarray) -> Iterator[Chunk]:
+    """Split samples into messages of 1 to 20."""
     start = 0
     while start < len(x):
         length = rng.randint(1, LONGEST)
@@ -37,12 +37,12 @@ def blocks(rng: random.Random, x: np.ndarray) -> Iterator[Chunk]:
 @pytest.mark.parametrize(
     "seed", [*range(QUICK), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(QUICK, 100))]
 )
-def test_in_is_out_and_gaps_under_loss_duplication_and_reordering(seed: int) -> None:
+def test_samples_in_equal_samples_out_plus_gaps(seed: int) -> None:
     """10 % are lost, 5 % come twice, all may be displaced; counters and indices cover every sample."""
     rng = random.Random(seed)
     x = np.random.default_rng(seed).normal(size=(3000, 3)).astype(np.float32)
     encoder = Encoder(STREAM, 1)
-    sent = [(chunk.start, chunk.stop, encoder.encode(chunk)) for chunk in blocks(rng, x)]
+    sent = [(chunk.start, chunk.stop, encoder.encode(chunk)) for chunk in split(rng, x)]
     arrived = disturbed(rng, sent, REACH)
     config = ZmqInput(
         address="tcp://127.0.0.1:*", socket="pull", bind=True, reorder_window=LONGEST * (REACH + 2) / RATE

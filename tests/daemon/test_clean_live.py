@@ -1,4 +1,4 @@
-"""A daemon that publishes cleaned channels, between real sockets: what comes is what `batch` writes."""
+"""Cleaned channels that a daemon publishes are equal to those that `batch` writes."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -23,7 +23,7 @@ NAMES = ("EOG", "Fz", "Cz", "Pz")
 FIRST, N_SAMPLES = 1000, 2000
 
 
-def eyes() -> Any:
+def simulate_eyes() -> Any:
     rng = np.random.default_rng(4)
     mixing = mixing_matrix(2, 4, 4)
     mixing[0] = [0.1, 0.1, 0.1, 2.0]
@@ -36,8 +36,10 @@ def ends() -> Iterator[ExitStack]:
         yield stack
 
 
-def through_sockets(spawn: Spawn, folder: Path, ends: ExitStack, x: Any, more: str) -> tuple[Any, Stream]:
-    """Send samples to a daemon; return the cleaned channels that it publishes, and how it describes them."""
+def run_through_sockets(
+    spawn: Spawn, folder: Path, ends: ExitStack, x: Any, more: str
+) -> tuple[Any, Stream]:
+    """Send samples to a daemon; return the cleaned channels that it publishes, and their description."""
     sender = ends.enter_context(ZmqPublisher("tcp://127.0.0.1:*"))
     out, health = free_port(), free_port()
     config = folder / "sockets.yaml"
@@ -68,16 +70,16 @@ log: {{format: json}}
     return np.concatenate([item.data for item in items if isinstance(item, Chunk)]), subscriber.stream
 
 
-def test_what_comes_live_is_what_batch_writes(
+def test_live_channels_equal_those_of_batch(
     spawn: Spawn, separated: Command, tmp_path: Path, ends: ExitStack
 ) -> None:
-    x = eyes()
+    x = simulate_eyes()
     path = write_recording(tmp_path / "in.h5", x, rate=100.0, unit="uV", channels=NAMES)
     separated(path, "--exclude", "1,2")
     with h5py.File(tmp_path / "out.h5") as file:
         want = file["cleaned"][()]
     more = "    model: {structure: systematic}\n    clean: {exclude: [1, 2]}"
-    came, stream = through_sockets(spawn, tmp_path, ends, x, more)
+    came, stream = run_through_sockets(spawn, tmp_path, ends, x, more)
     np.testing.assert_array_equal(came, want)
     assert (stream.channels, stream.unit) == (NAMES, "uV")
 
@@ -96,11 +98,11 @@ log: {format: json}
 """
 
 
-def test_sources_that_were_found_are_taken_out_after_a_restart_as_well(
+def test_the_same_sources_are_removed_after_a_restart(
     spawn: Spawn, separated: Command, tmp_path: Path, ends: ExitStack
 ) -> None:
-    """A replay learns from the first ten seconds what `batch` does; the next run takes its model up."""
-    x = eyes()
+    """A replay learns the model of `batch` from the first ten seconds; the next run continues with it."""
+    x = simulate_eyes()
     attrs: dict[str, Any] = {"rate": 100.0, "unit": "uV", "channels": NAMES}
     learned_from = write_recording(tmp_path / "first.h5", x[:FIRST], **attrs)
     separated(learned_from, "--structure", "learned", "--exclude-like", "EOG:0.8")
@@ -125,7 +127,7 @@ def test_sources_that_were_found_are_taken_out_after_a_restart_as_well(
         assert sources["data"].shape == recorded.shape == (N_SAMPLES - FIRST, 4)
     np.testing.assert_allclose(recorded, want[FIRST:], rtol=2e-7, atol=1e-5)
     more = REPLAY[REPLAY.index("    clean") : REPLAY.index("    sinks")] + "state: {path: state}"
-    came, _ = through_sockets(
+    came, _ = run_through_sockets(
         spawn, tmp_path, ends, x, f"    learning: {{first: 999, window: 999}}\n{more}"
     )
     np.testing.assert_array_equal(came[FIRST:], recorded)

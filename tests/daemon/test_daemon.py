@@ -1,4 +1,4 @@
-"""`igbss-stream run` as a process of its own, between real sockets."""
+"""`igbss-stream run` as a separate process, between real sockets."""
 
 import json
 import signal
@@ -28,7 +28,7 @@ RATE = 500.0
 
 
 class Running(DaemonProcess):
-    """A daemon, a sender into it and subscribers to it, which are closed at the end of the test."""
+    """A daemon with a sender and subscribers, which are closed at the end of the test."""
 
     def __init__(
         self,
@@ -72,13 +72,13 @@ Start = Callable[..., Running]
 
 @pytest.fixture
 def start(spawn: Spawn, tmp_path: Path) -> Iterator[Start]:
-    """Start a daemon with one stream; what is given is added to its configuration."""
+    """Start a daemon with one stream and additional configuration."""
     with ExitStack() as ends:
         yield partial(Running, spawn, tmp_path, ends)
 
 
 def collect(items: Iterator[Chunk | Gap], stop: int) -> list[Chunk | Gap]:
-    """Return what comes up to an index."""
+    """Return the items up to an index."""
     got: list[Chunk | Gap] = []
     for item in items:
         got.append(item)
@@ -87,14 +87,14 @@ def collect(items: Iterator[Chunk | Gap], stop: int) -> list[Chunk | Gap]:
     raise AssertionError("the stream ended")
 
 
-def connected(running: Running, stream: Stream) -> tuple[ZmqPublisher, Subscriber]:
-    """Start the sender's stream, and wait until both connections are there."""
+def connect(running: Running, stream: Stream) -> tuple[ZmqPublisher, Subscriber]:
+    """Start the stream of the sender, and wait until both connections are open."""
     sender = running.sender
     assert sender is not None
     sender.start(stream)
     until(lambda: sender.subscriptions == 1, sender.serve)
     subscriber = running.subscribe()
-    until(lambda: running.count("subscriptions") == 1, told=lambda: running.get("metrics"))
+    until(lambda: running.count("subscriptions") == 1, describe=lambda: running.get("metrics"))
     return sender, subscriber
 
 
@@ -102,10 +102,10 @@ STREAM = Stream("s", RATE, ("a", "b", "c"), "uV")
 SYSTEMATIC = "    model: {structure: systematic}"
 
 
-def test_samples_pass_to_the_bit_and_every_one_is_accounted_for(start: Start) -> None:
+def test_samples_pass_bit_by_bit_and_each_is_accounted_for(start: Start) -> None:
     x = np.random.default_rng(0).normal(size=(1000, 3)).astype(np.float32)
     running = start(SYSTEMATIC)
-    sender, subscriber = connected(running, STREAM)
+    sender, subscriber = connect(running, STREAM)
     sender.publish(Chunk(x[:300], 0))
     for at in range(350, 1000, 50):  # 50 are lost
         sender.publish(Chunk(x[at : at + 50], at))
@@ -135,7 +135,7 @@ def test_samples_pass_to_the_bit_and_every_one_is_accounted_for(start: Start) ->
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signals_end_the_run_in_order(start: Start, number: int) -> None:
     running = start(SYSTEMATIC)
-    sender, subscriber = connected(running, STREAM)
+    sender, subscriber = connect(running, STREAM)
     sender.publish(Chunk(np.ones((5, 3), np.float32), 0))
     collect(iter(subscriber), 5)
     began = time.monotonic()
@@ -155,7 +155,7 @@ def test_learned_models_continue_after_a_restart(start: Start, tmp_path: Path) -
     recording = tmp_path / "out.h5"
     sink = f"      - {{kind: hdf5, path: {recording}, if_exists: append}}\n"
     first = start(more, sinks=sink)
-    sender, subscriber = connected(first, STREAM)
+    sender, subscriber = connect(first, STREAM)
     sender.publish(Chunk(x[:1000], 0))
     stop, deadline = 1000, time.monotonic() + DEADLINE
     while json.loads(first.get("health"))["streams"]["s"]["model"] == 0:
@@ -182,7 +182,7 @@ def test_learned_models_continue_after_a_restart(start: Start, tmp_path: Path) -
     assert "continuing with model 1 of the previous run" in " ".join(
         line["message"] for line in second.lines
     )
-    sender, subscriber = connected(second, STREAM)
+    sender, subscriber = connect(second, STREAM)
     sender.publish(Chunk(x[2900:], 0))
     (item,) = collect(iter(subscriber), 100)
     assert isinstance(item, Chunk)
@@ -212,7 +212,7 @@ def test_a_replayed_recording_gives_the_result_of_batch(start: Start, tmp_path: 
 
 def test_reload_applies_some_changes_and_names_the_others(start: Start, tmp_path: Path) -> None:
     running = start(f"{SYSTEMATIC}\nstate: {{path: {tmp_path / 'state'}, every: 3600}}")
-    sender, subscriber = connected(running, STREAM)
+    sender, subscriber = connect(running, STREAM)
     config = tmp_path / "run.yaml"
     first = config.read_text()
 
@@ -266,7 +266,7 @@ def test_reload_applies_some_changes_and_names_the_others(start: Start, tmp_path
     running.end(signal.SIGTERM)
 
 
-def test_mistakes_end_it_with_code_2(spawn: Spawn, tmp_path: Path) -> None:
+def test_mistakes_end_the_daemon_with_code_2(spawn: Spawn, tmp_path: Path) -> None:
     config = tmp_path / "bad.yaml"
     config.write_text("streams: []")
     process = spawn("run", config)
@@ -288,10 +288,10 @@ def test_mistakes_end_it_with_code_2(spawn: Spawn, tmp_path: Path) -> None:
     taken.close()
 
 
-def test_a_subscriber_that_stops_reading_costs_the_daemon_and_the_others_nothing(start: Start) -> None:
+def test_a_subscriber_that_stops_reading_does_not_affect_the_others(start: Start) -> None:
     n, length = 1000, 8000  # 96 MB in all
     running = start(SYSTEMATIC, queue=20)
-    sender, quick = connected(running, STREAM)
+    sender, quick = connect(running, STREAM)
     slow = running.subscribe(high_water_mark=20)
     until(lambda: running.count("subscriptions") == 2)
     data = np.random.default_rng(0).normal(size=(length, 3)).astype(np.float32)
@@ -302,7 +302,7 @@ def test_a_subscriber_that_stops_reading_costs_the_daemon_and_the_others_nothing
             before = running.peak_memory
         began = time.monotonic()
         sender.publish(Chunk(data, i * length))
-        item = next(items)  # what everybody else gets, one at a time and in time
+        item = next(items)  # other subscribers receive each message in time
         spent.append(time.monotonic() - began)
         assert (item.start, item.stop) == (i * length, (i + 1) * length)
         assert isinstance(item, Chunk)
@@ -313,7 +313,7 @@ def test_a_subscriber_that_stops_reading_costs_the_daemon_and_the_others_nothing
     line = running.wait_for_line("is too slow and misses messages")
     assert (line["level"], f":{running.out} " in line["message"]) == ("warning", True)
 
-    got = collect(iter(slow), 100_000)  # what was held for it
+    got = collect(iter(slow), 100_000)  # buffered for it
     assert all(isinstance(item, Chunk) for item in got)
     assert got[0].start == 0
     held: list[Chunk | Gap] = []

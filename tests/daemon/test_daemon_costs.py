@@ -1,4 +1,4 @@
-"""What a daemon takes, by the measurements of tools/bench_daemon.py; limits are those of the project."""
+"""Memory, CPU time and losses of a daemon stay within the limits of tools/bench_daemon.py."""
 
 import sys
 
@@ -6,8 +6,8 @@ import bench_daemon
 import pytest
 
 pytestmark = [
-    pytest.mark.jit,  # processes of their own, with their kernels
-    pytest.mark.skipif(sys.platform != "linux", reason="/proc tells what a process takes"),
+    pytest.mark.jit,  # separate processes, with their kernels
+    pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc"),
 ]
 OPTIONS = bench_daemon.Options(feeds=64, seconds=10.0)
 
@@ -23,7 +23,7 @@ def test_memory_at_rest() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("part", bench_daemon.PARTS)
 def test_costs_stay_within_their_limits(part: str) -> None:
-    """Of memory, time of a core and samples; neither depends on what else the machine does."""
+    """Memory, CPU time and samples do not depend on the load of the machine."""
     figures = list(bench_daemon.PARTS[part](OPTIONS))
     assert len(figures) >= 2
     missed = [figure for figure in figures if not figure.within]

@@ -67,7 +67,7 @@ def recorded(path: Path) -> np.ndarray:
         return np.asarray(file["data"])
 
 
-def test_recordings_to_their_end(written: Written, recording: Path, tmp_path: Path) -> None:
+def test_recordings_are_processed_to_their_end(written: Written, recording: Path, tmp_path: Path) -> None:
     out = [tmp_path / f"out{i}.h5" for i in range(2)]
     sinks = [f"{{kind: hdf5, path: {path}}}" for path in out]
     source = f"{{kind: file, path: {recording}, speed: 0}}"
@@ -170,7 +170,7 @@ def has_subscribers(sink: ZmqPublisher) -> bool:
     return sink.subscriptions > 0
 
 
-def test_sockets_are_described_repaired_and_watched(
+def test_sockets_are_described_repaired_and_monitored(
     written: Written, running: Callable[[Daemon], None], tmp_path: Path
 ) -> None:
     with ZmqPublisher("tcp://127.0.0.1:*") as good, ZmqPublisher("tcp://127.0.0.1:*") as wrong:

@@ -1,4 +1,4 @@
-"""A daemon that is killed again and again: its recording stays whole, and its sources keep place and sign."""
+"""A daemon is killed repeatedly: its recording stays intact, and its sources keep their order and signs."""
 
 import json
 import random
@@ -23,14 +23,14 @@ pytestmark = pytest.mark.jit  # each start loads the kernels, and learns
 
 RATE, LENGTH = 500.0, 4000
 FLUSH = 0.2  # seconds
-SLACK = 0.15  # seconds: flushes are looked after ten times a second, and ours is not the only process
+SLACK = 0.15  # seconds: flushes are checked ten times a second, and other processes run
 
 Array = NDArray[np.float64]
 Received = list[tuple[float, Chunk | Gap]]
 
 
 class Listener:
-    """Notes when what the daemon publishes came, in a thread, so that nothing else delays it."""
+    """Record the arrival of published items in a separate thread, so that nothing delays it."""
 
     def __init__(self, port: int) -> None:
         self.received: Received = []
@@ -71,20 +71,20 @@ def write_config(folder: Path, port: int) -> Path:
     return path
 
 
-def samples(received: Received, until_when: float) -> list[Chunk]:
+def select_chunks(received: Received, until_when: float) -> list[Chunk]:
     return [item for when, item in received if isinstance(item, Chunk) and when <= until_when]
 
 
 def read(path: Path) -> tuple[NDArray[np.float32], list[int]]:
-    """Return the rows of a recording, and those at which a run begins anew, by h5py alone."""
+    """Return the rows of a recording, and the rows at which a run restarts, using only h5py."""
     with h5py.File(path, "r") as file:
         data = file["data"][()]
         gaps = file["gaps"][()]
     return data, [int(gap["row"]) for gap in gaps if gap["reason"] == b"restart"]
 
 
-def unmixing(chunks: list[Chunk], x: Array) -> Array:
-    """Return the matrix that made sources of one model, from the sources and the recording."""
+def fit_unmixing(chunks: list[Chunk], x: Array) -> Array:
+    """Return the unmixing matrix of a model, fitted to its sources and the recording."""
     model = chunks[-1].model_version
     index = (
         np.concatenate([np.arange(c.start, c.stop) for c in chunks if c.model_version == model]) % LENGTH
@@ -94,7 +94,7 @@ def unmixing(chunks: list[Chunk], x: Array) -> Array:
     return np.asarray(np.linalg.lstsq(centred, made, rcond=None)[0][:3].T)
 
 
-def kill_again_and_again(spawn: Spawn, folder: Path, times: int) -> None:
+def kill_repeatedly(spawn: Spawn, folder: Path, times: int) -> None:
     """Kill the daemon at random moments; check the file after each, and the next run's sources."""
     chance, port = random.Random(times), free_port()
     config = write_config(folder, port)
@@ -107,10 +107,10 @@ def kill_again_and_again(spawn: Spawn, folder: Path, times: int) -> None:
         daemon = DaemonProcess(spawn("run", config))
         listener = Listener(port)
         try:
-            if number == 0:  # there has to be something to go on from
+            if number == 0:  # a state to continue from
                 until(state.exists)
             if number < 2 or chance.random() < 0.7:
-                until(lambda heard=listener.received: samples(heard, np.inf))  # type: ignore[misc]
+                until(lambda heard=listener.received: select_chunks(heard, np.inf))  # type: ignore[misc]
             time.sleep(chance.uniform(0.0, 1.5))  # at times while it starts
         finally:
             daemon.process.send_signal(signal.SIGKILL)
@@ -119,54 +119,54 @@ def kill_again_and_again(spawn: Spawn, folder: Path, times: int) -> None:
         assert daemon.process.returncode == -signal.SIGKILL
         data, starts = read(out)
         assert len(data) >= n_rows
-        chunks = samples(received, np.inf)
+        chunks = select_chunks(received, np.inf)
         if chunks:
             n_published += 1
             last = max(when for when, item in received if isinstance(item, Chunk))
-            certain = samples(received, last - FLUSH - SLACK)
+            certain = select_chunks(received, last - FLUSH - SLACK)
             if certain:
                 run = np.concatenate([chunk.data for chunk in chunks])
                 held = data[n_rows:]
-                held = held[place(held, run[0]) :]  # the run began before the subscriber was there
+                held = held[find_row(held, run[0]) :]  # the run began before the subscriber connected
                 assert len(held) >= sum(len(chunk.data) for chunk in certain)
                 n_both = min(len(held), len(run))
                 np.testing.assert_array_equal(held[:n_both], run[:n_both])
             assert chunks[0].model_version >= version  # of the state
             if before is not None:
-                gains = unmixing(first_of_model(chunks), x) @ np.linalg.inv(before)
+                gains = fit_unmixing(select_first_model(chunks), x) @ np.linalg.inv(before)
                 assert np.abs(gains).argmax(axis=1).tolist() == [0, 1, 2]
                 assert np.all(np.diag(gains) > 0.5 * np.abs(gains).sum(axis=1)), gains
                 assert "learning" not in {item.reason for _, item in received if isinstance(item, Gap)}
-            before = unmixing(chunks, x)
-        version = saved_version(state)
+            before = fit_unmixing(chunks, x)
+        version = read_version(state)
         n_recorded += len(data) > n_rows
         n_rows = len(data)
         assert len(starts) == max(0, n_recorded - 1)
     assert n_published >= 2
 
 
-def first_of_model(chunks: list[Chunk]) -> list[Chunk]:
-    """Return the chunks of the first model: that of the state."""
+def select_first_model(chunks: list[Chunk]) -> list[Chunk]:
+    """Return the chunks of the first model, which is that of the state."""
     return [chunk for chunk in chunks if chunk.model_version == chunks[0].model_version]
 
 
-def place(rows: NDArray[np.float32], sample: NDArray[np.float32]) -> int:
-    """Return the first row that is a sample."""
+def find_row(rows: NDArray[np.float32], sample: NDArray[np.float32]) -> int:
+    """Return the first row that is equal to a sample."""
     found = np.flatnonzero((rows == sample).all(axis=1))
-    assert len(found), "what was published is not in the recording"
+    assert len(found), "published samples are missing in the recording"
     return int(found[0])
 
 
-def saved_version(path: Path) -> int:
-    """Return the version of the model in a state, by NumPy alone."""
+def read_version(path: Path) -> int:
+    """Return the version of the model in a state, using only NumPy."""
     with np.load(path, allow_pickle=False) as file:
         return int(json.loads(file["about"].tobytes())["version"])
 
 
 def test_killed_three_times(spawn: Spawn, tmp_path: Path) -> None:
-    kill_again_and_again(spawn, tmp_path, 3)
+    kill_repeatedly(spawn, tmp_path, 3)
 
 
 @pytest.mark.slow
 def test_killed_twenty_times(spawn: Spawn, tmp_path: Path) -> None:
-    kill_again_and_again(spawn, tmp_path, 20)
+    kill_repeatedly(spawn, tmp_path, 20)

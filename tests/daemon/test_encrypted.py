@@ -1,4 +1,4 @@
-"""Encrypted streams by the commands that read them, and by the page of a daemon: who is let in, and what is said."""
+"""Encrypted streams: which clients are admitted by a publisher and a daemon, and what the others learn."""
 
 import json
 import re
@@ -37,7 +37,7 @@ OTHER_KEYS = (
 
 @pytest.fixture
 def key_file(tmp_path: Path) -> Path:
-    """Return a file with the key that is let in, as `igbss-stream make-keys` writes it."""
+    """Return a file with the allowed key, in the form of `igbss-stream make-keys`."""
     path = tmp_path / "client.env"
     path.touch(0o600)
     path.write_text(f"IGBSS_KEY={FRIEND}\n")
@@ -46,7 +46,7 @@ def key_file(tmp_path: Path) -> Path:
 
 @contextmanager
 def serving(sink: ZmqPublisher) -> Iterator[ZmqPublisher]:
-    """Describe a stream and let in readers, in a thread, while something else goes on."""
+    """Describe a stream and admit readers in a thread."""
     over = threading.Event()
     sink.start(STREAM)
 
@@ -63,8 +63,8 @@ def serving(sink: ZmqPublisher) -> Iterator[ZmqPublisher]:
         server.join()
 
 
-def served(sink: ZmqPublisher, reader: Subscriber) -> list[Chunk | Gap]:
-    """Do what is due at both ends."""
+def serve_both(sink: ZmqPublisher, reader: Subscriber) -> list[Chunk | Gap]:
+    """Do the periodic work of both sides."""
     sink.serve()
     return reader.receive(0.01)
 
@@ -74,20 +74,20 @@ CASES: dict[str, tuple[ServerKeys | None, ClientKeys | None, str]] = {
     "anybody": (FOR_ALL, ClientKeys(SERVER_KEY), ""),
     "in the clear": (None, None, ""),
     "no keys": (FOR_FRIENDS, None, NO_KEYS),
-    "no keys where everybody is let in": (FOR_ALL, None, NO_KEYS),
+    "no keys where every client is admitted": (FOR_ALL, None, NO_KEYS),
     "a stranger": (
         FOR_FRIENDS,
         ClientKeys(SERVER_KEY, STRANGER),
         f"it does not allow the public key '{derive_public_key(STRANGER)}': add it to curve.allowed",
     ),
-    "no key of its own": (FOR_FRIENDS, ClientKeys(SERVER_KEY), "it admits only known keys"),
+    "a random key": (FOR_FRIENDS, ClientKeys(SERVER_KEY), "it admits only known keys"),
     "another server": (FOR_FRIENDS, ClientKeys(derive_public_key(STRANGER), FRIEND), OTHER_KEYS),
-    "keys in vain": (None, ClientKeys(SERVER_KEY, FRIEND), OTHER_KEYS),
+    "keys for a publisher without encryption": (None, ClientKeys(SERVER_KEY, FRIEND), OTHER_KEYS),
 }
 
 
 @pytest.mark.parametrize(("server", "client", "refusal"), CASES.values(), ids=CASES)
-def test_who_is_not_let_in_is_told_why(
+def test_a_rejected_client_learns_why(
     server: ServerKeys | None, client: ClientKeys | None, refusal: str
 ) -> None:
     with (
@@ -95,7 +95,7 @@ def test_who_is_not_let_in_is_told_why(
         Subscriber(sink.address, keys=client, timeout=0.1) as reader,
     ):
         sink.start(STREAM)
-        until(lambda: reader.described or reader.refusal, lambda: served(sink, reader))
+        until(lambda: reader.described or reader.refusal, lambda: serve_both(sink, reader))
         assert reader.described == (not refusal)
         assert reader.refusal.startswith(refusal)
         assert bool(reader.refusal) == bool(refusal)
@@ -104,21 +104,21 @@ def test_who_is_not_let_in_is_told_why(
                 _ = reader.stream
 
 
-def test_who_was_turned_away_is_let_in_once_the_publisher_knows_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Libzmq would not try again by itself."""
+def test_a_rejected_client_is_admitted_once_its_key_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Libzmq by itself would not retry."""
     monkeypatch.setattr(socket_monitor, "_RETRY_INTERVAL", 0.1)
     with Subscriber(f"127.0.0.1:{free_port()}", keys=ClientKeys(SERVER_KEY, FRIEND)) as reader:
         with ZmqPublisher(reader._receiver.address, keys=ServerKeys(SERVER, ())) as sink:
-            until(lambda: reader.refusal.startswith("it does not allow"), lambda: served(sink, reader))
+            until(lambda: reader.refusal.startswith("it does not allow"), lambda: serve_both(sink, reader))
         with ZmqPublisher(reader._receiver.address) as sink:
-            until(lambda: reader.refusal == OTHER_KEYS, lambda: served(sink, reader))
+            until(lambda: reader.refusal == OTHER_KEYS, lambda: serve_both(sink, reader))
         with ZmqPublisher(reader._receiver.address, keys=FOR_FRIENDS) as sink:
             sink.start(STREAM)
-            until(lambda: reader.described, lambda: served(sink, reader))
+            until(lambda: reader.described, lambda: serve_both(sink, reader))
         assert reader.refusal == ""
 
 
-def test_a_key_is_read_from_a_file_for_its_owner_alone(key_file: Path) -> None:
+def test_a_key_is_read_from_a_file_of_its_owner_only(key_file: Path) -> None:
     for text in (f"IGBSS_KEY={FRIEND}\n", FRIEND, f"# of the monitor\n\nKEY='{FRIEND}'\nPORT=5560\n"):
         key_file.write_text(text)
         assert read_secret_key(key_file) == FRIEND
@@ -138,12 +138,12 @@ def test_a_key_is_read_from_a_file_for_its_owner_alone(key_file: Path) -> None:
             read_secret_key(key_file)
 
 
-def test_keys_that_do_not_go_together_are_refused(refused: Refusal, key_file: Path) -> None:
+def test_incomplete_keys_are_refused(refused: Refusal, key_file: Path) -> None:
     for command in ("listen", "view"):
         assert "--key-file needs the public key of the publisher as well: pass --server-key" in refused(
             command, 5560, "--key-file", key_file
         )
-        message = refused(command, 5560, "--server-key", f"KEY={FRIEND}")  # not what belongs there
+        message = refused(command, 5560, "--server-key", f"KEY={FRIEND}")  # a secret key by mistake
         assert "--server-key must be a public key of 40 characters (Z85), in single quotes" in message
         assert FRIEND not in message
         assert "cannot be read: No such file" in refused(
@@ -156,20 +156,20 @@ def test_keys_that_do_not_go_together_are_refused(refused: Refusal, key_file: Pa
     assert "--channels-server-key must be a public key" in message
 
 
-def test_listen_reads_what_is_encrypted_and_says_why_it_may_not(
+def test_listen_reads_an_encrypted_stream_or_states_why_not(
     igbss: Command, refused: Refusal, key_file: Path
 ) -> None:
     with ZmqPublisher("*", keys=FOR_FRIENDS) as sink, serving(sink):
         keys = ("--server-key", SERVER_KEY, "--key-file", key_file)
-        told = igbss("listen", sink.address, *keys, "--seconds", 0.5, "--json")
-        assert (told.exit_code, json.loads(told.output.splitlines()[-1])["stream"]) == (0, "s")
-        assert FRIEND not in told.output
+        result = igbss("listen", sink.address, *keys, "--seconds", 0.5, "--json")
+        assert (result.exit_code, json.loads(result.output.splitlines()[-1])["stream"]) == (0, "s")
+        assert FRIEND not in result.output
         assert NO_KEYS in refused("listen", sink.address, "--seconds", 1, "--quiet")
         shown = igbss("listen", sink.address, "--server-key", SERVER_KEY, "--seconds", 1.2)
         assert re.match(r"waiting 1 s  refused it admits only known keys: give a secret key", shown.output)
 
 
-def test_a_page_has_keys_for_sources_and_channels_and_says_which_are_missing() -> None:
+def test_a_page_has_keys_for_sources_and_channels_and_states_missing_ones() -> None:
     pytest.importorskip("bokeh")
     from igbss_stream.pages.view.feed import Feed
     from igbss_stream.pages.view.status import sentence
@@ -183,12 +183,16 @@ def test_a_page_has_keys_for_sources_and_channels_and_says_which_are_missing() -
     ):
         right = ClientKeys(derive_public_key(channels_server), FRIEND)
 
-        def said(feed: Feed) -> Callable[[], str]:
+        def start_and_read(feed: Feed) -> Callable[[], str]:
             feed.start()
             return lambda: sentence(feed.report, feed.shown, feed.address)
 
         with Feed(sink.address) as feed:
-            until(lambda: said(feed)().startswith(f"{sink.address} does not let the page in: {NO_KEYS}"))
+            until(
+                lambda: start_and_read(feed)().startswith(
+                    f"{sink.address} does not let the page in: {NO_KEYS}"
+                )
+            )
         with Feed(sink.address, keys=keys, channels=raw.address, channels_keys=right) as feed:
             feed.start()
             until(lambda: feed.shown.channels is not None)
@@ -196,11 +200,11 @@ def test_a_page_has_keys_for_sources_and_channels_and_says_which_are_missing() -
         with Feed(sink.address, keys=keys, channels=raw.address, channels_keys=keys) as feed:
             feed.start()
             refused = f"No channels come: {raw.address} does not let the page in: {OTHER_KEYS}."
-            until(lambda: feed.shown.problem == refused, told=lambda: feed.shown.problem)
+            until(lambda: feed.shown.problem == refused, describe=lambda: feed.shown.problem)
 
 
 class Forwarder:
-    """Publishes several streams at one address."""
+    """Publish several streams at one address."""
 
     def __init__(self, *names: str) -> None:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
@@ -212,7 +216,7 @@ class Forwarder:
         self.topics: list[str] = []
 
     def send(self) -> None:
-        """Send more of each stream, and note which topics are wanted."""
+        """Send the next samples of each stream, and note subscriptions to topics."""
         for encoder in self._encoders.values():
             self._socket.send_multipart(encoder.encode_meta())
             self._socket.send_multipart(encoder.encode(Chunk(np.ones((5, 1), np.float32), self._sent)))
@@ -228,7 +232,7 @@ class Forwarder:
         self._context.term()
 
 
-def test_other_streams_at_an_address_are_named_with_the_option_that_shows_them() -> None:
+def test_other_streams_at_an_address_are_listed_with_the_option_that_selects_them() -> None:
     pytest.importorskip("bokeh")
     from igbss_stream.pages.view.feed import Feed
     from igbss_stream.pages.view.status import figures
@@ -258,7 +262,7 @@ def test_other_streams_at_an_address_are_named_with_the_option_that_shows_them()
             assert format_line(report).startswith("waiting 1 s  others ")
 
 
-def test_a_page_keeps_to_its_stream_where_there_are_others() -> None:
+def test_a_page_keeps_its_stream_among_others() -> None:
     pytest.importorskip("bokeh")
     from igbss_stream.pages.view.feed import Feed
 
@@ -273,7 +277,7 @@ def test_a_page_keeps_to_its_stream_where_there_are_others() -> None:
 
 
 @pytest.mark.jit  # the process compiles or loads its kernels
-def test_the_page_of_a_daemon_is_let_in_where_only_some_are(tmp_path: Path, spawn: Spawn) -> None:
+def test_the_page_of_a_daemon_is_admitted_by_its_encrypted_sink(tmp_path: Path, spawn: Spawn) -> None:
     pytest.importorskip("bokeh")
     out, health = free_port(), free_port()
     curve = {"role": "server", "secret_key": "${KEY}", "allowed": [derive_public_key(STRANGER)]}
@@ -299,7 +303,7 @@ def test_the_page_of_a_daemon_is_let_in_where_only_some_are(tmp_path: Path, spaw
     until(opened)
     until(lambda: daemon.count("subscriptions") == 1)
     assert daemon.count("denied") == 0
-    with Subscriber(str(out), keys=ClientKeys(SERVER_KEY, FRIEND)) as friend:  # who is none here
+    with Subscriber(str(out), keys=ClientKeys(SERVER_KEY, FRIEND)) as friend:  # not allowed here
         until(lambda: friend.refusal, lambda: friend.receive(0.05))
         assert daemon.count("denied") >= 1
     (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()

@@ -61,7 +61,7 @@ class Fed:
         self._sent = 0
 
     def send(self, *messages: Frames) -> None:
-        """Send messages, and wait until all have been looked at."""
+        """Send messages, and wait until all are processed."""
         for frames in messages:
             self._sender.send_multipart(frames)
         self._sent += len(messages)
@@ -69,7 +69,7 @@ class Fed:
 
     @property
     def samples(self) -> np.ndarray:
-        """All that was published; indices must follow each other from 0."""
+        """All published samples; their indices must be contiguous from 0."""
         at, chunks = 0, []
         for item in self.sink.items:
             assert item.start == at
@@ -91,74 +91,76 @@ def fed() -> Iterator[Start]:
         yield lambda **keys: Fed(ends, **keys)
 
 
-def messages(encoder: Encoder, start: int, stop: int, length: int) -> list[Frames]:
+def encode_messages(encoder: Encoder, start: int, stop: int, length: int) -> list[Frames]:
     return [encoder.encode(Chunk(X[i : i + length], i)) for i in range(start, stop, length)]
 
 
-def test_messages_of_one_sample_give_what_one_message_gives(fed: Start) -> None:
+def test_messages_of_one_sample_give_the_same_as_one_message(fed: Start) -> None:
     one, encoder = fed(), Encoder(STREAM, 1)
-    one.send(encoder.encode_meta(), *messages(encoder, 0, 3000, 1))
+    one.send(encoder.encode_meta(), *encode_messages(encoder, 0, 3000, 1))
     np.testing.assert_array_equal(one.samples, published.separate(X).sources)
     assert (one.runner.samples_in, one.runner.samples_out, one.gaps) == (3000, 3000, [])
 
 
-def test_a_rate_that_is_a_little_off_is_the_one_that_is_expected(fed: Start) -> None:
-    """Places and times follow from the rate that the feed states."""
+def test_a_rate_within_the_tolerance_is_accepted(fed: Start) -> None:
+    """Indices and times follow from the rate that the sender states."""
     one = fed(rate=1000.0)
     encoder = Encoder(Stream("s", 1000.012, STREAM.channels, "uV"), 1)
-    one.send(encoder.encode_meta(), *messages(encoder, 0, 3000, 100))
+    one.send(encoder.encode_meta(), *encode_messages(encoder, 0, 3000, 100))
     assert len(one.samples) == 3000
     assert one.source.stream is not None
     assert one.source.stream.rate == 1000.012
     other, far = fed(rate=1000.0), Encoder(Stream("s", 1002.0, STREAM.channels, "uV"), 1)
-    other.send(far.encode_meta(), *messages(far, 0, 300, 100))
+    other.send(far.encode_meta(), *encode_messages(far, 0, 300, 100))
     assert other.runner.samples_in == 0
     assert other.source.get_counts()["rejected_description"] == 4
 
 
 @pytest.mark.parametrize("jump", [-86400.0 * 3, -0.5, 0.5, 86400.0 * 30])
-def test_times_that_jump_move_no_sample(fed: Start, jump: float) -> None:
-    """The clock of the sender is set while it runs: places follow from indices alone."""
+def test_jumping_times_move_no_sample(fed: Start, jump: float) -> None:
+    """The clock of the sender is set while it runs; the indices are not affected."""
     one, encoder = fed(), Encoder(STREAM, 1)
     later = Encoder(Stream("s", 1000.0, STREAM.channels, "uV", t0=1.7e9 + jump), 1)
     later.seq = 10
     one.send(
         encoder.encode_meta(),
-        *messages(encoder, 0, 1000, 100),
+        *encode_messages(encoder, 0, 1000, 100),
         later.encode_meta(),
-        *messages(later, 1000, 3000, 100),
+        *encode_messages(later, 1000, 3000, 100),
     )
     np.testing.assert_array_equal(one.samples, published.separate(X).sources)
     assert one.gaps == []
 
 
-def test_samples_that_come_in_bursts_lose_nothing(fed: Start) -> None:
-    """Nothing, and then a second at once: silence is told, and what was held up is published."""
+def test_bursts_lose_no_samples(fed: Start) -> None:
+    """Silence, and then a second at once: the silence is counted, and delayed samples are published."""
     one, encoder = fed(silence=0.05), Encoder(STREAM, 1)
     for start in (0, 1000, 2000):
-        one.send(encoder.encode_meta(), *messages(encoder, start, start + 1000, 20))
+        one.send(encoder.encode_meta(), *encode_messages(encoder, start, start + 1000, 20))
         until(lambda: one.runner.is_silent, lambda: one.runner.step(0.02))
     np.testing.assert_array_equal(one.samples, published.separate(X).sources)
     assert one.source.get_counts()["silences"] == 3
     assert one.gaps == []
 
 
-def test_more_channels_than_configured_are_refused_once_and_for_all(
-    fed: Start, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_more_channels_than_configured_are_refused(fed: Start, caplog: pytest.LogCaptureFixture) -> None:
     one, encoder = fed(channels=("x", "y")), Encoder(STREAM, 1)
     with caplog.at_level(logging.ERROR):
-        one.send(encoder.encode_meta(), *messages(encoder, 0, 300, 100))
+        one.send(encoder.encode_meta(), *encode_messages(encoder, 0, 300, 100))
     assert caplog.messages == [
         "stream s: source.channels names 2 channels, but the stream has 3; correct source.channels or the sender."
     ]
     assert (one.runner.samples_in, one.source.get_counts()["rejected_description"]) == (0, 4)
 
 
-def test_a_channel_that_appears_on_the_way_is_refused_and_the_stream_goes_on(fed: Start) -> None:
+def test_a_message_with_an_additional_channel_is_rejected_and_the_stream_continues(fed: Start) -> None:
     one, encoder = fed(), Encoder(STREAM, 1)
     wide = Encoder(Stream("s", 1000.0, ("a", "b", "c", "d"), "uV"), 1)
-    before, odd, after = messages(encoder, 0, 1000, 100), [], messages(encoder, 1100, 3000, 100)
+    before, odd, after = (
+        encode_messages(encoder, 0, 1000, 100),
+        [],
+        encode_messages(encoder, 1100, 3000, 100),
+    )
     odd.append(wide.encode(Chunk(np.zeros((100, 4), np.float32), 1000)))
     one.send(encoder.encode_meta(), *before, *odd, *after)
     assert one.source.get_counts()["rejected_channels"] == 1
@@ -167,8 +169,8 @@ def test_a_channel_that_appears_on_the_way_is_refused_and_the_stream_goes_on(fed
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs signals that stop a process")
-def test_a_peer_that_dies_without_closing_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stopped process keeps its connection open and answers nothing, as a machine without power does."""
+def test_a_peer_that_dies_without_closing_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stopped process keeps its connection open without answering, like a machine without power."""
     monkeypatch.setattr(sockets, "HEARTBEAT", 50)
     monkeypatch.setattr(sockets, "PATIENCE", 300)
     with ZmqPublisher("*") as sink:

@@ -1,4 +1,4 @@
-"""A daemon under a real-time policy: what moves samples keeps it, what learns, tells and shows does not."""
+"""Under a real-time policy, only the threads of a daemon that move samples keep the policy."""
 
 import os
 import sys
@@ -14,13 +14,13 @@ pytest.importorskip("bokeh")
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="threads have a policy each on Linux alone")
 
 
-def policies(pid: int | str) -> list[tuple[str, int]]:
+def get_policies(pid: int | str) -> list[tuple[str, int]]:
     """Return the name and the policy of each thread of a process."""
     threads = sorted(Path(f"/proc/{pid}/task").iterdir(), key=lambda thread: int(thread.name))
     return [((thread / "comm").read_text(), os.sched_getscheduler(int(thread.name))) for thread in threads]
 
 
-def test_only_what_moves_samples_goes_before_others(tmp_path: Path, spawn: Spawn) -> None:
+def test_only_threads_that_move_samples_keep_the_policy(tmp_path: Path, spawn: Spawn) -> None:
     health = free_port()
     stream = {
         "name": "s",
@@ -41,8 +41,8 @@ def test_only_what_moves_samples_goes_before_others(tmp_path: Path, spawn: Spawn
     daemon.wait_for_line("running 1 stream(s)")
     (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     until(lambda: os.getpriority(os.PRIO_PROCESS, int(child)) == 5)  # it gives way
-    assert {policy for _, policy in policies(child)} == {os.SCHED_OTHER}
-    (_, main), *others = policies(process.pid)
+    assert {policy for _, policy in get_policies(child)} == {os.SCHED_OTHER}
+    (_, main), *others = get_policies(process.pid)
     assert main == os.SCHED_RR
     moving = [policy for name, policy in others if name.startswith("ZMQbg")]
     assert len(moving) >= 4  # two of each context

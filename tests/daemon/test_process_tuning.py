@@ -25,7 +25,7 @@ def get_settings() -> Settings:
 
 @pytest.fixture
 def paged_out(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the names of libraries whose code is taken out of memory."""
+    """Return the names of libraries whose code is paged out."""
     names: list[str] = []
     monkeypatch.setattr(process_tuning, "page_out_library", names.append)
     return names

@@ -146,7 +146,7 @@ def opened(folder: Path) -> Iterator[Open]:
         open_page = Open(driver, daemon, sender, url)
         until(
             lambda: open_page.js("window.igbssView && igbssView.state.columns > 100"),
-            told=lambda: str(driver.get_log("browser")),
+            describe=lambda: str(driver.get_log("browser")),
         )
         yield open_page
 
@@ -193,7 +193,7 @@ def test_a_source_can_be_chosen_hidden_and_moved(page: Open) -> None:
     assert page.text("#chosen") == "source-2"
     weights = "[...Bokeh.documents[0].get_model_by_name('weights').renderers[0].data_source.get('w')]"
     until(
-        lambda: page.js(weights) == [1, 1, 0, 1, 1, 1], told=lambda: str(page.js(weights))
+        lambda: page.js(weights) == [1, 1, 0, 1, 1, 1], describe=lambda: str(page.js(weights))
     )  # all but its own
     page.press(Keys.ARROW_DOWN)
     assert page.text("#chosen") == "source-3"
@@ -218,7 +218,9 @@ def test_a_gap_shows(page: Open) -> None:
     wanted = page.js(
         "300 / 250 / 10 * igbssView.panels[0].canvas.width"
     )  # pixels: 1.2 s of 10, less lines of the grid
-    until(lambda: abs(page.js(band) - wanted) < 0.2 * wanted, told=lambda: f"{page.js(band)} of {wanted}")
+    until(
+        lambda: abs(page.js(band) - wanted) < 0.2 * wanted, describe=lambda: f"{page.js(band)} of {wanted}"
+    )
     until(lambda: page.figures()["missing"] == "300")
 
 
@@ -244,7 +246,7 @@ def test_figures_are_those_of_the_daemon_and_silence_is_told(page: Open) -> None
                 figures["sample"].replace(" ", "")
             ) == metric("out") + metric("gap")
 
-        until(agreed, told=lambda: str((page.figures(), page.daemon.get("metrics")[:2000])))
+        until(agreed, describe=lambda: str((page.figures(), page.daemon.get("metrics")[:2000])))
         assert metric("in") == metric("out") == page.sender.at - page.sender.lost
         assert page.figures()["drops"] == "0"
         assert page.figures()["model"] == "1"

@@ -1,6 +1,6 @@
-"""Each file of configs/ is run: only its addresses are replaced, and its keys where it has placeholders.
+"""Run each file of configs/ with its addresses replaced, and keys in place of placeholders.
 
-A feed whose sources are known goes in, as fast as it goes; the learning periods are those of the files.
+The input is a mixture of known sources, sent as fast as possible; learning periods are those of the files.
 """
 
 import importlib.util
@@ -46,7 +46,7 @@ Item = Chunk | Gap
 
 @pytest.fixture
 def run_file(spawn: Spawn, tmp_path: Path) -> RunFile:
-    """Run a file of configs/ in a folder of the test's own, with some of its text replaced."""
+    """Run a file of configs/ in a temporary folder, with some of its text replaced."""
 
     def run(name: str, replaced: dict[str, object], health: int = 0, **env: str) -> DaemonProcess:
         text = (CONFIGS / f"{name}.yaml").read_text()
@@ -70,10 +70,10 @@ def local(port: object) -> str:
     return f"tcp://127.0.0.1:{port}"
 
 
-def known(
+def simulate(
     n_samples: int, n_channels: int, n_sources: int | None = None, seed: int = 0
 ) -> tuple[Array, Array]:
-    """Return sources as sharp as those of EEG, in uV, and channels that they are mixed into."""
+    """Return sources with the kurtosis of EEG, in uV, and channels that are mixtures of them."""
     n_sources = n_sources or n_channels
     rng = np.random.default_rng(seed)
     truth = 10.0 * rng.laplace(size=(n_samples, n_sources))
@@ -82,7 +82,7 @@ def known(
 
 
 def send_until(samples: Callable[[int], None], n_first: int, came: Callable[[], object]) -> None:
-    """Send what the first model is learned from, and then more until it is there and sources came.
+    """Send the samples for the first model, and more until sources arrive.
 
     `samples` sends the block that begins at an index.
     """
@@ -92,8 +92,8 @@ def send_until(samples: Callable[[int], None], n_first: int, came: Callable[[], 
     until(came, lambda: samples(next(at)))
 
 
-def first_chunks(subscriber: Subscriber, n_samples: int) -> tuple[Callable[[], bool], list[Item]]:
-    """Return a look at whether so many samples of sources came, and the list that they are put into."""
+def collect_chunks(subscriber: Subscriber, n_samples: int) -> tuple[Callable[[], bool], list[Item]]:
+    """Return a check whether a number of samples has arrived, and the list in which they are collected."""
     items: list[Item] = []
 
     def came() -> bool:
@@ -106,7 +106,7 @@ def first_chunks(subscriber: Subscriber, n_samples: int) -> tuple[Callable[[], b
 def assert_separated(
     items: list[Item], truth: Array, lost: Callable[[NDArray[np.int_]], NDArray[np.bool_]] | None = None
 ) -> None:
-    """Compare sources with the true ones at the same indices, but those lost; the feed repeats itself."""
+    """Compare sources with the true ones at the same indices, except lost ones; the signal repeats."""
     for before, after in pairwise(items):
         assert after.start == before.stop
     chunks = [item for item in items if isinstance(item, Chunk)]
@@ -116,21 +116,21 @@ def assert_separated(
     assert sir(sources[kept], truth[index[kept] % len(truth)]).min() > GOOD
 
 
-def joined(subscriber: Subscriber, daemon: DaemonProcess, stream: str) -> Subscriber:
-    """Wait until the daemon serves a subscriber, or at least one."""
-    until(lambda: daemon.count("subscriptions", stream) > 0, told=lambda: daemon.get("metrics"))
+def wait_until_served(subscriber: Subscriber, daemon: DaemonProcess, stream: str) -> Subscriber:
+    """Wait until the daemon serves at least one subscriber; return it."""
+    until(lambda: daemon.count("subscriptions", stream) > 0, describe=lambda: daemon.get("metrics"))
     return subscriber
 
 
 def test_eeg_zmq(run_file: RunFile, ends: ExitStack, tmp_path: Path) -> None:
-    truth, x = known(5000, 8)
+    truth, x = simulate(5000, 8)
     out, health = free_port(), free_port()
     sender = ends.enter_context(ZmqPublisher("tcp://127.0.0.1:*"))
     sender.start(Stream("eeg", 250.0, tuple("abcdefgh"), "uV"))
     daemon = run_file("eeg-zmq", {local(5555): sender.address, local(5560): local(out), "port: 9464": f"port: {health}"}, health)  # fmt: skip
     until(lambda: sender.subscriptions == 1, sender.serve)
-    came, items = first_chunks(
-        joined(ends.enter_context(Subscriber(local(out), "eeg")), daemon, "eeg"), 5000
+    came, items = collect_chunks(
+        wait_until_served(ends.enter_context(Subscriber(local(out), "eeg")), daemon, "eeg"), 5000
     )
 
     def send(start: int) -> None:
@@ -151,9 +151,9 @@ def test_eeg_zmq(run_file: RunFile, ends: ExitStack, tmp_path: Path) -> None:
 
 
 def test_eeg_prepared(run_file: RunFile, ends: ExitStack) -> None:
-    """Offsets, drift, mains and a noisy reference, all larger than the sources, are gone before learning."""
+    """Offsets, drift, mains and a noisy reference, all larger than the sources, are removed before learning."""
     n_samples, t = 20_000, np.arange(20_000) / 500  # in which mains and drift repeat
-    truth, x = known(n_samples, 8, 4)
+    truth, x = simulate(n_samples, 8, 4)
     x += 4000 * np.arange(8) + 200 * np.sin(2 * np.pi * 0.025 * t)[:, None]
     x += np.outer(10 * np.sin(2 * np.pi * 50 * t), np.arange(1, 9))
     x += 50 * np.random.default_rng(1).normal(size=(n_samples, 1))
@@ -163,7 +163,7 @@ def test_eeg_prepared(run_file: RunFile, ends: ExitStack) -> None:
     daemon = run_file("eeg-prepared", {local(5555): sender.address, local(5560): local(out)})
     until(lambda: sender.subscriptions == 1, sender.serve)
     subscriber = ends.enter_context(Subscriber(local(out), "eeg"))
-    came, items = first_chunks(subscriber, 5000)
+    came, items = collect_chunks(subscriber, 5000)
 
     def send(start: int) -> None:
         data = x[np.arange(start, start + BLOCK) % n_samples].astype(np.float32)
@@ -174,14 +174,14 @@ def test_eeg_prepared(run_file: RunFile, ends: ExitStack) -> None:
     chunks = [item for item in items if isinstance(item, Chunk)]
     index = np.concatenate([np.arange(chunk.start, chunk.stop) for chunk in chunks])
     sources = np.concatenate([chunk.data for chunk in chunks])
-    twice = signal_of(np.concatenate([truth, truth]))[n_samples // 2 :]  # the second time nothing begins
+    twice = filter_truth(np.concatenate([truth, truth]))[n_samples // 2 :]  # the second time nothing begins
     # weights about an average have both signs, and so have the sources
     assert sir(np.hstack([sources, -sources]), twice[index % len(twice)]).min() > GOOD
     daemon.end(signal.SIGTERM)
 
 
-def signal_of(truth: Array) -> Array:
-    """Return what eeg-prepared.yaml leaves of sources at 500 Hz, by SciPy."""
+def filter_truth(truth: Array) -> Array:
+    """Apply the preparation of eeg-prepared.yaml to sources at 500 Hz, using SciPy."""
     x = scipy.signal.sosfilt(scipy.signal.butter(4, 0.5, "highpass", output="sos", fs=500), truth, axis=0)
     for frequency in (50, 100):
         x = scipy.signal.lfilter(*scipy.signal.iirnotch(frequency, frequency / 2, fs=500), x, axis=0)
@@ -189,8 +189,8 @@ def signal_of(truth: Array) -> Array:
 
 
 def test_clean_eeg(run_file: RunFile, ends: ExitStack, tmp_path: Path) -> None:
-    """Channels come out as channels, without the sources that are known to be the eyes."""
-    truth, x = known(7500, 8)
+    """Cleaned channels lack the known sources of the eyes."""
+    truth, x = simulate(7500, 8)
     eyes = np.array(
         [[60.0, 20.0, 12.0, 6.0, 3.0, 1.0, 4.0, 4.0], [15.0, 60.0, 3.0, 2.0, 1.0, 0.5, 6.0, -6.0]]
     )
@@ -202,7 +202,7 @@ def test_clean_eeg(run_file: RunFile, ends: ExitStack, tmp_path: Path) -> None:
     daemon = run_file("clean-eeg", {local(5555): sender.address, local(5560): local(out[0]), local(5561): local(out[1])})  # fmt: skip
     until(lambda: sender.subscriptions == 1, sender.serve)
     subscriber = ends.enter_context(Subscriber(local(out[0]), "eeg"))
-    came, items = first_chunks(subscriber, 5000)
+    came, items = collect_chunks(subscriber, 5000)
 
     def send(start: int) -> None:
         sender.publish(Chunk(x[np.arange(start, start + BLOCK) % 7500].astype(np.float32), start))
@@ -234,7 +234,12 @@ def test_sensors_pull(run_file: RunFile, ends: ExitStack, tmp_path: Path) -> Non
     )  # fmt: skip
     context = ends.enter_context(zmq.Context())
     for address, published, rate, n_first, (truth, x) in zip(
-        addresses, sockets, (200.0, 1.0), (1000, 900), (known(1000, 3), known(1000, 5, 3)), strict=True
+        addresses,
+        sockets,
+        (200.0, 1.0),
+        (1000, 900),
+        (simulate(1000, 3), simulate(1000, 5, 3)),
+        strict=True,
     ):
         subscriber = ends.enter_context(Subscriber(published))
         sender = ends.enter_context(context.socket(zmq.PUSH))
@@ -243,7 +248,7 @@ def test_sensors_pull(run_file: RunFile, ends: ExitStack, tmp_path: Path) -> Non
         stream = Stream("group", rate, tuple(f"{i}" for i in range(x.shape[1])), "m/s2")
         encoder = Encoder(stream, 1)
         sender.send_multipart(encoder.encode_meta())
-        came, items = first_chunks(subscriber, 500)
+        came, items = collect_chunks(subscriber, 500)
 
         def send(start: int, sender: Any = sender, encoder: Encoder = encoder, x: Array = x) -> None:
             data = x[np.arange(start, start + BLOCK) % 1000].astype(np.float32)
@@ -264,7 +269,7 @@ def test_lsl(run_file: RunFile, ends: ExitStack) -> None:
     from igbss_stream.feeds.lsl_inlet import LslInlet
     from igbss_stream.feeds.lsl_publisher import LslPublisher
 
-    truth, x = known(1000, 4)
+    truth, x = simulate(1000, 4)
     outlet = ends.enter_context(LslPublisher("EEG"))
     outlet.start(Stream("amplifier", 100.0, ("a", "b", "c", "d"), None, np.dtype("f4")))
     daemon = run_file("lsl", {})
@@ -286,7 +291,7 @@ def test_lsl(run_file: RunFile, ends: ExitStack) -> None:
 
     until(came, send)
     sources = np.concatenate([item.data for item in items if isinstance(item, Chunk)])
-    # an outlet tells no index: where they lie in the feed shows when they are right
+    # an outlet has no index: search the lag at which the sources match
     assert max(
         sir(sources[:500], truth[np.arange(lag, lag + 500) % 1000]).min() for lag in range(1000)
     ) > GOOD  # fmt: skip
@@ -294,7 +299,7 @@ def test_lsl(run_file: RunFile, ends: ExitStack) -> None:
 
 
 def test_openephys(run_file: RunFile, ends: ExitStack, tmp_path: Path) -> None:
-    truth, x = known(10_000, 16, 8)
+    truth, x = simulate(10_000, 16, 8)
     out = free_port()
     context = ends.enter_context(zmq.Context())
     plugin = ends.enter_context(context.socket(zmq.XPUB))
@@ -304,7 +309,7 @@ def test_openephys(run_file: RunFile, ends: ExitStack, tmp_path: Path) -> None:
     daemon = run_file("openephys", {local(5556): local(port), local(5560): local(out)})
     assert plugin.poll(round(1000 * DEADLINE))
     subscriber = ends.enter_context(Subscriber(local(out), "lfp"))
-    came, items = first_chunks(subscriber, 2000)
+    came, items = collect_chunks(subscriber, 2000)
 
     def send(start: int) -> None:
         data = x[np.arange(start, start + BLOCK) % 10_000]
@@ -328,9 +333,9 @@ def secret_key() -> str:
 
 
 def test_secure(run_file: RunFile, ends: ExitStack) -> None:
-    """The daemon proves itself to its sender, and only a subscriber whose key is listed gets anything."""
+    """The daemon authenticates itself to its sender, and only a listed subscriber receives data."""
     daemon_key, bedside, monitor, stranger = (secret_key() for _ in range(4))
-    truth, x = known(2500, 4)
+    truth, x = simulate(2500, 4)
     out, health = free_port(), free_port()
     sender = ends.enter_context(
         ZmqPublisher("tcp://127.0.0.1:*", keys=ServerKeys(bedside, (derive_public_key(daemon_key),)))
@@ -358,9 +363,9 @@ def test_secure(run_file: RunFile, ends: ExitStack) -> None:
         # listed, but it takes another for the daemon
         ends.enter_context(Subscriber(local(out), keys=ClientKeys(derive_public_key(bedside), monitor))),
     ]
-    joined(allowed, daemon, "ward-3")
-    until(lambda: daemon.count("denied", "ward-3") > 0, told=lambda: daemon.get("metrics"))
-    came, items = first_chunks(allowed, 1000)
+    wait_until_served(allowed, daemon, "ward-3")
+    until(lambda: daemon.count("denied", "ward-3") > 0, describe=lambda: daemon.get("metrics"))
+    came, items = collect_chunks(allowed, 1000)
 
     def send(start: int) -> None:
         sender.publish(Chunk(x[np.arange(start, start + BLOCK) % 2500].astype(np.float32), start))
@@ -376,7 +381,7 @@ def test_secure(run_file: RunFile, ends: ExitStack) -> None:
 
 
 def test_record(run_file: RunFile, tmp_path: Path) -> None:
-    truth, x = known(5000, 3)
+    truth, x = simulate(5000, 3)
     write_recording(tmp_path / "recording.h5", x.astype(np.float32), rate=250.0, unit="uV")
     (tmp_path / "recording-sources.h5").write_bytes(b"of an earlier run")
     daemon = run_file("record", {})
