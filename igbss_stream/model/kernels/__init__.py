@@ -1,10 +1,10 @@
-"""Compiled functions: the only modules that import numba.
+"""Functions compiled by numba; no other module imports numba.
 
 ::
 
-    jit            the one decorator by which functions are compiled
-    loglinear      p, eta, the Fisher information and natural-gradient steps
-    learning       likelihood and joint diagonalisation, for learning a structure
-    interactions   products of sources
+    jit            the decorators that compile functions
+    loglinear      p, eta, Fisher information and natural-gradient steps
+    learning       likelihood and joint diagonalisation, to learn a structure
+    interactions   learning with products of sources
     samples        scans and matrix products over blocks of samples
 """

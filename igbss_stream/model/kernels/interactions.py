@@ -1,8 +1,8 @@
-"""Compiled functions that learn products of sources.
+"""Kernels for learning with products of sources.
 
-Sources are (sources, samples) and channels (samples, directions). A set of sources is a bit mask; the
-value of a set is the product of its members, 1 for the empty set; `weights` are (directions, sets). Banded
-matrices over (sample, source) keep what row r has in column r - k in ``band[r, k]``.
+Sources are (sources, samples), channels are (samples, directions), and `weights` are (directions, sets). A
+set of sources is a bit mask; its value is the product of its members, or 1 for the empty set. Banded
+matrices over (sample, source) store the entry of row r and column r - k in ``band[r, k]``.
 """
 
 import math
@@ -32,7 +32,7 @@ def _multiply_members(z: Array, t: int, mask: int) -> float:
 
 @helper
 def _fill_jacobian(z: Array, t: int, masks: Masks, weights: Array, jacobian: Array) -> None:
-    """Fill the derivative of each direction by each source, (directions, sources)."""
+    """Fill the derivative of each direction with respect to each source, (directions, sources)."""
     jacobian[:] = 0.0
     for s in range(masks.shape[0]):
         for i in range(z.shape[0]):
@@ -44,7 +44,7 @@ def _fill_jacobian(z: Array, t: int, masks: Masks, weights: Array, jacobian: Arr
 
 @helper
 def _fill_residual(x: Array, z: Array, t: int, masks: Masks, weights: Array, residual: Array) -> float:
-    """Fill what the model leaves of a sample, (directions,); return its square."""
+    """Fill the residual of a sample, (directions,), and return its sum of squares."""
     for k in range(residual.shape[0]):
         residual[k] = x[t, k]
     for s in range(masks.shape[0]):
@@ -59,7 +59,7 @@ def _fill_residual(x: Array, z: Array, t: int, masks: Masks, weights: Array, res
 
 @helper
 def _cholesky(a: Array) -> None:
-    """Factor a small matrix in place, lower triangle."""
+    """Replace the lower triangle of a small matrix by its Cholesky factor."""
     for i in range(a.shape[0]):
         for k in range(i + 1):
             value = a[i, k]
@@ -70,7 +70,7 @@ def _cholesky(a: Array) -> None:
 
 @helper
 def _solve_small(factor: Array, b: Array) -> None:
-    """Solve in place with a factor of `_cholesky`."""
+    """Solve a system in place, with a factor from `_cholesky`."""
     size = factor.shape[0]
     for i in range(size):
         for m in range(i):
@@ -92,7 +92,7 @@ def fill_products(z: Array, masks: Masks, out: Array) -> None:
 
 @kernel(types.float64(_R2, _R2, _MASKS, _R2, _F2))
 def compute_misfit(x: Array, z: Array, masks: Masks, weights: Array, gram: Array) -> float:
-    """Return the square of all residuals; fill the mean of Jacobian' Jacobian, (sources, sources)."""
+    """Return the sum of squared residuals, and fill the mean of Jacobian' Jacobian, (sources, sources)."""
     n_sources, n_samples = z.shape
     residual, jacobian = np.empty(x.shape[1]), np.empty((x.shape[1], n_sources))
     gram[:] = 0.0
@@ -130,10 +130,10 @@ def compute_log_volume(z: Array, masks: Masks, weights: Array, softening: float)
 def add_prior(
     e: Array, taps: Array, shape: Array, floor: Array, power: Array, gradient: Array, band: Array
 ) -> None:
-    """Add slope and majorised curvature of the sources' own loss, times the number of samples.
+    """Add gradient and majorised curvature of the prior loss of the sources, times the number of samples.
 
-    The loss is log(mean of v^(b/2)) / b with v = e^2 + floor, e the innovations; `gradient` is
-    (samples, sources).
+    The loss is log(mean of v^(b/2)) / b, with v = e^2 + floor and innovations e. `gradient` is (samples,
+    sources).
     """
     n_sources, n_kept = e.shape
     lags = taps.shape[1] - 1
@@ -157,11 +157,12 @@ def add_misfit(
     x: Array, z: Array, masks: Masks, weights: Array, precision: float, spread: Array,
     gradient: Array, band: Array, slopes: Array, cross: Array,
 ) -> None:  # fmt: skip
-    """Add Gauss-Newton terms of the residuals, and the slope of the Gram matrix's log-determinant.
+    """Add the Gauss-Newton terms of the residuals, and the gradient of log det of the Gram matrix.
 
-    `precision` is 1 / sigma^2 and `spread` the inverse of the Gram matrix that `compute_misfit` fills.
-    `gradient` (samples, sources) and `band` are added to; `slopes` (directions, sets), the gradient by the
-    weights, is added to; `cross` (samples * sources, directions * sets), the second derivative, is filled.
+    `precision` is 1 / sigma^2, and `spread` is the inverse of the Gram matrix from `compute_misfit`. The
+    kernel adds to `gradient` (samples, sources), to `band`, and to `slopes` (directions, sets), the
+    gradient in the weights. It fills `cross` (samples * sources, directions * sets), the mixed second
+    derivative.
     """
     n_sources, n_samples = z.shape
     n_directions, n_sets = weights.shape
@@ -201,7 +202,7 @@ def add_misfit(
 
 @kernel(types.void(_F2))
 def factor_band(band: Array) -> None:
-    """Replace a positive definite banded matrix by its Cholesky factor."""
+    """Replace a positive-definite banded matrix by its Cholesky factor."""
     size, width = band.shape
     for r in range(size):
         for c in range(max(0, r - width + 1), r + 1):
@@ -213,7 +214,7 @@ def factor_band(band: Array) -> None:
 
 @kernel(types.void(_R2, _F2))
 def solve_band(factor: Array, b: Array) -> None:
-    """Solve in place, (size, right-hand sides), with a factor of `factor_band`."""
+    """Solve for right-hand sides (size, n) in place, with a factor from `factor_band`."""
     size, width = factor.shape
     for r in range(size):
         for m in range(max(0, r - width + 1), r):
@@ -231,9 +232,9 @@ def solve_band(factor: Array, b: Array) -> None:
 
 @kernel(types.void(_R2, _MASKS, _R2, types.int64, _F2))
 def invert(x: Array, masks: Masks, weights: Array, n_steps: int, z: Array) -> None:
-    """Move each sample's sources, in place, to where they make up the channels: damped Gauss-Newton.
+    """Solve for the sources of each sample in place, by damped Gauss-Newton steps.
 
-    Where no sources do, it ends at a least residual near the start.
+    If no sources reproduce the channels, the result is a local minimum of the residual near the start.
     """
     n_sources, n_directions = z.shape[0], x.shape[1]
     residual, jacobian = np.empty(n_directions), np.empty((n_directions, n_sources))

@@ -1,7 +1,8 @@
-"""The one way a function is compiled here.
+"""Decorators that compile functions by numba.
 
-Every kernel declares its signatures and is compiled when its module is imported, or read from the
-cache beside it: nothing compiles in mid-stream, and a call with another type is an error, not a stall.
+Every kernel declares its signatures. It is compiled when its module is imported, or loaded from the cache
+next to the module. Nothing is compiled while a stream is processed: a call with another type raises an
+error instead.
 """
 
 import logging
@@ -17,15 +18,15 @@ _logged: set[str] = set()
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-# nogil: readers and writers go on beside a kernel. error_model: IEEE, as NumPy. No fastmath: it makes
-# isnan(nan) false and lets sums be re-ordered, and results here are the same to the bit.
+# nogil: readers and writers run in parallel to a kernel. error_model: IEEE arithmetic as in NumPy. No
+# fastmath: it makes isnan(nan) false and reorders sums, and results must be reproducible to the bit.
 _POLICY: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
 _CACHE_FAULTS = (OSError, RuntimeError, EOFError, ValueError, KeyError, pickle.UnpicklingError)
 
 
 def array_type(dtype: Any, ndim: int, *, readonly: bool = False) -> types.Array:
-    """Type of a C-ordered array; a `readonly` one takes writable arrays as well."""
+    """Return the type of a C-ordered array; a `readonly` one accepts writable arrays as well."""
     return types.Array(dtype, ndim, "C", readonly=readonly)
 
 
@@ -44,15 +45,15 @@ def kernel(*signatures: Any) -> Callable[[Function], Function]:
         try:
             return _compile(function, signatures, cache=True)
         except _CACHE_FAULTS as fault:
-            # No writable folder, a full disk or a damaged cache file: none of them is a reason to stop.
-            _log_once("cache", logging.WARNING, f"kernels are not cached and compile anew: {fault}")
+            # Continue without cache if the directory is read-only, the disk is full or a file is damaged.
+            _log_once("cache", logging.WARNING, f"kernels cannot be cached and are compiled again: {fault}")
             return _compile(function, signatures, cache=False)
 
     return compile_all
 
 
 def helper(function: Function) -> Function:
-    """Compile a function that only kernels of the same module call."""
+    """Compile a function that is called only by kernels of the same module."""
     return numba.njit(**_POLICY)(function)  # type: ignore[no-any-return]  # numba has no types
 
 

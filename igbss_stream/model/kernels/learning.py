@@ -1,6 +1,6 @@
-"""Compiled functions that learn a structure.
+"""Kernels for learning a structure.
 
-Signals are (sources, samples), so that loops run along time.
+Signals are (sources, samples), for loops along time.
 """
 
 import math
@@ -13,14 +13,14 @@ from igbss_stream.model.kernels.jit import array_type, helper, kernel
 
 Array = NDArray[np.float64]
 
-_BLOCK = 1024  # samples at a time: what is made of them stays in the nearest cache
+_BLOCK = 1024  # samples at a time, for intermediate results to stay in the L1 cache
 _F1, _F2, _F3 = (array_type(types.float64, n) for n in (1, 2, 3))
 _R1, _R2 = (array_type(types.float64, n, readonly=True) for n in (1, 2))
 
 
 @kernel(types.void(_R2, _R2, _F2))
 def filter_rows(y: Array, taps: Array, out: Array) -> None:
-    """Fill out[i, t] = sum over k of taps[i, k] y[i, t + lags - k]: whole overlaps only."""
+    """Fill out[i, t] = sum over k of taps[i, k] y[i, t + lags - k], for complete overlaps only."""
     lags = taps.shape[1] - 1
     n_out = out.shape[1]
     for i in range(y.shape[0]):
@@ -35,7 +35,7 @@ def filter_rows(y: Array, taps: Array, out: Array) -> None:
 
 @kernel(types.void(_R2, _R2, _F2))
 def filter_rows_adjoint(scores: Array, taps: Array, out: Array) -> None:
-    """Fill the transpose of `filter_rows`, (sources, samples) from (sources, samples - lags)."""
+    """Apply the transpose of `filter_rows`, from (sources, samples - lags) to (sources, samples)."""
     lags = taps.shape[1] - 1
     n_in = scores.shape[1]
     for i in range(scores.shape[0]):
@@ -50,9 +50,9 @@ def filter_rows_adjoint(scores: Array, taps: Array, out: Array) -> None:
 
 @helper
 def raise_to(v: Array, sixteenths: int, root: Array, out: Array) -> None:
-    """Fill out = v^(sixteenths / 16) by products and square roots, which whole registers take at once.
+    """Fill out = v^(sixteenths / 16) by products and square roots, which are vectorised.
 
-    Square roots are rounded the same everywhere, logarithms are not.
+    Square roots are rounded identically on all platforms; logarithms are not.
     """
     root[:] = v
     out[:] = 1.0
@@ -71,10 +71,10 @@ def raise_to(v: Array, sixteenths: int, root: Array, out: Array) -> None:
 def compute_power_scores(
     e: Array, shape: Array, floor: Array, scores: Array, power: Array, curvature: Array
 ) -> None:
-    """Fill what a generalised-Gaussian density of each row needs, with v = e^2 + floor.
+    """Fill power, scores and curvature of a generalised-Gaussian density of each row, with v = e^2 + floor.
 
-    power = mean of v^(b/2); scores = v^(b/2 - 1) e, its derivative over b; curvature = mean of the
-    derivative of the scores. Shapes b are whole eighths.
+    power is the mean of v^(b/2), scores are its derivative divided by b, v^(b/2 - 1) e, and curvature is
+    the mean derivative of the scores. Shapes b are multiples of 1/8.
     """
     n_samples = e.shape[1]
     square, v, root, slope, total, bent = np.empty((6, min(_BLOCK, n_samples)))
@@ -91,7 +91,7 @@ def compute_power_scores(
             np.divide(slope[:n], v[:n], slope[:n])
             np.multiply(slope[:n], value, score)
             np.add(bent[:n], slope[:n], bent[:n])
-            # The rest of the derivative, (b - 2) v^(b/2 - 2) e^2.
+            # the second term of the derivative, (b - 2) v^(b/2 - 2) e^2
             np.divide(square[:n], v[:n], square[:n])
             np.multiply(square[:n], slope[:n], square[:n])
             np.multiply(square[:n], shape[i] - 2.0, square[:n])
@@ -102,7 +102,7 @@ def compute_power_scores(
 
 @kernel(types.void(_R2, _R1, _R1, _F1))
 def compute_mean_power(e: Array, shape: Array, floor: Array, power: Array) -> None:
-    """Fill power[i] = mean over t of (e^2 + floor)^(b/2). Shapes b are whole eighths."""
+    """Fill power[i] = mean over t of (e^2 + floor)^(b/2). Shapes b are multiples of 1/8."""
     n_samples = e.shape[1]
     v, root, out, total = np.empty((4, min(_BLOCK, n_samples)))
     for i in range(e.shape[0]):
@@ -119,7 +119,7 @@ def compute_mean_power(e: Array, shape: Array, floor: Array, power: Array) -> No
 
 @kernel(types.void(_F2, _R1, _R1))
 def compute_root_weights(e: Array, shape: Array, floor: Array) -> None:
-    """Replace innovations by (e^2 + floor)^(b/4 - 1/2), whose squares weight a regression on lags."""
+    """Replace innovations by (e^2 + floor)^(b/4 - 1/2), the square roots of weights for a regression."""
     n_samples = e.shape[1]
     v, root = np.empty((2, min(_BLOCK, n_samples)))
     for i in range(e.shape[0]):
@@ -149,9 +149,9 @@ def compute_tap_slopes(y: Array, scores: Array, slopes: Array) -> None:
 
 @kernel(types.float64(_F3, _F2))
 def rotate_to_diagonal(matrices: Array, rotation: Array) -> float:
-    """Turn every pair of axes once so that symmetric matrices become more diagonal (Cardoso, Souloumiac).
+    """Rotate each pair of axes once to jointly diagonalise symmetric matrices (Cardoso, Souloumiac).
 
-    Changes both in place; returns the sine of the largest angle.
+    Updates matrices and rotation in place, and returns the sine of the largest angle.
     """
     n_matrices, size, _ = matrices.shape
     largest = 0.0

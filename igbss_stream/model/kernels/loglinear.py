@@ -1,9 +1,9 @@
-"""Compiled functions of the log-linear model.
+"""Kernels of the log-linear model.
 
-Arrays are time-major: theta_z, p_z are (samples, sources), x and p_x are (samples, channels). The
-incidence `w` is (periods, channels, sources); sample m uses `w[m % periods]`. Sums run in one fixed
-order, so that a result does not depend on the machine's threads. Names and formulas are those of
-`igbss_stream.model.loglinear` and `igbss_stream.model.solve`, which call these functions.
+Arrays are time-major: theta_z and p_z are (samples, sources), x and p_x are (samples, channels). The
+incidence `w` is (periods, channels, sources); sample m uses `w[m % periods]`. Sums run in a fixed order,
+independent of the number of threads. Notation and formulas are those of `igbss_stream.model.loglinear` and
+`igbss_stream.model.solve`, which call these functions.
 """
 
 import math
@@ -16,7 +16,7 @@ from igbss_stream.model.kernels.jit import array_type, helper, kernel
 
 Array = NDArray[np.float64]
 
-# What a kernel fills, and what it reads: the latter may be memory-mapped or come from a message.
+# Types of outputs (F) and inputs (R). Inputs may be read-only: memory-mapped, or from a message.
 _F1, _F2, _F3 = (array_type(types.float64, n) for n in (1, 2, 3))
 _R1, _R2, _R3 = (array_type(types.float64, n, readonly=True) for n in (1, 2, 3))
 _PAIR = types.UniTuple(types.float64, 2)  # type: ignore[no-untyped-call]  # numba has no types
@@ -26,9 +26,9 @@ _PAIR = types.UniTuple(types.float64, 2)  # type: ignore[no-untyped-call]  # num
 def fill_densities(
     w: Array, c: Array, d: Array, theta_z: Array, theta_a: Array, p_z: Array, p_x: Array, p_a: Array
 ) -> tuple[float, float]:
-    """Fill p of every layer from theta; return psi and p(bottom).
+    """Fill p of all layers from theta; return psi and p(bottom).
 
-    `c` (sources) and `d` (periods, channels) are what the mixing nodes below a state add to its
+    `c` (sources) and `d` (periods, channels) are the contributions of the mixing nodes below a state to its
     log-density.
     """
     n_samples, n_sources = theta_z.shape
@@ -79,7 +79,7 @@ def fill_densities(
 def fill_expectations(
     w: Array, p_z: Array, p_x: Array, eta_z: Array, z_total: Array, x_total: Array
 ) -> None:
-    """Fill eta of the source layer, and the mass of each source and of each channel."""
+    """Fill eta of the source layer, and the total mass of each source and of each channel."""
     n_samples, n_sources = p_z.shape
     periods, n_channels, _ = w.shape
     z_total[:] = 0.0
@@ -110,12 +110,12 @@ def fill_gradient(
     x_error: Array,
     p_total: Array,
 ) -> float:
-    """Fill eta - eta_hat of the source layer; return its largest size relative to eta_hat.
+    """Fill eta - eta_hat of the source layer; return its largest absolute value relative to eta_hat.
 
-    The differences p - p_hat are summed, not the difference of two sums: near the optimum the sums
-    agree in nearly every digit. `z_error` (1, sources) and `x_error` (periods, channels) get the summed
-    differences; `p_total` (periods + 1, max(channels, sources)) the masses of p themselves, a row a
-    period for the channels and the last row for the sources.
+    The kernel sums differences p - p_hat rather than subtracting sums, which agree in almost all digits
+    near the optimum. It fills `z_error` (1, sources) and `x_error` (periods, channels) with the summed
+    differences, and `p_total` (periods + 1, max(channels, sources)) with the masses of p: one row per
+    period for the channels, and the last row for the sources.
     """
     n_samples, n_sources = p_z.shape
     periods, n_channels, _ = w.shape
@@ -143,7 +143,7 @@ def fill_gradient(
 
 @kernel(types.float64(_R2, types.float64, _R2, _R2))
 def compute_divergence(p_z: Array, target_z: float, p_x: Array, target_x: Array) -> float:
-    """Return the part of KL(p_hat || p) that the source and received layers make up."""
+    """Return the contribution of the source and received layers to KL(p_hat || p)."""
     total = 0.0
     for m in range(p_z.shape[0]):
         if target_z > 0.0:
@@ -157,7 +157,7 @@ def compute_divergence(p_z: Array, target_z: float, p_x: Array, target_x: Array)
 
 @helper
 def _fill_source_block(w: Array, p_z: Array, p_x: Array, block: Array) -> None:
-    """Fill W' diag(p_x) W + diag(p_z), the information of one sample; loops run along rows."""
+    """Fill W' diag(p_x) W + diag(p_z), the information of one sample."""
     n_channels, n_sources = w.shape
     for n in range(n_sources):
         for k in range(n_sources):
@@ -172,10 +172,10 @@ def _fill_source_block(w: Array, p_z: Array, p_x: Array, block: Array) -> None:
 
 @helper
 def _factor(block: Array) -> None:
-    """Replace the upper triangle by its Cholesky factor U, block = U' U, with 1 / U[n, n] for U[n, n]."""
+    """Replace the upper triangle by its Cholesky factor U, block = U' U, but store 1 / U[n, n]."""
     n_sources = block.shape[0]
     for j in range(n_sources):
-        # Mass that underflows leaves a pivot of zero; the line search refuses the step it would give.
+        # The pivot is zero where the mass underflows; the line search rejects the resulting step.
         scale = 1.0 / math.sqrt(max(block[j, j], 1e-300))
         block[j, j] = scale
         for k in range(j + 1, n_sources):
@@ -188,7 +188,7 @@ def _factor(block: Array) -> None:
 
 @helper
 def _solve(factor: Array, vector: Array) -> None:
-    """Solve (U' U) y = vector in place, U as `_factor` leaves it."""
+    """Solve (U' U) y = vector in place, with a factor from `_factor`."""
     n_sources = factor.shape[0]
     for n in range(n_sources):
         value = vector[n] * factor[n, n]
@@ -216,12 +216,12 @@ def eliminate_sources(
 ) -> None:
     """Reduce the information matrix to the groups of latent nodes, sample by sample.
 
-    `design` (periods, channels, groups) says how log p(x) moves with each group's sum. For each
-    sample, v = weighted least-squares fit of the design by W, with residual r = design - W v; the
-    Schur complement of the source block is r' diag(p_x) r + v' diag(p_z) v, a sum of squares, which
-    no cancellation can make indefinite. Adds to `shared` (groups, groups) and `drive` (groups); fills
-    `step_z` with the step of the sources if no group moves, and `fits` (samples or 1, groups, sources)
-    with v, where it has a row for each sample.
+    `design` (periods, channels, groups) is the derivative of log p(x) in the sum of each group. For each
+    sample, v is the weighted least-squares fit of the design by W, with the residual r = design - W v. The
+    Schur complement of the source block is r' diag(p_x) r + v' diag(p_z) v, a sum of squares, which remains
+    semidefinite under rounding. The kernel adds to `shared` (groups, groups) and `drive` (groups). It fills
+    `step_z` with the step of the sources for fixed groups, and `fits` (samples or 1, groups, sources) with
+    v, if it has a row per sample.
     """
     n_samples, n_sources = p_z.shape
     periods, n_channels, n_groups = design.shape
@@ -266,10 +266,11 @@ def eliminate_sources(
 def follow_groups(
     w: Array, moved: Array, fits: Array, sums: Array, p_z: Array, p_x: Array, offset: Array, step_z: Array
 ) -> None:
-    """Complete the step of theta_z that `eliminate_sources` began, now that the groups' sums are known.
+    """Complete the step of theta_z from `eliminate_sources`, given the sums of the groups.
 
-    `moved` (periods, channels) is what the sums do to log p(x); `offset` (sources) turns the step of
-    log p(z) into that of theta_z. Without a kept fit a sample is solved again: that needs no memory.
+    `moved` (periods, channels) is the effect of the sums on log p(x); `offset` (sources) converts the step
+    of log p(z) to that of theta_z. If the fits are not stored, each sample is solved again, which needs no
+    memory.
     """
     n_samples, n_sources = p_z.shape
     periods, n_channels, _ = w.shape
@@ -299,9 +300,9 @@ def follow_groups(
 def fill_response(
     w: Array, c: Array, d: Array, step_z: Array, g_z: Array, p_z: Array, p_x: Array, u_z: Array, u_x: Array
 ) -> tuple[float, float]:
-    """Fill u, the change of log p + psi along a step.
+    """Fill u, the change of log p + psi along a step, for the source and received layers.
 
-    Returns what these two layers add to its mean under p, and to the slope of the divergence.
+    Returns the contributions of these layers to the mean of u under p, and to the slope of the divergence.
     """
     n_samples, n_sources = step_z.shape
     periods, n_channels, _ = w.shape
@@ -325,7 +326,7 @@ def fill_response(
 
 @helper
 def _compute_exp_excess(x: float) -> float:
-    """Return exp(x) - 1 - x to full precision; infinity where exp overflows."""
+    """Return exp(x) - 1 - x to full precision; infinity if exp overflows."""
     if x > 700.0:
         return math.inf
     if abs(x) > 0.1:
@@ -369,9 +370,9 @@ def compute_exp_excess(
 def fill_fisher_blocks(w: Array, below: Array, p_z: Array, p_x: Array, blocks: Array, cross: Array) -> None:
     """Fill the uncentred information of the source layer and its cross terms with the mixing layer.
 
-    `blocks` (samples, sources, sources) holds one block a sample; `cross` (samples, sources, subsets)
-    the mass above a source node and a mixing node, which is the same for every channel of the latter.
-    On entry `cross` holds the incidence of subsets on sources (1 where n is in S).
+    `blocks` (samples, sources, sources) has one block per sample. `cross` (samples, sources, subsets) is
+    the mass above a source node and a mixing node, which does not depend on the channel of the latter. On
+    entry, `cross` must contain the membership of sources in subsets (1 where n is in S).
     """
     n_samples, n_sources = p_z.shape
     periods, n_channels, n_subsets = below.shape

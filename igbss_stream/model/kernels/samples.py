@@ -1,7 +1,7 @@
-"""Compiled functions over samples as they come, in float32 or float64.
+"""Kernels on blocks of samples, in float32 or float64.
 
-Sums run in float64 and in one fixed order, so that a sample comes out the same to the bit whatever block
-it lies in.
+Sums run in float64 and in a fixed order: the result for a sample is identical to the bit for every division
+into blocks.
 """
 
 from collections.abc import Callable
@@ -17,8 +17,8 @@ Samples = NDArray[np.float32] | NDArray[np.float64]
 Indices = NDArray[np.int64]
 Array = NDArray[np.float64]
 
-_TILE = 64  # samples that are turned at a time: they stay in the first cache
-_NARROW = 24  # outputs up to which that pays
+_TILE = 64  # samples transposed at a time, for them to stay in the L1 cache
+_NARROW = 24  # largest number of outputs for which transposing is faster
 
 _F1 = array_type(types.float64, 1)
 _R1, _R3 = (array_type(types.float64, n, readonly=True) for n in (1, 3))
@@ -36,10 +36,10 @@ def _each_precision(make: Callable[[Any], Any]) -> list[Any]:
     )
 )
 def survey(x: Samples, low: Samples, high: Samples, total: Array) -> None:
-    """Update minimum, maximum and sum of each channel; a sum that is not finite tells of a bad sample.
+    """Update minimum, maximum and sum of each channel; a sum that is not finite indicates a bad sample.
 
-    `x` holds whole rows one after the other; the other arrays hold one entry a column of a row that
-    may be several samples wide, which lets narrow recordings run as fast as wide ones.
+    `x` contains complete rows, concatenated. The other arrays have one entry per column of a row. A row may
+    contain several samples, which makes narrow recordings as fast as wide ones.
     """
     width = low.shape[0]
     for m in range(x.shape[0] // width):
@@ -50,13 +50,13 @@ def survey(x: Samples, low: Samples, high: Samples, total: Array) -> None:
             total[k] += row[k]
 
 
-# Four inputs at a time, and two samples where the weights allow it: a quarter of the loads and stores,
-# while each sum keeps its order.
+# Processing four inputs at a time, and two samples where possible, needs a quarter of the loads and stores.
+# The order of each sum is unchanged.
 
 
 @helper
 def _sum_one(x: Samples, weights: Array, offset: Array, row: Array) -> None:
-    """Fill row = offset + x @ weights, inputs in their order."""
+    """Fill row = offset + x @ weights, summing inputs in order."""
     n_in, n_out = weights.shape
     fours = n_in - n_in % 4
     row[:] = offset
@@ -74,7 +74,7 @@ def _sum_one(x: Samples, weights: Array, offset: Array, row: Array) -> None:
 
 @helper
 def _sum_pair(x: Samples, y: Samples, weights: Array, offset: Array, row: Array, other: Array) -> None:
-    """Do `_sum_one` for two samples."""
+    """Apply `_sum_one` to two samples."""
     n_in, n_out = weights.shape
     fours = n_in - n_in % 4
     row[:] = offset
@@ -95,7 +95,7 @@ def _sum_pair(x: Samples, y: Samples, weights: Array, offset: Array, row: Array,
 
 @helper
 def _sum_tile(x: Array, weights: Array, offset: float, source: Array) -> None:
-    """Do `_sum_one` for one output of many samples, channels first."""
+    """Apply `_sum_one` to one output of many samples, (channels, samples)."""
     n_in = weights.shape[0]
     fours = n_in - n_in % 4
     source[:] = offset
@@ -112,18 +112,18 @@ def _sum_tile(x: Array, weights: Array, offset: float, source: Array) -> None:
 
 @helper
 def _unmix_narrow(x: Samples, unmixing: Array, offset: Array, out: Samples) -> None:
-    """Do `unmix` where rows are too short to fill registers: tiles of samples are turned for it."""
+    """Apply `unmix` to rows that are too short for vector registers, by transposing tiles of samples."""
     n_samples, n_in = x.shape
     n_out = unmixing.shape[1]
-    turned, sources = np.zeros((n_in, _TILE)), np.empty((n_out, _TILE))
+    transposed, sources = np.zeros((n_in, _TILE)), np.empty((n_out, _TILE))
     weights = np.ascontiguousarray(unmixing.T)
     for start in range(0, n_samples, _TILE):
         size = min(_TILE, n_samples - start)
         for m in range(size):
             for i in range(n_in):
-                turned[i, m] = x[start + m, i]
+                transposed[i, m] = x[start + m, i]
         for n in range(n_out):
-            _sum_tile(turned, weights[n], offset[n], sources[n])
+            _sum_tile(transposed, weights[n], offset[n], sources[n])
         for m in range(size):
             for n in range(n_out):
                 out[start + m, n] = sources[n, m]
@@ -160,7 +160,7 @@ def unmix(x: Samples, unmixing: Array, offset: Array, start: int, out: Samples) 
 
 @helper
 def _unmix_triple(x: Samples, weight: float, out: Samples) -> None:
-    """Three channels, each source cut off its own: three loads and three stores that run side by side."""
+    """Apply `unmix_complement` to three channels in order, with parallel loads and stores."""
     flat, flat_out = x.reshape(-1), out.reshape(-1)
     for m in range(x.shape[0]):
         a, b, c = np.float64(flat[3 * m]), np.float64(flat[3 * m + 1]), np.float64(flat[3 * m + 2])
@@ -182,10 +182,10 @@ def _unmix_triple(x: Samples, weight: float, out: Samples) -> None:
     )
 )
 def unmix_complement(x: Samples, cut: Indices, in_order: bool, weight: float, out: Samples) -> None:
-    """Fill out[m, n] = weight * (sum of x[m]) - x[m, cut[n]], the unmixing of ones less a permutation.
+    """Fill out[m, n] = weight * (sum of x[m]) - x[m, cut[n]], for W of ones minus a permutation.
 
-    `in_order` says that cut[n] = n. The sum runs in four strands of fixed membership: one alone would wait
-    for each addition, and the strands do not depend on the block.
+    `in_order` states that cut[n] = n. The sum is split into four independent partial sums, which avoids
+    waiting for each addition. Their composition does not depend on the block.
     """
     n_samples, n_channels = x.shape
     if in_order and n_channels == 3:
