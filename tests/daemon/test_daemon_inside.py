@@ -141,6 +141,15 @@ def test_an_error_about_a_file_names_the_key(written: Written, tmp_path: Path) -
         Daemon(load(path), path)
 
 
+def test_a_file_with_several_signals_asks_for_the_key_of_one(written: Written, tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "in.h5", "w") as file:
+        file["first"], file["second"] = SAMPLES, SAMPLES
+    sink = f"{{kind: hdf5, path: {tmp_path / 'out.h5'}}}"
+    path = written(("s", f"{{kind: file, path: {tmp_path / 'in.h5'}}}", sink, "{structure: systematic}"))
+    with pytest.raises(RecordingError, match=r"source\.dataset .*first.*second"):
+        Daemon(load(path), path)
+
+
 @pytest.fixture
 def running() -> Iterator[Callable[[Daemon], None]]:
     """Run daemons in threads, and stop them at the end."""

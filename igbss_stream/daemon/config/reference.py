@@ -150,7 +150,9 @@ def _build_table(section: mi.StructType, places: dict[type, str]) -> str:
 
 
 def _format_default(field: mi.Field) -> str:
-    return "see there" if isinstance(field.default, msgspec.Struct) else f"`{_format_yaml(field.default)}`"
+    return (
+        "its defaults" if isinstance(field.default, msgspec.Struct) else f"`{_format_yaml(field.default)}`"
+    )
 
 
 def _describe_value(field: mi.Field, places: dict[type, str]) -> str:

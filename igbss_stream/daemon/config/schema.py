@@ -64,7 +64,7 @@ class RepairSection(Section, frozen=True, kw_only=True):
 
 
 class LearningSection(Section, frozen=True, kw_only=True):
-    """LearningSchedule of learning, for structure `learned`.
+    """When models are learned, for structure `learned`.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ class StreamSection(Section, frozen=True, kw_only=True):
     model : StreamModel
         How to separate.
     learning : LearningSection
-        LearningSchedule of learning.
+        When models are learned.
     window : WindowSection
         Windows of the fit.
     clean : CleanSection or None

@@ -50,7 +50,8 @@ class ZmqInput(Section, frozen=True, kw_only=True, tag_field="kind", tag="zmq"):
     topic : str
         Name of the stream to receive, for `sub`. If left out, the first stream to arrive.
     queue : int
-        Number of messages that ZeroMQ buffers while the daemon is busy. A publisher drops any more.
+        Number of messages that ZeroMQ buffers while the daemon is busy. Beyond that, a publisher drops
+        messages.
     reorder_window : float
         Seconds of later samples to receive before a missing message is given up as lost. 0 is right for one
         publisher over TCP, which keeps the order.
