@@ -1,16 +1,16 @@
-"""Prepare samples before they are separated: repair, re-reference, filter, resample.
+"""Prepare samples for separation: repair, re-reference, filter, resample.
 
 `docs/preparing.md` defines every step.
 
 ::
 
-    settings      what to do
+    settings      settings of the preparation
     referencing   subtract the mean of channels
-    filters       design filters
+    filters       design filters; determine how long they ring
     zero_phase    filter forward and backward in bounded memory
     resampling    change the sampling rate by a rational ratio
-    rows          buffer rows between steps
+    row_buffer    buffer rows between steps
     online        prepare a stream, causally
     offline       prepare a recording, with zero phase
-    repair/       faulty samples of a stream
+    repair/       repair faulty samples of a stream
 """

@@ -1,7 +1,7 @@
-"""The filters as sections of second order, and how long they ring."""
+"""Design filters as second-order sections, and determine how long they ring."""
 
 import numpy as np
-import scipy  # its parts are loaded where they are first used: signal takes half a second and 50 MB
+import scipy  # scipy.signal is imported lazily: it takes half a second and 50 MB
 from numpy.typing import NDArray
 
 from igbss_stream.errors import ParameterError
@@ -26,7 +26,7 @@ def design_filters(preparation: Preparation, rate: float) -> Sections:
     Returns
     -------
     array of shape (sections, 6)
-        No section if there is nothing to filter.
+        Without sections if there is nothing to filter.
     """
     parts = [np.empty((0, 6))]
     for kind in ("highpass", "lowpass"):
@@ -40,7 +40,7 @@ def design_filters(preparation: Preparation, rate: float) -> Sections:
 
 
 def compute_padding(sos: Sections) -> int:
-    """Return by how many samples `scipy.signal.sosfiltfilt` extends both ends.
+    """Return the number of samples by which `scipy.signal.sosfiltfilt` extends both ends.
 
     Parameters
     ----------
@@ -51,40 +51,41 @@ def compute_padding(sos: Sections) -> int:
 
 
 def compute_settling_time(sos: Sections, most: int) -> int:
-    """Return after how many samples a filter has forgotten in which state it began.
+    """Return the number of samples after which the initial state of a filter has no effect.
 
     Parameters
     ----------
     sos : array of shape (sections, 6)
     most : int
+        Largest settling time.
 
     Returns
     -------
     int
-        The output then differs by at most `SETTLED` times the largest sample, whatever came before.
+        After it, the output differs by at most `SETTLED` times the largest sample for any initial state.
 
     Raises
     ------
     ParameterError
-        If there are more than `most`.
+        If the settling time is longer than `most`.
 
     Notes
     -----
-    What came before shows in the output through the impulse response from there on, so the sum of its
-    magnitudes bounds it; begun in the steady state, twice that.
+    Earlier samples affect the output through the rest of the impulse response. The sum of its magnitudes
+    bounds the effect, and twice the sum does for a filter that starts in its steady state.
     """
     poles = np.abs(np.concatenate([np.roots(row[3:]) for row in sos]))
     slowest = float(poles.max())
     shortest = np.log(SETTLED) / np.log(slowest) if slowest > 0 else 1.0
     if shortest > most:
         raise _make_slow_filter_error(shortest, most)
-    impulse = np.zeros(2 * int(shortest) + 64)  # poles that lie together ring longer than one alone
+    impulse = np.zeros(2 * int(shortest) + 64)  # multiple poles ring longer than a single one
     while True:
         impulse[0] = 1.0
         response = np.abs(scipy.signal.sosfilt(sos, impulse))
         rest = 2 * np.cumsum(response[::-1])[::-1]
         n_samples = int(np.argmax(rest <= SETTLED))
-        if 0 < n_samples < len(rest) // 2 + 64:  # so that what lies beyond the end does not count
+        if 0 < n_samples < len(rest) // 2 + 64:  # the response beyond the end is then negligible
             break
         if len(impulse) > 4 * most:
             break
@@ -96,7 +97,7 @@ def compute_settling_time(sos: Sections, most: int) -> int:
 
 def _make_slow_filter_error(n_samples: float, most: int) -> ParameterError:
     return ParameterError(
-        f"the filters take {n_samples:.3g} samples to settle, and {most} fit into memory: raise the edge "
-        f"of highpass by a factor of {np.ceil(2 * n_samples / most) / 2:g}, widen the notches, or take "
-        "fewer channels."
+        f"the filters take {n_samples:.3g} samples to settle, and {most} fit into memory: "
+        f"raise highpass by a factor of {np.ceil(2 * n_samples / most) / 2:g}, widen the notches, "
+        "or select fewer channels."
     )

@@ -1,4 +1,4 @@
-"""A recording, prepared: read like any other, with the samples as they are to be separated."""
+"""Prepare a recording with zero-phase filters; the result is read like any recording."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -18,62 +18,62 @@ from igbss_stream.preparation.settings import Preparation
 from igbss_stream.preparation.zero_phase import ZeroPhaseFilter
 from igbss_stream.separation.statistics import Survey
 
-LOOK_AHEAD_BYTES = 1 << 27  # that filters may take to settle
+LOOK_AHEAD_BYTES = 1 << 27  # largest memory for the settling time of the filters
 _BLOCK_BYTES = 1 << 20  # read at a time
 
 
 @dataclass(frozen=True)
 class _Run:
-    """Rows of a recording that follow each other without a break."""
+    """Rows of a recording without a gap between them."""
 
     row: int
     stop: int
-    index: int  # of the first one, with what is missing before it counted
+    index: int  # of the first row; includes missing samples before it
 
 
 class PreparedRecording(Recording):
-    """A recording whose samples are re-referenced, filtered with zero phase and resampled on the way.
+    """A recording whose samples are re-referenced, filtered with zero phase and resampled when read.
 
     Parameters
     ----------
     source : Recording
-        Is not to be read by anyone else meanwhile.
+        Must not be read elsewhere at the same time.
     preparation : Preparation
-    left_out : sequence of int
-        Channels of it that are left out, also of the reference.
+    excluded : sequence of int
+        Channels of the source to exclude, also from the reference.
     remedy : str
-        What the caller offers against flat channels, for the message.
+        How the caller can drop flat channels, for the error message.
 
     Raises
     ------
     ParameterError
-        If the recording does not go with the preparation.
+        If the preparation does not match the recording.
     InputError
-        If no sample is left at the new rate.
+        If no sample is left at the new sampling rate.
 
     Notes
     -----
-    Reading it raises an `InputError` if samples of the source are not finite or a channel of it is flat:
-    after a filter or another reference neither could be told any more. Some rows alone can be read where
-    another reference is all that is done; these are not checked.
+    Reading raises an `InputError` if samples of the source are not finite or one of its channels is flat;
+    filters and a new reference would hide both. A range of rows can only be read if re-referencing is the
+    only step; these rows are not checked.
     """
 
     def __init__(
         self,
         source: Recording,
         preparation: Preparation,
-        left_out: Sequence[int] = (),
+        excluded: Sequence[int] = (),
         *,
         remedy: str = "",
     ) -> None:
         self._source, self._remedy = source, remedy
-        self._reference = Reference(preparation.reference, source.channels, left_out)
-        self._surveyed = np.setdiff1d(np.arange(source.n_channels), left_out)
-        kept = self._reference.kept_channels
+        self._reference = Reference(preparation.reference, source.channels, excluded)
+        self._checked_channels = np.setdiff1d(np.arange(source.n_channels), excluded)
+        channels = self._reference.kept_channels
         rate = source.rate
         if rate is None and (preparation.has_filters or preparation.resample is not None):
             raise ParameterError(
-                "filters and a new rate need the rate of the recording, which it does not say; pass --rate."
+                "the recording has no sampling rate, which filters and resampling need; pass --rate."
             )
         self._sos, self._look_ahead = np.empty((0, 6)), 0
         self._fir: PolyphaseFilter | None = None
@@ -84,19 +84,21 @@ class PreparedRecording(Recording):
             self._fir = None if up == down else get_polyphase_filter(up, down)
             rate = preparation.compute_rate(rate)
         if len(self._sos):
-            self._look_ahead = compute_settling_time(self._sos, LOOK_AHEAD_BYTES // (8 * len(kept)))
-        self._stretches = _find_runs(source)
-        breaks, n_samples = self._breaks()
+            self._look_ahead = compute_settling_time(self._sos, LOOK_AHEAD_BYTES // (8 * len(channels)))
+        self._runs = _find_runs(source)
+        breaks, n_samples = self._compute_breaks()
         if n_samples < 1:
-            raise InputError(f"at {rate:g} Hz no sample is left of {source.n_samples}; resample less.")
+            raise InputError(
+                f"at {rate:g} Hz none of {source.n_samples} samples is left; choose a higher resample."
+            )
         facts = Facts(
             layout=source.layout,
             why=source.why,
             dataset=source.dataset,
             rate=rate,
             unit=source.unit,
-            channels=tuple(source.channels[i] for i in kept),
-            types=tuple(source.types[i] for i in kept) if source.types else (),
+            channels=tuple(source.channels[i] for i in channels),
+            types=tuple(source.types[i] for i in channels) if source.types else (),
             bad=source.bad,
             breaks=breaks,
             notes=source.notes,
@@ -112,12 +114,12 @@ class PreparedRecording(Recording):
             yield from super()._blocks(n, first, stop)
             return
         if len(self._sos) or self._fir is not None:
-            raise RuntimeError("filters and a new rate take the recording from its start")
+            raise RuntimeError("filters and resampling need the recording from its start")
         for start, block in self._source.blocks(n, first, stop):
             yield start, self._reference.apply(block).astype(self.dtype, copy=False)
 
     def _filler(self, n: int) -> Fill:
-        pieces = self._prepared()
+        blocks = self._prepare()
         rest = np.empty((0, self.n_channels))
 
         def fill(start: int, out: NDArray[Any]) -> None:
@@ -125,7 +127,7 @@ class PreparedRecording(Recording):
             done = 0
             while done < len(out):
                 if not len(rest):
-                    rest = next(pieces)
+                    rest = next(blocks)
                     continue
                 n_rows = min(len(rest), len(out) - done)
                 out[done : done + n_rows] = rest[:n_rows]
@@ -133,68 +135,69 @@ class PreparedRecording(Recording):
 
         return fill
 
-    def _grid(self, index: int) -> int:
+    def _to_new_index(self, index: int) -> int:
+        """Return the index of the first new sample at or after an old one."""
         return index if self._fir is None else self._fir.find_first_index(index)
 
-    def _breaks(self) -> tuple[tuple[Break, ...], int]:
+    def _compute_breaks(self) -> tuple[tuple[Break, ...], int]:
         """Return the breaks of the prepared recording, and how many samples it has."""
         breaks, row = [], 0
-        pairs = itertools.pairwise(self._stretches)
-        for (stretch, after), gap in zip(pairs, self._source.breaks, strict=True):
-            stop = self._grid(stretch.index + stretch.stop - stretch.row)
-            row += stop - self._grid(stretch.index)
-            breaks.append(Break(row, self._grid(after.index) - stop, gap.reason))
-        last = self._stretches[-1]
-        row += self._grid(last.index + last.stop - last.row) - self._grid(last.index)
+        pairs = itertools.pairwise(self._runs)
+        for (run, after), gap in zip(pairs, self._source.breaks, strict=True):
+            stop = self._to_new_index(run.index + run.stop - run.row)
+            row += stop - self._to_new_index(run.index)
+            breaks.append(Break(row, self._to_new_index(after.index) - stop, gap.reason))
+        last = self._runs[-1]
+        row += self._to_new_index(last.index + last.stop - last.row) - self._to_new_index(last.index)
         return tuple(breaks), row
 
-    def _prepared(self) -> Iterator[Array]:
-        """Yield all prepared samples, in pieces that may be empty."""
-        stretches = iter(self._stretches)
-        stretch = next(stretches)
-        chain = self._chain(stretch)
-        for start, block in self._raw():
+    def _prepare(self) -> Iterator[Array]:
+        """Yield all prepared samples in blocks, which may be empty."""
+        runs = iter(self._runs)
+        run = next(runs)
+        chain = self._make_chain(run)
+        for start, block in self._read_checked():
             at = start
             while at < start + len(block):
-                while at == stretch.stop:
+                while at == run.stop:
                     yield from chain.finish()
-                    stretch = next(stretches)
-                    chain = self._chain(stretch)
-                stop = min(stretch.stop, start + len(block))
+                    run = next(runs)
+                    chain = self._make_chain(run)
+                stop = min(run.stop, start + len(block))
                 yield from chain.push(self._reference.apply(block[at - start : stop - start]))
                 at = stop
         yield from chain.finish()
 
-    def _chain(self, stretch: _Run) -> "_RunChain":
+    def _make_chain(self, run: _Run) -> "_RunChain":
         zero_phase = (
             ZeroPhaseFilter(self._sos, self._look_ahead, self.n_channels) if len(self._sos) else None
         )
-        resampler = None if self._fir is None else Resampler(self._fir, stretch.index, self.n_channels)
+        resampler = None if self._fir is None else Resampler(self._fir, run.index, self.n_channels)
         return _RunChain(zero_phase, resampler)
 
-    def _raw(self) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Yield the blocks of the source, which are found to be good before the last one leaves."""
+    def _read_checked(self) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Yield the blocks of the source; check all of them before yielding the last one."""
         source = self._source
-        names = [source.channels[i] for i in self._surveyed]
+        names = [source.channels[i] for i in self._checked_channels]
         survey = Survey(names, source.dtype, source.n_samples)
         length = max(1, _BLOCK_BYTES // (source.n_channels * source.dtype.itemsize))
         for start, block in source.blocks(length):
-            survey.update(np.ascontiguousarray(block[:, self._surveyed]))
+            survey.update(np.ascontiguousarray(block[:, self._checked_channels]))
             if start + len(block) == source.n_samples:
                 survey.check(remedy=self._remedy)
-            if not survey.n_bad:  # else only the count goes on, for the message
+            if not survey.n_bad:  # otherwise only count bad samples, for the message
                 yield start, block
 
 
 class _RunChain:
-    """What one stretch goes through."""
+    """Zero-phase filter and resampler of one run."""
 
     def __init__(self, zero_phase: ZeroPhaseFilter | None, resampler: Resampler | None) -> None:
         self._zero_phase, self._resampler = zero_phase, resampler
 
     def push(self, x: Array) -> Iterator[Array]:
-        pieces = iter([x]) if self._zero_phase is None else self._zero_phase.push(x)
-        yield from pieces if self._resampler is None else map(self._resampler.push, pieces)
+        blocks = iter([x]) if self._zero_phase is None else self._zero_phase.push(x)
+        yield from blocks if self._resampler is None else map(self._resampler.push, blocks)
 
     def finish(self) -> Iterator[Array]:
         rest = iter(()) if self._zero_phase is None else self._zero_phase.finish()
@@ -204,10 +207,10 @@ class _RunChain:
 
 
 def _find_runs(source: Recording) -> list[_Run]:
-    """Return what lies between the breaks of a recording; a stretch may be empty."""
+    """Return the runs between the gaps of a recording; a run may be empty."""
     rows = [0, *(gap.row for gap in source.breaks), source.n_samples]
-    missing = np.cumsum([0, *(gap.n_samples for gap in source.breaks)])
+    n_missing = np.cumsum([0, *(gap.n_samples for gap in source.breaks)])
     return [
-        _Run(row, stop, row + int(before))
-        for (row, stop), before in zip(itertools.pairwise(rows), missing, strict=True)
+        _Run(row, stop, row + int(n_before))
+        for (row, stop), n_before in zip(itertools.pairwise(rows), n_missing, strict=True)
     ]

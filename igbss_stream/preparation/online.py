@@ -1,8 +1,8 @@
-"""The stage between repair and separation: a stream is re-referenced, filtered and resampled as it comes.
+"""Prepare a stream between repair and separation: re-reference, filter and resample it.
 
-Filters run forward alone, as what comes later is not known; their state goes from chunk to chunk. What
-comes out is the same to the bit however the feed is cut. Every index of the new grid lies in one chunk or
-one gap, in order; the grid of a new rate is that of docs/preparing.md.
+Filters run forward only, because later samples are not known; their state is carried from chunk to chunk.
+The output is bit-identical for all chunk sizes. Every index of the new grid is in one chunk or one gap, in
+order; docs/preparing.md defines the grid of a new sampling rate.
 """
 
 import itertools
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
-import scipy  # its parts are loaded where they are first used: signal takes half a second and 50 MB
+import scipy  # scipy.signal is imported lazily: it takes half a second and 50 MB
 from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap, Stream
@@ -23,70 +23,72 @@ from igbss_stream.preparation.settings import Preparation
 
 
 class OnlinePreparation:
-    """Prepares one stream.
+    """Prepare one stream.
 
     Parameters
     ----------
     stream : Stream
-        What comes in.
+        Description of the input.
     preparation : Preparation
 
     Attributes
     ----------
-    out : Stream
-        What comes out.
+    output_stream : Stream
+        Description of the output.
 
     Raises
     ------
     ParameterError
-        If the stream does not go with the preparation.
+        If the preparation does not match the stream.
 
     Notes
     -----
-    After a gap, also one of no samples, and after rows that are not finite, all begins anew: filters in the
-    steady state of the first sample. Rows that are not finite come out as NaN.
+    After a gap, including one of zero samples, and after rows that are not finite, the filters start again
+    in the steady state of the first sample. Rows that are not finite are output as NaN.
     """
 
     def __init__(self, stream: Stream, preparation: Preparation) -> None:
         preparation.check(stream.rate)
         self._name, self._n_channels, self._dtype = stream.name, stream.n_channels, stream.dtype
-        self._passes = preparation.does_nothing
-        self._reference = Reference(preparation.reference, stream.channels) if not self._passes else None
+        self._is_identity = preparation.does_nothing
+        self._reference = (
+            Reference(preparation.reference, stream.channels) if not self._is_identity else None
+        )
         self._sos = design_filters(preparation, stream.rate)
         self._steady = scipy.signal.sosfilt_zi(self._sos)[:, :, None] if len(self._sos) else None
         up, down = preparation.compute_ratio(stream.rate)
         self._fir = None if up == down else get_polyphase_filter(up, down)
-        kept = range(stream.n_channels) if self._reference is None else self._reference.kept_channels
+        channels = range(stream.n_channels) if self._reference is None else self._reference.kept_channels
         self.output_stream = replace(
             stream,
             rate=preparation.compute_rate(stream.rate),
-            channels=tuple(stream.channels[i] for i in kept),
+            channels=tuple(stream.channels[i] for i in channels),
             delay=self.compute_delay(stream.delay),
         )
         self._position: int | None = None
-        self._due = 0  # new index of what leaves next
+        self._next = 0  # new index of the next output sample
         self._state: Array | None = None  # of the filters
         self._resampler: Resampler | None = None
 
     def compute_delay(self, n_samples: int) -> int:
-        """Return a delay in new samples, with that of a new rate; filters have none that is a number.
+        """Return the total delay in new samples; the group delay of filters is not included.
 
         Parameters
         ----------
         n_samples : int
-            The delay of what comes in.
+            Delay of the input.
         """
         if self._fir is None:
             return n_samples
         return -(-n_samples * self._fir.up // self._fir.down) + self._fir.delay
 
     def push(self, item: Chunk | Gap) -> list[Chunk | Gap]:
-        """Take in the next chunk or gap, and return what is done.
+        """Process the next chunk or gap, and return the finished ones.
 
         Parameters
         ----------
         item : Chunk or Gap
-            Begins where the one before stopped.
+            Begins where the previous one stopped.
 
         Returns
         -------
@@ -95,32 +97,35 @@ class OnlinePreparation:
         Raises
         ------
         InputError
-            If it does not follow on the one before, or has another number of channels.
+            If the item does not follow the previous one, or has another number of channels.
         """
         self._check(item)
-        if self._passes:
+        if self._is_identity:
             return [item]
         if isinstance(item, Gap):
             done = self.flush()
-            stop = self._grid(item.stop)
-            gap = Gap(self._due, stop - self._due, item.reason)
-            self._due = stop
+            stop = self._to_new_index(item.stop)
+            gap = Gap(self._next, stop - self._next, item.reason)
+            self._next = stop
             return [*done, gap]
-        return [done for run in _split_runs(item) for done in self._prepared(*run)]
+        return [done for run in _split_runs(item) for done in self._prepare(*run)]
 
     def flush(self) -> list[Chunk | Gap]:
-        """Return what is still inside; what comes next does not continue it."""
+        """Return the remaining samples; later samples do not continue them."""
         self._state = None
         if self._resampler is None:
             return []
         rest, self._resampler = self._resampler.finish(), None
-        return self._chunks(rest)
+        return self._make_chunks(rest)
 
     def _check(self, item: Chunk | Gap) -> None:
         if self._position is None:
-            self._due = self._grid(item.start)
+            self._next = self._to_new_index(item.start)
         elif self._position != item.start:
-            raise InputError(f"samples must follow each other: {item.start} came after {self._position}.")
+            raise InputError(
+                f"samples must be consecutive: {item.start} came after {self._position}. "
+                "Pass a Gap for missing samples."
+            )
         self._position = item.stop
         if isinstance(item, Chunk) and item.data.shape[1] != self._n_channels:
             raise InputError(
@@ -128,24 +133,25 @@ class OnlinePreparation:
                 f"Got a chunk of {item.data.shape[1]} instead."
             )
 
-    def _grid(self, index: int) -> int:
+    def _to_new_index(self, index: int) -> int:
+        """Return the index of the first new sample at or after an old one."""
         return index if self._fir is None else self._fir.find_first_index(index)
 
-    def _prepared(self, start: int, x: NDArray[np.generic], is_good: bool) -> list[Chunk | Gap]:
+    def _prepare(self, start: int, x: NDArray[np.generic], is_good: bool) -> list[Chunk | Gap]:
         if self._reference is None or not len(x):
             return []
         if not is_good:
             done = self.flush()
-            n_new = self._grid(start + len(x)) - self._due
-            return [*done, *self._chunks(np.full((n_new, self.output_stream.n_channels), np.nan))]
-        y = self._filtered(self._reference.apply(x))
+            n_new = self._to_new_index(start + len(x)) - self._next
+            return [*done, *self._make_chunks(np.full((n_new, self.output_stream.n_channels), np.nan))]
+        y = self._filter(self._reference.apply(x))
         if self._fir is not None:
             if self._resampler is None:
                 self._resampler = Resampler(self._fir, start, self.output_stream.n_channels)
             y = self._resampler.push(y)
-        return self._chunks(y)
+        return self._make_chunks(y)
 
-    def _filtered(self, x: Array) -> Array:
+    def _filter(self, x: Array) -> Array:
         if self._steady is None:
             return x
         if self._state is None:
@@ -153,17 +159,17 @@ class OnlinePreparation:
         y, self._state = scipy.signal.sosfilt(self._sos, x, axis=0, zi=self._state)
         return np.asarray(y)
 
-    def _chunks(self, y: Array) -> list[Chunk | Gap]:
-        """Return new samples as a chunk, if there are any."""
+    def _make_chunks(self, y: Array) -> list[Chunk | Gap]:
+        """Return new samples as a list of one chunk, or an empty list if there are none."""
         if not len(y):
             return []
-        chunk = Chunk(np.ascontiguousarray(y, dtype=self._dtype), self._due)
-        self._due = chunk.stop
+        chunk = Chunk(np.ascontiguousarray(y, dtype=self._dtype), self._next)
+        self._next = chunk.stop
         return [chunk]
 
 
 def _split_runs(chunk: Chunk) -> Iterator[tuple[int, NDArray[np.generic], bool]]:
-    """Yield (start, rows, whether they are finite) of runs of rows that are, or are not."""
+    """Yield (start, rows, is_finite) of runs of rows that are all finite, or all not."""
     good = np.isfinite(chunk.data).all(axis=1)
     edges = [0, *(np.flatnonzero(np.diff(good)) + 1), len(good)]
     for first, stop in itertools.pairwise(map(int, edges)):

@@ -1,20 +1,20 @@
-"""Another rate, in a ratio of whole numbers: each new sample is one sum over the samples around it.
+"""Change the sampling rate by a rational ratio.
 
-The new samples lie where the new rate has them from index 0 on, the place of index 0 being the same on both
-grids. So a stretch that begins anywhere has its samples on the grid that the one before was on.
+Each new sample is a weighted sum of the old samples around it. The grids of both sampling rates share index
+0. The samples of a run are therefore on the same grid as those of the previous run, wherever it begins.
 """
 
 import functools
 import math
 
 import numpy as np
-import scipy  # its parts are loaded where they are first used: signal takes half a second and 50 MB
+import scipy  # scipy.signal is imported lazily: it takes half a second and 50 MB
 from numpy.typing import NDArray
 
 from igbss_stream.preparation.row_buffer import Array, RowBuffer
 
-ATTENUATION = 80.0  # dB, of what lies beyond half the lower rate
-TRANSITION = 0.2  # share of half the lower rate over which the gain falls
+ATTENUATION = 80.0  # dB, beyond half the lower rate
+TRANSITION = 0.2  # width of the transition band as a share of half the lower rate
 
 
 class PolyphaseFilter:
@@ -23,18 +23,18 @@ class PolyphaseFilter:
     Parameters
     ----------
     up, down : int
-        The new rate is ``up / down`` times the old one; without a common factor.
+        The new rate is ``up / down`` times the old one; they have no common factor.
 
     Attributes
     ----------
     taps : ndarray of shape (2 * half + 1,)
-        At `up` times the old rate. Each phase sums to 1, so that what is constant stays so.
+        At `up` times the old rate. Each phase sums to 1, which preserves constants.
     half : int
-        Taps on either side of the middle one.
+        Number of taps on either side of the middle one.
     phases : ndarray of shape (up, width)
-        Taps of each phase, in the order of the samples that they go with.
+        Taps of each phase, in the order of the samples that they multiply.
     width : int
-        Number of old samples in a sum.
+        Number of old samples in each sum.
     """
 
     def __init__(self, up: int, down: int) -> None:
@@ -54,7 +54,7 @@ class PolyphaseFilter:
 
     @property
     def delay(self) -> int:
-        """How many new samples after its own one a sample can be reckoned."""
+        """Number of new samples after which a new sample can be computed."""
         return self.half // self.down
 
     def find_first_index(self, index: int) -> int:
@@ -71,7 +71,7 @@ get_polyphase_filter = functools.lru_cache(maxsize=16)(PolyphaseFilter)
 
 
 class Resampler:
-    """Resamples one stretch, which is held at its first and at its last sample beyond its ends.
+    """Resample one run; its first and last sample are repeated beyond its ends.
 
     Parameters
     ----------
@@ -83,12 +83,12 @@ class Resampler:
 
     def __init__(self, fir: PolyphaseFilter, start: int, n_channels: int) -> None:
         self._fir, self._rows = fir, RowBuffer(n_channels)
-        self._next = fir.find_first_index(start)  # index of the new sample that is due
+        self._next = fir.find_first_index(start)  # index of the next new sample
         self._stop = start
         self._product = np.empty((fir.width, n_channels))
 
     def push(self, x: Array) -> Array:
-        """Take samples in; return the new ones that can be reckoned.
+        """Add samples; return the new ones that can be computed.
 
         Parameters
         ----------
@@ -99,28 +99,28 @@ class Resampler:
         self._rows.append(x)
         self._stop += len(x)
         within = (self._stop * self._fir.up - 1 - self._fir.half) // self._fir.down
-        return self._until(within + 1)
+        return self._compute_until(within + 1)
 
     def finish(self) -> Array:
-        """Return the rest of the new samples; the stretch has ended."""
+        """Return the remaining new samples at the end of the run."""
         stop = self._fir.find_first_index(self._stop)
         if len(self._rows):
             beyond = self._fir.half // self._fir.up + 1
             self._rows.append(np.repeat(self._rows.rows[-1:], beyond, axis=0))
             self._stop += beyond
-        return self._until(stop)
+        return self._compute_until(stop)
 
-    def _until(self, stop: int) -> Array:
-        fir, held = self._fir, self._rows.rows
-        at = self._stop - len(held)  # index of the first row that is held
-        new: NDArray[np.float64] = np.empty((max(0, stop - self._next), held.shape[1]))
+    def _compute_until(self, stop: int) -> Array:
+        fir, rows = self._fir, self._rows.rows
+        first = self._stop - len(rows)  # index of the first row
+        new: NDArray[np.float64] = np.empty((max(0, stop - self._next), rows.shape[1]))
         for row in new:
             last, phase = divmod(self._next * fir.down + fir.half, fir.up)
-            x = held[last + 1 - fir.width - at : last + 1 - at]
-            # One shape for every sum: how it is added up does not depend on how samples come.
+            x = rows[last + 1 - fir.width - first : last + 1 - first]
+            # All sums have the same shape, so the order of addition does not depend on the chunks.
             np.multiply(x, fir.phases[phase, :, None], out=self._product)
             np.add.reduce(self._product, axis=0, out=row)
             self._next += 1
         needed = (self._next * fir.down + fir.half) // fir.up + 1 - fir.width
-        self._rows.drop(min(max(0, needed - at), max(0, len(held) - 1)))
+        self._rows.drop(min(max(0, needed - first), max(0, len(rows) - 1)))
         return new

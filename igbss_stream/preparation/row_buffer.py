@@ -1,4 +1,4 @@
-"""Rows that come at one end and go at the other."""
+"""Buffer rows: append at one end, drop at the other."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -7,7 +7,7 @@ Array = NDArray[np.float64]
 
 
 class RowBuffer:
-    """Rows of numbers in one piece of memory, which is about twice as large as what it holds at once.
+    """Rows in contiguous memory, about twice as large as the buffered rows.
 
     Parameters
     ----------
@@ -23,25 +23,25 @@ class RowBuffer:
 
     @property
     def rows(self) -> Array:
-        """The rows that are held; the memory is used again by `append`."""
+        """The buffered rows; `append` may overwrite their memory."""
         return self._memory[self._first : self._stop]
 
     def append(self, rows: Array) -> None:
-        """Take rows in."""
+        """Append rows."""
         if self._stop + len(rows) > len(self._memory):
             self._make_room(len(rows))
         self._memory[self._stop : self._stop + len(rows)] = rows
         self._stop += len(rows)
 
     def drop(self, n: int) -> None:
-        """Let the first rows go."""
+        """Drop the first n rows."""
         self._first += n
 
     def _make_room(self, n: int) -> None:
-        """Move what is held to the front, of larger memory unless half of it is free then."""
-        held = self.rows
+        """Move the rows to the front; allocate larger memory unless half of it is free then."""
+        rows = self.rows
         memory = self._memory
-        if 2 * (len(held) + n) > len(memory):
-            memory = np.empty((2 * (len(held) + n), memory.shape[1]))
-        memory[: len(held)] = held
-        self._memory, self._first, self._stop = memory, 0, len(held)
+        if 2 * (len(rows) + n) > len(memory):
+            memory = np.empty((2 * (len(rows) + n), memory.shape[1]))
+        memory[: len(rows)] = rows
+        self._memory, self._first, self._stop = memory, 0, len(rows)

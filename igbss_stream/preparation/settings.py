@@ -1,4 +1,4 @@
-"""What is to be done to samples before they are separated."""
+"""Settings of the preparation of samples before separation."""
 
 import json
 import math
@@ -10,34 +10,34 @@ from igbss_stream.errors import ParameterError
 
 AVERAGE = "average"
 HIGHEST_ORDER = 16
-LARGEST_FACTOR = 1000  # of the ratio of two rates
-LEAST_SHARE = 1e-5  # of the rate: poles of lower edges lie too near 1 for float64
-_SAME = 1e-9  # rates that differ by less are the same
+LARGEST_FACTOR = 1000  # largest factor in the ratio of two rates
+LEAST_SHARE = 1e-5  # of the sampling rate; poles of lower edges are too close to 1 for float64
+_RATE_TOLERANCE = 1e-9  # relative difference below which rates are equal
 
 
 @dataclass(frozen=True, kw_only=True)
 class Preparation:
-    """How samples are prepared. Frequencies and rates are in Hz; what is left out is not done.
+    """How samples are prepared. Frequencies and rates are in Hz; a step without a value is skipped.
 
     Parameters
     ----------
     highpass, lowpass : float, optional
-        Edges of Butterworth filters, where their gain is -3 dB a pass.
+        Edges of Butterworth filters, where the gain is -3 dB per pass.
     filter_order : int
-        Order of each of the two.
+        Order of each of these two filters.
     notch : tuple of float
-        Frequencies that are taken out, such as those of the mains.
+        Frequencies to remove, such as those of the mains.
     notch_width : float
-        Distance of the edges of a notch, where its gain is -3 dB a pass.
+        Distance between the edges of a notch, where the gain is -3 dB per pass.
     resample : float, optional
-        The new rate.
+        New sampling rate.
     reference : {"average"} or tuple of str, optional
-        Channels whose mean is subtracted from each channel: all of them, or those of these names.
+        Channels whose mean is subtracted from each channel: all of them, or the named ones.
 
     Raises
     ------
     ParameterError
-        If a value cannot be used.
+        If a value is not valid.
     """
 
     highpass: float | None = None
@@ -77,26 +77,26 @@ class Preparation:
             )
         if self.reference is not None and not self.reference:
             raise ParameterError(
-                "reference names no channel; leave it out, or name at least one.", parameter="reference"
+                "reference names no channel; omit it, or name at least one.", parameter="reference"
             )
 
     @property
     def has_filters(self) -> bool:
-        """Whether there is anything to filter."""
+        """Whether there are any filters."""
         return self.highpass is not None or self.lowpass is not None or bool(self.notch)
 
     @property
     def does_nothing(self) -> bool:
-        """Whether samples stay as they are."""
+        """Whether samples stay unchanged."""
         return not self.has_filters and self.resample is None and self.reference is None
 
     @property
     def is_rowwise(self) -> bool:
-        """Whether each sample is prepared on its own: by another reference alone, or not at all."""
+        """Whether each sample is prepared independently: re-referenced only, or unchanged."""
         return not self.has_filters and self.resample is None
 
     def check(self, rate: float) -> None:
-        """Check it against the rate of the samples.
+        """Check the settings for a sampling rate.
 
         Parameters
         ----------
@@ -105,17 +105,18 @@ class Preparation:
         Raises
         ------
         ParameterError
-            If a frequency is not below half the rate, or too small a part of it, or the new rate cannot be
-            had from it.
+            If a frequency is not below half the rate, a frequency is too small relative to the rate, or the
+            new rate cannot be derived from it.
         """
         self._check_low(rate)
         edges = {"highpass": self.highpass, "lowpass": self.lowpass}
         edges |= {f"notch[{i}]": f + self.notch_width / 2 for i, f in enumerate(self.notch)}
         for name, edge in edges.items():
             if edge is not None and edge >= rate / 2:
-                of = " with half the notch_width" if name.startswith("notch") else ""
+                suffix = " with half the notch_width" if name.startswith("notch") else ""
                 raise ParameterError(
-                    f"{name}{of} must be below {rate / 2:g} Hz, half the rate. Got {edge:g} Hz instead.",
+                    f"{name}{suffix} must be below {rate / 2:g} Hz, half the rate. "
+                    f"Got {edge:g} Hz instead.",
                     parameter=name,
                 )
         self.compute_ratio(rate)
@@ -126,57 +127,57 @@ class Preparation:
         for name, width in widths.items():
             if width is not None and width < LEAST_SHARE * rate:
                 raise ParameterError(
-                    f"{name} must be at least {LEAST_SHARE * rate:g} Hz at a rate of {rate:g} Hz, else "
-                    f"rounding shows. Got {width:g} Hz instead.",
+                    f"{name} must be at least {LEAST_SHARE * rate:g} Hz at a rate of {rate:g} Hz, or "
+                    f"rounding errors are too large. Got {width:g} Hz instead.",
                     parameter=name,
                 )
 
     def compute_ratio(self, rate: float) -> tuple[int, int]:
-        """Return the new rate over the old one as two whole numbers without a common factor.
+        """Return the ratio of the new rate to the old one as two whole numbers without a common factor.
 
         Parameters
         ----------
         rate : float
-            The old one.
+            The old rate.
 
         Raises
         ------
         ParameterError
-            If they are not in such a ratio, of numbers of at most `LARGEST_FACTOR`.
+            If there is no such ratio of numbers up to `LARGEST_FACTOR`.
         """
         if self.resample is None:
             return 1, 1
-        wanted = self.resample / rate
-        smaller = Fraction(min(wanted, 1 / wanted)).limit_denominator(LARGEST_FACTOR)
+        ratio = self.resample / rate
+        smaller = Fraction(min(ratio, 1 / ratio)).limit_denominator(LARGEST_FACTOR)
         if not smaller:
             raise ParameterError(
                 f"resample must be within a factor of {LARGEST_FACTOR} of the rate, {rate:g} Hz. "
                 f"Got {self.resample:g} Hz instead.",
                 parameter="resample",
             )
-        near = smaller if wanted < 1 else 1 / smaller
-        if abs(near / wanted - 1) > _SAME:
+        near = smaller if ratio < 1 else 1 / smaller
+        if abs(near / ratio - 1) > _RATE_TOLERANCE:
             raise ParameterError(
                 f"resample must be in a ratio of whole numbers up to {LARGEST_FACTOR} to the rate, "
-                f"{rate:.12g} Hz. Got {self.resample:.12g} Hz instead; the nearest that is possible is "
+                f"{rate:.12g} Hz. Got {self.resample:.12g} Hz instead; the nearest possible rate is "
                 f"{float(rate * near):.12g} Hz.",
                 parameter="resample",
             )
         return near.numerator, near.denominator
 
     def compute_rate(self, rate: float) -> float:
-        """Return the rate of the prepared samples.
+        """Return the sampling rate of the prepared samples.
 
         Parameters
         ----------
         rate : float
-            That of the samples before.
+            Sampling rate of the input.
         """
         up, down = self.compute_ratio(rate)
         return rate * up / down
 
     def to_json(self) -> str:
-        """Return it as JSON."""
+        """Return the settings as JSON."""
         return json.dumps(asdict(self))
 
 

@@ -126,7 +126,7 @@ def test_mistakes_are_refused(batch_refused: Refusal, long: Path, options: str, 
 
 def test_a_recording_without_a_rate(batch_refused: Refusal, separated: Command, tmp_path: Path) -> None:
     path = write_recording(tmp_path / "in.h5", noise(300))
-    assert_says(batch_refused(path, "--notch", "50"), "filters and a new rate", "pass --rate")
+    assert_says(batch_refused(path, "--notch", "50"), "filters and resampling need", "pass --rate")
     separated(path, "--notch", "50", "--rate", 250)
 
 

@@ -1,4 +1,4 @@
-"""A stream is prepared the same however it is cut, and every index of the new grid is accounted for."""
+"""The preparation of a stream does not depend on the chunks; every index is accounted for."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -44,7 +44,7 @@ def run(preparation: Preparation, items: Sequence[Item], stream: Stream = STREAM
 
 
 def cut(items: Sequence[Item], at: Sequence[int]) -> Iterator[Item]:
-    """Cut chunks at some indices; a cut that comes twice gives a chunk without samples."""
+    """Cut chunks at some indices; a repeated index gives an empty chunk."""
     for item in items:
         if isinstance(item, Gap):
             yield item
@@ -57,7 +57,7 @@ def cut(items: Sequence[Item], at: Sequence[int]) -> Iterator[Item]:
 def joined(
     items: Sequence[Item], start: int
 ) -> tuple[Array, NDArray[np.int64], list[tuple[int, int, str]]]:
-    """Return samples, the index of each, and the gaps; indices must follow each other from `start` on."""
+    """Return samples, the index of each, and the gaps; assert that indices are consecutive from `start`."""
     for item in items:
         assert item.start == start
         start = item.stop
@@ -68,7 +68,7 @@ def joined(
 
 
 def feed(dtype: str = "f8") -> list[Item]:
-    """Return a feed with a gap, a restart, a row of NaN and a beginning off every grid."""
+    """Return items with a gap, a restart and rows of NaN, whose start is on no new grid."""
     x = drifting(900).astype(dtype)
     x[[500, 501], :] = np.nan
     first, second, third = x[:301], x[301:640], x[640:]
@@ -81,7 +81,7 @@ def feed(dtype: str = "f8") -> list[Item]:
     ]
 
 
-def assert_cuts_do_not_show(kind: str, dtype: str, at: Sequence[int]) -> None:
+def assert_cuts_have_no_effect(kind: str, dtype: str, at: Sequence[int]) -> None:
     preparation, items = Preparation(**KINDS[kind]), feed(dtype)
     stream = Stream("s", RATE, STREAM.channels, dtype=np.dtype(dtype))
     up, down = preparation.compute_ratio(RATE)
@@ -97,13 +97,13 @@ def assert_cuts_do_not_show(kind: str, dtype: str, at: Sequence[int]) -> None:
 @given(
     st.sampled_from([*KINDS]), st.sampled_from(["f4", "f8"]), st.lists(st.integers(13, 970), max_size=60)
 )
-def test_cuts_do_not_show(kind: str, dtype: str, at: list[int]) -> None:
-    assert_cuts_do_not_show(kind, dtype, at)
+def test_cuts_have_no_effect(kind: str, dtype: str, at: list[int]) -> None:
+    assert_cuts_have_no_effect(kind, dtype, at)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_single_samples_do_not_show(kind: str) -> None:
-    assert_cuts_do_not_show(kind, "f4", range(13, 971))
+def test_single_samples_have_no_effect(kind: str) -> None:
+    assert_cuts_have_no_effect(kind, "f4", range(13, 971))
 
 
 class TestAgainstScipy:
@@ -157,15 +157,15 @@ class TestAccounts:
         assert reached == -(-at * up // down)
         assert sum(isinstance(item, Gap) for item in out) == sum(is_gap for _, is_gap in lengths)
 
-    def test_time_goes_on_with_the_index(self) -> None:
-        """A sample keeps its time: t0 is that of index 0, which is on both grids."""
+    def test_time_follows_the_index(self) -> None:
+        """A sample keeps its time; t0 is the time of index 0, which is on both grids."""
         stage = OnlinePreparation(STREAM, Preparation(resample=100.0))
         assert stage.output_stream.t0 == STREAM.t0
         assert stage.output_stream.get_time(400) == STREAM.get_time(1000) == 1e9 + 4
 
     @pytest.mark.parametrize(("rate", "delay"), [(100.0, 26), (62.5, 26), (600.0, 62)])
     def test_delay_is_as_stated(self, rate: float, delay: int) -> None:
-        """Sample by sample, no new one leaves later than so many new ones after it, and some do so late."""
+        """Sample by sample, the largest delay of a new sample is the stated one."""
         stage = OnlinePreparation(STREAM, Preparation(resample=rate))
         up, down = Preparation(resample=rate).compute_ratio(RATE)
         assert stage.compute_delay(0) == delay
@@ -176,16 +176,16 @@ class TestAccounts:
             late += [newest - i for done in stage.push(chunk) for i in range(done.start, done.stop)]
         assert max(late) == delay
 
-    def test_what_comes_out_is_described(self) -> None:
+    def test_output_stream_describes_the_output(self) -> None:
         out = OnlinePreparation(STREAM, Preparation(resample=100.0, reference=("b",))).output_stream
         assert (out.name, out.rate, out.channels, out.unit) == ("s", 100.0, ("a", "c"), "uV")
 
-    def test_nothing_to_do_copies_nothing(self) -> None:
+    def test_without_steps_nothing_is_copied(self) -> None:
         stage, items = OnlinePreparation(STREAM, Preparation()), feed()
         assert [done for item in items for done in stage.push(item)] == items
         assert stage.output_stream == STREAM
 
-    def test_mistakes_are_named(self) -> None:
+    def test_invalid_arguments_are_rejected(self) -> None:
         stage = OnlinePreparation(STREAM, Preparation(highpass=1.0))
         stage.push(Chunk(drifting(5), 0))
         with pytest.raises(InputError, match="6 came after 5"):
@@ -198,7 +198,7 @@ class TestAccounts:
 
 @pytest.mark.jit
 def test_a_model_is_learned_from_average_referenced_channels() -> None:
-    """Their rank is one less: so many sources are learned, with a warning, and they give the channels back."""
+    """Their rank is one less; that number of sources is learned, with a warning, and reconstructs them."""
     rng = np.random.default_rng(0)
     x = rng.laplace(size=(3000, 4)) @ mixing_matrix(0, 4, 4).T
     stream = Stream("s", RATE, ("a", "b", "c", "d"), "uV", np.dtype("f8"))
@@ -216,9 +216,9 @@ def test_a_model_is_learned_from_average_referenced_channels() -> None:
     assert isinstance(chunk, Chunk)
     assert chunk.data.shape[1] == 3
     assert pipeline.model is not None
-    of = pipeline.model.separator.stage
-    assert of.mean is not None
-    back = chunk.data @ of.mixing[0].T + of.mean
+    learned = pipeline.model.separator.stage
+    assert learned.mean is not None
+    back = chunk.data @ learned.mixing[0].T + learned.mean
     np.testing.assert_allclose(
         back, (x - x.mean(axis=1, keepdims=True))[chunk.start : chunk.stop], atol=1e-9
     )

@@ -1,4 +1,4 @@
-"""Recordings are prepared as SciPy does it on whole arrays, to the bit the same however they are read."""
+"""Recordings are prepared as by SciPy on whole arrays, with the same bits for all block sizes."""
 
 import tracemalloc
 from typing import Any
@@ -28,8 +28,8 @@ FILTERS: dict[str, dict[str, Any]] = {
 }
 
 
-def by_scipy(x: Array, preparation: Preparation, rate: float = RATE) -> Array:
-    """Return what sosfiltfilt makes of a whole array; it is designed here anew."""
+def filter_by_scipy(x: Array, preparation: Preparation, rate: float = RATE) -> Array:
+    """Return the output of sosfiltfilt for a whole array, with a separate filter design."""
     sos = []
     for kind in ("highpass", "lowpass"):
         if getattr(preparation, kind) is not None:
@@ -44,7 +44,7 @@ def by_scipy(x: Array, preparation: Preparation, rate: float = RATE) -> Array:
     return np.asarray(done)
 
 
-def resampled_by_scipy(x: Array, up: int, down: int) -> Array:
+def resample_by_scipy(x: Array, up: int, down: int) -> Array:
     taps = get_polyphase_filter(up, down).taps
     return np.asarray(signal.resample_poly(x, up, down, axis=0, window=taps / up, padtype="edge"))
 
@@ -59,28 +59,28 @@ class TestFilters:
     def test_zero_phase_is_that_of_scipy(self, kind: str) -> None:
         preparation, x = Preparation(**FILTERS[kind]), drifting(20_000)
         got = whole(PreparedRecording(ArrayRecording(x), preparation))
-        assert_close(got, by_scipy(x, preparation))
+        assert_close(got, filter_by_scipy(x, preparation))
         assert len(x) > 2 * compute_settling_time(
             design_filters(preparation, RATE), 10**6
-        )  # else no block has to look ahead
+        )  # otherwise no block needs the look-ahead
 
     @pytest.mark.parametrize("n_samples", [2, 3, 20, 39, 40, 41])
-    def test_stretches_shorter_than_their_padding(self, n_samples: int) -> None:
+    def test_runs_shorter_than_their_padding(self, n_samples: int) -> None:
         preparation, x = Preparation(**FILTERS["band and mains"]), drifting(n_samples)
         assert compute_padding(design_filters(preparation, RATE)) == 39
         got = whole(PreparedRecording(ArrayRecording(x), preparation))
-        assert_close(got, by_scipy(x, preparation))
+        assert_close(got, filter_by_scipy(x, preparation))
 
     def test_gains_are_as_documented(self) -> None:
-        """-3 dB a pass at the edges of bands and notches, nothing left of the mains."""
+        """-3 dB per pass at the edges of bands and notches, zero at the mains frequency."""
         sos = design_filters(Preparation(highpass=1.0, lowpass=40.0, notch=(50.0,), notch_width=4.0), RATE)
         _, at_edges = signal.sosfreqz(sos[:4], [1.0, 40.0], fs=RATE)
         np.testing.assert_allclose(20 * np.log10(np.abs(at_edges)), -3.01, atol=0.01)
         _, at_notch = signal.sosfreqz(sos[4:], [48.0, 50.0, 52.0], fs=RATE)
         np.testing.assert_allclose(np.abs(at_notch), [np.sqrt(0.5), 0.0, np.sqrt(0.5)], atol=0.01)
 
-    def test_ringing_is_what_is_forgotten(self) -> None:
-        """Any state before makes no difference after so many samples, and one sooner it may."""
+    def test_the_initial_state_has_no_effect_after_the_settling_time(self) -> None:
+        """No initial state matters after the settling time; after half of it, it does."""
         sos = design_filters(Preparation(highpass=1.0, lowpass=40.0, notch=(50.0,)), RATE)
         n, rng = compute_settling_time(sos, 10**6), np.random.default_rng(0)
         later = rng.uniform(-1, 1, n + 2000)
@@ -93,7 +93,7 @@ class TestFilters:
     def test_filters_too_slow_for_memory_are_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(preparing, "LOOK_AHEAD_BYTES", 8 * 3 * 1000)
         source = ArrayRecording(drifting(100))
-        with pytest.raises(ParameterError, match=r"and 1000 fit into memory: raise the edge of highpass"):
+        with pytest.raises(ParameterError, match=r"and 1000 fit into memory: raise highpass"):
             PreparedRecording(source, Preparation(highpass=1.0))
         assert len(whole(PreparedRecording(source, Preparation(highpass=10.0)))) == 100
         with pytest.raises(ParameterError, match="samples to settle"):
@@ -103,7 +103,7 @@ class TestFilters:
         preparation, x = Preparation(highpass=1.0), drifting(3000).astype(np.float32)
         got = whole(PreparedRecording(ArrayRecording(x), preparation))
         assert got.dtype == np.float32
-        want = by_scipy(x.astype(np.float64), preparation)
+        want = filter_by_scipy(x.astype(np.float64), preparation)
         np.testing.assert_allclose(got, want, rtol=1e-7, atol=1e-9 * np.abs(want).max())
 
 
@@ -114,11 +114,11 @@ class TestResampling:
         prepared = PreparedRecording(ArrayRecording(x), Preparation(resample=RATE * up / down))
         assert prepared.rate == RATE * up / down
         assert prepared.n_samples == -(-len(x) * up // down)
-        assert_close(whole(prepared), resampled_by_scipy(x, up, down))
+        assert_close(whole(prepared), resample_by_scipy(x, up, down))
 
     @pytest.mark.parametrize(("up", "down"), [(1, 4), (125, 128), (5, 2)])
-    def test_what_is_passed_and_what_is_not(self, up: int, down: int) -> None:
-        """Flat to 0.8 of half the lower rate, 80 dB down from all of it; what is constant stays."""
+    def test_pass_band_and_stop_band(self, up: int, down: int) -> None:
+        """Flat up to 0.8 of half the lower rate, 80 dB down from half of it; constants are preserved."""
         fir = PolyphaseFilter(up, down)
         w, gain = signal.freqz(fir.taps / up, worN=1 << 15)
         lower = np.pi / max(up, down)
@@ -130,7 +130,9 @@ class TestResampling:
         assert len(constant) > 0
 
     def test_rates_that_are_not_in_a_ratio_are_refused(self) -> None:
-        with pytest.raises(ParameterError, match=r"1000\.012 Hz\. Got 250 Hz .* possible is 250\.003 Hz"):
+        with pytest.raises(
+            ParameterError, match=r"1000\.012 Hz\. Got 250 Hz .* possible rate is 250\.003 Hz"
+        ):
             Preparation(resample=250.0).compute_ratio(1000.012)
         with pytest.raises(ParameterError, match="within a factor of 1000 of the rate, 30000 Hz"):
             Preparation(resample=1.0).compute_ratio(30_000.0)
@@ -145,10 +147,10 @@ class TestResampling:
 
 
 class TestBreaks:
-    def test_each_stretch_is_prepared_on_its_own(self) -> None:
+    def test_each_run_is_prepared_independently(self) -> None:
         x, preparation = drifting(5000), Preparation(highpass=2.0, notch=(50.0,))
         prepared = PreparedRecording(ArrayRecording(x, breaks=[(1200, 30), (1300, 0)]), preparation)
-        parts = [by_scipy(part, preparation) for part in np.split(x, [1200, 1300])]
+        parts = [filter_by_scipy(part, preparation) for part in np.split(x, [1200, 1300])]
         assert_close(whole(prepared), np.concatenate(parts))
         assert prepared.breaks == (Break(1200, 30, "missing"), Break(1300, 0, "missing"))
 
@@ -156,8 +158,8 @@ class TestBreaks:
         st.sampled_from([(2, 5), (1, 4), (5, 2), (1, 1)]),
         st.lists(st.tuples(st.integers(0, 200), st.integers(0, 40)), max_size=5),
     )
-    def test_places_on_the_new_grid(self, ratio: tuple[int, int], gaps: list[tuple[int, int]]) -> None:
-        """New samples lie where the grid of the new rate has places within a stretch: each is counted once."""
+    def test_positions_on_the_new_grid(self, ratio: tuple[int, int], gaps: list[tuple[int, int]]) -> None:
+        """New samples are at the grid positions within the runs; each is counted once."""
         up, down = ratio
         breaks = sorted(gaps)
         source = ArrayRecording(drifting(200), breaks=breaks)
@@ -166,8 +168,8 @@ class TestBreaks:
         rows = np.split(np.arange(200), [row for row, _ in breaks])
         index = [set((part + before).tolist()) for part, before in zip(rows, missing, strict=True)]
         want = []
-        for stretch in index:
-            first, stop = (min(stretch), max(stretch) + 1) if stretch else (0, 0)
+        for run in index:
+            first, stop = (min(run), max(run) + 1) if run else (0, 0)
             want.append(sum(first * up <= m * down < stop * up for m in range(1000)))
         assert prepared.n_samples == sum(want)
         assert [gap.row for gap in prepared.breaks] == np.cumsum(want)[:-1].tolist()
@@ -176,8 +178,8 @@ class TestBreaks:
         )
         assert len(whole(prepared, 7)) == prepared.n_samples
 
-    def test_a_stretch_off_the_grid_is_where_the_grid_has_it(self) -> None:
-        """A sine keeps its phase over a gap, as time goes on in it."""
+    def test_a_run_that_begins_off_the_grid_is_resampled_on_it(self) -> None:
+        """A sine keeps its phase across a gap."""
         index = np.concatenate([np.arange(1000), np.arange(1003, 2500)])
         wave = np.sin(2 * np.pi * 3.0 * index / RATE)
         source = ArrayRecording(np.column_stack([wave, -wave]), breaks=[(1000, 3)])
@@ -185,7 +187,7 @@ class TestBreaks:
         (gap,) = prepared.breaks
         assert (gap.row, gap.n_samples) == (400, 2)
         new = np.concatenate([np.arange(400), np.arange(402, 1000)])
-        within = np.abs(new - 401) > 30  # beyond the hold at the ends
+        within = np.abs(new - 401) > 30  # away from the repeated samples at the ends
         got = whole(prepared)[:, 0]
         np.testing.assert_allclose(
             got[within][30:-30], np.sin(6 * np.pi * new / 100)[within][30:-30], atol=2e-3
@@ -209,16 +211,16 @@ class TestReference:
         assert single.bad == ("c0",)
         np.testing.assert_allclose(whole(single), x[:, [0, 2]] - x[:, [1]], rtol=1e-9)
 
-    def test_channels_left_out_are_not_in_it(self) -> None:
+    def test_excluded_channels_are_not_in_the_reference(self) -> None:
         x = drifting(500, 4)
         x[:, 1] = 7.0
         prepared = PreparedRecording(ArrayRecording(x), Preparation(reference="average"), [1])
         rest = x[:, [0, 2, 3]]
         np.testing.assert_allclose(whole(prepared), rest - rest.mean(axis=1, keepdims=True), rtol=1e-9)
-        with pytest.raises(ParameterError, match="names c1, which is flat and left out"):
+        with pytest.raises(ParameterError, match="names c1, which is flat and excluded"):
             PreparedRecording(ArrayRecording(x), Preparation(reference=("c1", "c2")), [1])
 
-    def test_names_that_are_not_there(self) -> None:
+    def test_unknown_names_are_rejected(self) -> None:
         source = ArrayRecording(drifting(10))
         with pytest.raises(ParameterError, match="names A1, which is no channel of these: c0, c1, c2"):
             PreparedRecording(source, Preparation(reference=("A1",)))
@@ -231,8 +233,8 @@ ALL = Preparation(highpass=2.0, lowpass=40.0, notch=(50.0,), resample=100.0, ref
 
 @settings(max_examples=10)
 @given(block=st.integers(1, 4000), read=st.integers(500, 1 << 18))
-def test_blocks_do_not_show(block: int, read: int) -> None:
-    """Neither the blocks asked for nor those that are read change a bit."""
+def test_the_output_does_not_depend_on_the_blocks(block: int, read: int) -> None:
+    """Neither the requested blocks nor those that are read change a bit."""
     x = drifting(11_000)
     once = whole(PreparedRecording(ArrayRecording(x, breaks=[(9000, 5)]), ALL))
     with pytest.MonkeyPatch.context() as patch:
@@ -245,11 +247,11 @@ def test_all_together_in_the_order_of_the_documentation() -> None:
     x = drifting(9000)
     prepared = PreparedRecording(ArrayRecording(x), ALL)
     referenced = x - x.mean(axis=1, keepdims=True)
-    assert_close(whole(prepared), resampled_by_scipy(by_scipy(referenced, ALL), 2, 5))
+    assert_close(whole(prepared), resample_by_scipy(filter_by_scipy(referenced, ALL), 2, 5))
     assert (prepared.unit, prepared.dataset, prepared.notes) == ("uV", "/x", ("so",))
 
 
-@pytest.mark.jit  # else the survey takes minutes
+@pytest.mark.jit  # otherwise the survey takes minutes
 def test_memory_does_not_grow_with_the_recording() -> None:
     x, peaks = drifting(5000, 8), []
     for repeats in (30, 120):
@@ -262,7 +264,7 @@ def test_memory_does_not_grow_with_the_recording() -> None:
 
 
 class TestBadSamples:
-    def test_samples_that_are_not_finite_are_told_where_they_are(self) -> None:
+    def test_the_positions_of_samples_that_are_not_finite_are_reported(self) -> None:
         x = drifting(5000)
         x[300, 1], x[4000, 1] = np.nan, np.inf
         prepared = PreparedRecording(ArrayRecording(x), ALL)
@@ -270,7 +272,9 @@ class TestBadSamples:
             whole(prepared)
 
     @pytest.mark.parametrize("preparation", [ALL, Preparation(reference="average")])
-    def test_a_flat_channel_is_told_before_it_gets_into_the_others(self, preparation: Preparation) -> None:
+    def test_a_flat_channel_is_reported_before_it_affects_the_others(
+        self, preparation: Preparation
+    ) -> None:
         x = drifting(5000)
         x[:, 2] = 3.0
         prepared = PreparedRecording(ArrayRecording(x), preparation, remedy=" with --drop-flat")
@@ -300,7 +304,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("values", "message"), MISTAKES)
-def test_mistakes_are_named(values: dict[str, Any], message: str) -> None:
+def test_invalid_settings_are_rejected(values: dict[str, Any], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         Preparation(**values)
 

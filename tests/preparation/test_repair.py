@@ -1,4 +1,4 @@
-"""Filling, outliers and flat channels, against twins that go sample by sample."""
+"""Filling, outliers and flat channels, compared with naive twins that process sample by sample."""
 
 import io
 import itertools
@@ -36,7 +36,7 @@ def settings(gap: str, outlier: float | None = None) -> RepairSettings:
 
 
 def feed(rng: np.random.Generator, dtype: str, unit: float, n_sections: int = 8) -> list[Item]:
-    """Return sections with bad samples, outliers, steps and flat stretches, with gaps between."""
+    """Return sections with bad samples, outliers, steps and flat runs, separated by gaps."""
     items: list[Item] = []
     start = int(rng.integers(0, 100))
     for _ in range(n_sections):
@@ -65,7 +65,7 @@ def feed(rng: np.random.Generator, dtype: str, unit: float, n_sections: int = 8)
 
 
 def cut(items: Iterable[Item], rng: np.random.Generator, longest: int) -> list[Item]:
-    """Return the same feed in smaller chunks, with empty ones among them."""
+    """Return the same items in smaller chunks, some of them empty."""
     out: list[Item] = []
     for item in items:
         if isinstance(item, Gap):
@@ -80,7 +80,7 @@ def cut(items: Iterable[Item], rng: np.random.Generator, longest: int) -> list[I
 
 
 def outcome(repair: RepairStage, items: Iterable[Item]) -> list[Item]:
-    """Push all, check the account after each, and return what left."""
+    """Push all items, check the counts after each, and return the output."""
     out: list[Item] = []
     first = stop = None
     counts = repair.counts
@@ -108,7 +108,7 @@ def outcome(repair: RepairStage, items: Iterable[Item]) -> list[Item]:
 
 
 def rows(items: Iterable[Item]) -> list[tuple[Any, ...]]:
-    """Return one entry a sample, to the bit, whatever the chunks."""
+    """Return one entry per sample, with its bytes, independent of the chunks."""
     table: list[tuple[Any, ...]] = []
     for item in items:
         if isinstance(item, Chunk):
@@ -131,7 +131,7 @@ def parts(items: Iterable[Item]) -> list[tuple[Any, ...]]:
 
 @dataclass
 class Section:
-    """Rows between two gaps that are not filled; a row of a gap has a reason."""
+    """Rows between two gaps that are not filled; a row of a filled gap has a reason."""
 
     start: int
     values: list[Array] = field(default_factory=list)
@@ -139,7 +139,7 @@ class Section:
 
 
 def twin(items: Iterable[Item], policy: str) -> list[tuple[Any, ...]]:
-    """Return (index, row) or (index, reason), found offline, one channel and one run at a time."""
+    """Return (index, row) or (index, reason), computed offline, one channel and one run at a time."""
     n_fill = 0 if policy == "reset" else N_FILL
     table: list[tuple[Any, ...]] = []
     section = Section(0)
@@ -198,7 +198,7 @@ def twin_section(section: Section, policy: str, n_fill: int) -> list[tuple[Any, 
     st.sampled_from(POLICIES),
     st.sampled_from([("float32", 1.0), ("float64", 1e-19)]),
 )
-def test_samples_are_filled_as_a_twin_fills_them(seed: int, policy: str, kind: tuple[str, float]) -> None:
+def test_samples_are_filled_like_by_the_twin(seed: int, policy: str, kind: tuple[str, float]) -> None:
     rng = np.random.default_rng(seed)
     items = feed(rng, *kind)
     out = outcome(RepairStage(stream(dtype=kind[0]), settings(policy)), cut(items, rng, 12))
@@ -250,7 +250,7 @@ def test_cuts_change_no_bit(
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(POLICIES), st.sampled_from([None, 50.0]))
-def test_a_state_that_was_saved_goes_on_to_the_bit(seed: int, policy: str, outlier: float | None) -> None:
+def test_a_saved_state_continues_bit_for_bit(seed: int, policy: str, outlier: float | None) -> None:
     rng = np.random.default_rng(seed)
     items = cut(feed(rng, "float32", 1.0), rng, 6)
     chosen = settings(policy, outlier)
@@ -273,7 +273,7 @@ def test_a_state_that_was_saved_goes_on_to_the_bit(seed: int, policy: str, outli
     np.testing.assert_array_equal(first.flat, second.flat)
 
 
-def test_what_needs_no_repair_passes_as_it_is() -> None:
+def test_good_samples_are_passed_on_without_a_copy() -> None:
     repair = RepairStage(stream(), settings("interpolate", 50.0))
     x = np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32)
     x.flags.writeable = False
@@ -286,7 +286,7 @@ def test_what_needs_no_repair_passes_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_samples_that_came_are_not_modified(policy: str) -> None:
+def test_received_samples_are_not_modified(policy: str) -> None:
     x = np.ones((10, 3), np.float32)
     x[4, 1] = np.nan
     given = x.copy()
@@ -294,7 +294,7 @@ def test_samples_that_came_are_not_modified(policy: str) -> None:
     np.testing.assert_array_equal(x, given)
 
 
-def test_a_sender_may_use_its_memory_again_while_samples_wait() -> None:
+def test_a_caller_may_reuse_its_memory_while_samples_wait() -> None:
     repair = RepairStage(stream(2, "float64"), settings("interpolate"))
     buffer = np.array([[1.0, 1.0], [2.0, np.nan]])
     repair.push(Chunk(buffer, 0))
@@ -317,7 +317,7 @@ def column(*values: float) -> Array:
         ("nan", [(0, [1.0]), (1, [NAN, NAN]), (3, [4.0, NAN, 8.0])]),
     ],
 )
-def test_what_each_policy_does(policy: str, expected: list[tuple[Any, ...]]) -> None:
+def test_the_output_of_each_policy(policy: str, expected: list[tuple[Any, ...]]) -> None:
     repair = RepairStage(stream(1, "float64"), settings(policy))
     items: list[Item] = [
         Chunk(column(1), 0),
@@ -349,7 +349,7 @@ def test_long_gaps_and_restarts_are_never_filled(policy: str) -> None:
     assert repair.counts.samples_filled == 0
 
 
-def test_a_dead_channel_costs_the_rows_and_is_named() -> None:
+def test_rows_of_a_failed_channel_become_a_gap_and_it_is_reported() -> None:
     x = np.random.default_rng(0).normal(size=(40, 3))
     x[10:30, 1] = np.nan
     repair = RepairStage(stream(dtype="float64"), settings("hold"))
@@ -362,7 +362,7 @@ def test_a_dead_channel_costs_the_rows_and_is_named() -> None:
     assert repair.bad_by_channel.tolist() == [0, 20, 0]
 
 
-def test_interpolation_waits_no_longer_than_it_says() -> None:
+def test_interpolation_waits_no_longer_than_its_delay() -> None:
     repair = RepairStage(stream(1, "float64"), settings("interpolate"))
     repair.push(Chunk(column(0), 0))
     for i in range(1, N_FILL + 1):
@@ -376,7 +376,7 @@ def test_interpolation_waits_no_longer_than_it_says() -> None:
 
 
 def twin_outliers(x: Array, threshold: float) -> tuple[Array, list[tuple[int, int]]]:
-    """Return outliers and steps of rows from index 0 on, sample by sample; all rows are kept (CELL < 256)."""
+    """Return outliers and steps of rows from index 0 on, sample by sample; CELL < 256 uses all rows."""
     outliers = np.zeros(x.shape, bool)
     steps = []
     for channel in range(x.shape[1]):
@@ -406,7 +406,7 @@ def twin_outliers(x: Array, threshold: float) -> tuple[Array, list[tuple[int, in
 
 
 @given(st.integers(0, 2**32 - 1))
-def test_outliers_are_those_of_a_twin(seed: int) -> None:
+def test_outliers_equal_those_of_the_twin(seed: int) -> None:
     rng = np.random.default_rng(seed)
     items = [item for item in feed(rng, "float32", 1.0, 12) if isinstance(item, Chunk)]
     x = np.concatenate([item.data for item in items])
@@ -415,30 +415,32 @@ def test_outliers_are_those_of_a_twin(seed: int) -> None:
     outcome(repair, cut([Chunk(x, 0)], rng, 17))
     assert repair.counts.outliers == outliers.sum()
     assert repair.bad_by_channel.tolist() == (outliers | ~np.isfinite(x)).sum(axis=0).tolist()
-    told = [(event.index, int(event.channel[1:])) for event in repair.pop_events() if event.kind == "step"]
-    assert told == steps
+    reported = [
+        (event.index, int(event.channel[1:])) for event in repair.pop_events() if event.kind == "step"
+    ]
+    assert reported == steps
     assert repair.counts.steps == len(steps)
 
 
 @pytest.mark.parametrize("unit", [1.0, 1e-6, 1e-19])
-def test_one_absurd_sample_neither_stays_nor_spoils_what_is_learned(unit: float) -> None:
+def test_an_extreme_sample_is_replaced_and_does_not_affect_the_threshold(unit: float) -> None:
     x = np.random.default_rng(0).normal(0.0, 20.0, (400, 2)) + 4000.0
     clean = x.copy()
     for at in (5, 150, 151, 300):
         x[at, 0] = 7e5
-    x[350, 0] = 9000.0  # 250 deviations: a learner that the others had spoilt would let it pass
+    x[350, 0] = 9000.0  # 250 deviations; not detected if the others had affected the deviation
     repair = RepairStage(stream(2, "float64"), settings("interpolate", 100.0))
     out = np.concatenate(
         [item.data for item in outcome(repair, [Chunk(x * unit, 0)]) if isinstance(item, Chunk)]
     )
-    assert repair.counts.outliers == 4  # not the one at 5, before anything was learned
+    assert repair.counts.outliers == 4  # not the one at 5, in the first cell
     late = out[CELL:] / unit
     assert np.abs(late - 4000.0).max() < 150.0
     others = np.setdiff1d(np.arange(400), [5, 150, 151, 300, 350])
     np.testing.assert_array_equal(out[others], clean[others] * unit)
 
 
-def test_a_step_is_accepted_and_learned_anew() -> None:
+def test_a_step_is_accepted_and_learned_again() -> None:
     x = np.random.default_rng(0).normal(size=(400, 2))
     x[150:, 1] += 1e4
     x[380, 1] += 1e4
@@ -460,8 +462,8 @@ def test_a_trigger_has_no_outliers() -> None:
     assert repair.counts.outliers == 0
 
 
-def test_hum_in_step_with_the_window_is_learned_at_all_its_phases() -> None:
-    """Every 20th sample of 50 Hz at 1 kHz has one phase; a deviation of these would be far too small."""
+def test_hum_in_phase_with_the_window_is_learned_at_all_phases() -> None:
+    """Every 20th sample of 50 Hz at 1 kHz has the same phase; their deviation would be far too small."""
     t = np.arange(20_000) / 1000.0
     x = 1000.0 * np.sin(2 * np.pi * 50.0 * t)[:, None] + np.random.default_rng(0).normal(size=(20_000, 1))
     chosen = RepairSettings(gap="hold", outlier=5.0, outlier_window=20 * 256 / 1000)
@@ -470,7 +472,7 @@ def test_hum_in_step_with_the_window_is_learned_at_all_its_phases() -> None:
     assert repair.counts.outliers == 0
 
 
-def test_a_restart_is_learned_anew() -> None:
+def test_channels_are_learned_again_after_a_restart() -> None:
     rng = np.random.default_rng(0)
     repair = RepairStage(stream(1, "float64"), settings("hold", 10.0))
     outcome(
@@ -485,9 +487,7 @@ def test_a_restart_is_learned_anew() -> None:
 
 
 @pytest.mark.parametrize(("n_before", "n_missing", "n_steps"), [(205, 10, 1), (205, 100, 0), (235, 60, 0)])
-def test_one_who_was_long_away_is_not_judged_by_what_was(
-    n_before: int, n_missing: int, n_steps: int
-) -> None:
+def test_a_long_gap_resets_the_threshold(n_before: int, n_missing: int, n_steps: int) -> None:
     rng = np.random.default_rng(0)
     repair = RepairStage(stream(1, "float64"), settings("hold", 10.0))
     outcome(
@@ -502,12 +502,12 @@ def test_one_who_was_long_away_is_not_judged_by_what_was(
 
 
 @pytest.mark.parametrize("unit", [1.0, 1e-19])
-def test_flat_channels_are_told_until_they_move(unit: float) -> None:
+def test_flat_channels_are_reported_until_they_move(unit: float) -> None:
     rng = np.random.default_rng(0)
     x = (rng.normal(size=(300, 3)) + 1000.0).astype(np.float32)
     x[103:200, 1] = 1000.0
     x[110:200:2, 1] = np.nextafter(np.float32(1000.0), np.float32(2000.0))  # rounding is no movement
-    x[:, 2] = np.linspace(1000.0, 1000.5, 300)  # slow, yet moving
+    x[:, 2] = np.linspace(1000.0, 1000.5, 300)  # slow, but moving
     repair = RepairStage(stream(), settings("hold"))
     for start in range(0, 300, 10):
         repair.push(Chunk((x[start : start + 10] * np.float32(unit)), start))
@@ -518,8 +518,8 @@ def test_flat_channels_are_told_until_they_move(unit: float) -> None:
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 33))
-def test_flat_is_what_rests_long_enough_and_no_less(seed: int, flat_after: int) -> None:
-    """A channel that is constant between known places, so that what it should be told as is known."""
+def test_a_channel_is_flat_only_if_it_is_constant_long_enough(seed: int, flat_after: int) -> None:
+    """A channel that is constant between known indices."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(400, 1))
     first, length = int(rng.integers(0, 200)), int(rng.integers(0, 150))
@@ -533,19 +533,19 @@ def test_flat_is_what_rests_long_enough_and_no_less(seed: int, flat_after: int) 
         assert not events
         assert length < 5 * cell
     else:
-        told, moved = events
-        assert (told.kind, moved) == ("flat", ChannelEvent(first + length, "c0", "moving"))
-        assert first + flat_after - 1 <= told.index <= first + 5 * cell
+        flat, moved = events
+        assert (flat.kind, moved) == ("flat", ChannelEvent(first + length, "c0", "moving"))
+        assert first + flat_after - 1 <= flat.index <= first + 5 * cell
 
 
-def test_a_stream_that_begins_within_a_cell_must_rest_as_long() -> None:
+def test_a_stream_that_begins_within_a_cell_must_be_constant_as_long() -> None:
     repair = RepairStage(stream(1, "float64"), settings("hold"))
     for start in range(3, 40):
         repair.push(Chunk(np.full((1, 1), 3.0), start))
     assert repair.pop_events() == [ChannelEvent(24, "c0", "flat")]
 
 
-def test_absence_is_not_rest() -> None:
+def test_missing_samples_are_not_constant() -> None:
     repair = RepairStage(stream(1, "float64"), settings("hold"))
     x = np.full((4, 1), 3.0)
     items: list[Item] = [Chunk(x, 0), Gap(4, 500, "lost"), Chunk(x, 504)]
@@ -559,7 +559,7 @@ def test_absence_is_not_rest() -> None:
     assert not repair.flat.any()
 
 
-def test_a_restart_interrupts_rest() -> None:
+def test_a_restart_resets_the_flat_detector() -> None:
     repair = RepairStage(stream(1, "float64"), settings("hold"))
     items: list[Item] = []
     for start in range(0, 200, 15):
@@ -568,7 +568,7 @@ def test_a_restart_interrupts_rest() -> None:
     assert not repair.flat.any()
 
 
-def test_nobody_need_look_for_flat_channels() -> None:
+def test_the_flat_detector_can_be_disabled() -> None:
     repair = RepairStage(stream(1, "float64"), RepairSettings(flat_after=None))
     outcome(repair, [Chunk(np.full((5000, 1), 3.0), 0), Gap(5000, 3, "lost"), Gap(5003, 0, "restart")])
     assert not repair.flat.any()
@@ -584,7 +584,7 @@ def test_the_largest_numbers_are_interpolated_without_overflow() -> None:
     assert [part[1] for part in parts(out)] == [[big, 0.0, -big]]
 
 
-def test_events_that_nobody_asks_for_do_not_fill_memory() -> None:
+def test_unread_events_do_not_fill_memory() -> None:
     x = np.random.default_rng(0).normal(size=(9000, 1))
     x[np.arange(9000) % 9 < 7] = np.nan
     repair = RepairStage(stream(1, "float64"), settings("hold"))
@@ -606,12 +606,12 @@ def test_events_that_nobody_asks_for_do_not_fill_memory() -> None:
         ),
         (
             Chunk(np.zeros((5, 3), np.float32), 12),
-            "what comes begins at sample 12, but what came before stopped at 10. Put it in order, and declare what is missing as a gap.",
+            "an item begins at sample 12, but the previous one stopped at 10. Pass items in order, and a Gap for missing samples.",
         ),
-        (Gap(9, 3, "lost"), "what comes begins at sample 9, but what came before stopped at 10."),
+        (Gap(9, 3, "lost"), "an item begins at sample 9, but the previous one stopped at 10."),
     ],
 )
-def test_what_cannot_follow_is_refused_and_changes_nothing(item: Item, message: str) -> None:
+def test_an_item_that_does_not_follow_is_rejected_and_changes_nothing(item: Item, message: str) -> None:
     repair = RepairStage(stream(), settings("hold"))
     x = np.zeros((10, 3), np.float32)
     repair.push(Chunk(x, 0))
@@ -632,7 +632,7 @@ def test_what_cannot_follow_is_refused_and_changes_nothing(item: Item, message: 
         ({"flat_after": True}, "flat_after must be a finite number above 0. Got True instead."),
     ],
 )
-def test_settings_that_cannot_be_used(change: dict[str, Any], message: str) -> None:
+def test_invalid_settings_are_rejected(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ParameterError, match=re.escape(message)):
         RepairSettings(**change)
 
@@ -654,15 +654,15 @@ def test_times_that_are_too_short_for_the_rate(change: dict[str, Any], message: 
         RepairStage(stream(), replace(settings("hold", 10.0), **change))
 
 
-def test_a_state_of_something_else_is_refused() -> None:
+def test_a_state_of_another_stream_is_rejected() -> None:
     repair = RepairStage(stream(), settings("interpolate", 10.0))
     state = repair.state
     for other in (stream(4), stream(3, "float64")):
-        with pytest.raises(InputError, match="it is of another stream, or of other settings"):
+        with pytest.raises(InputError, match="the state belongs to another stream or to other settings"):
             RepairStage(other, settings("interpolate", 10.0)).restore(state)
-    with pytest.raises(InputError, match="the state has, beyond what these settings need, 'outlier_"):
+    with pytest.raises(InputError, match="the state has an unexpected 'outlier_"):
         RepairStage(stream(), settings("interpolate")).restore(state)
     with pytest.raises(InputError, match="the state lacks 'known'"):
         repair.restore({name: array for name, array in state.items() if name != "known"})
-    with pytest.raises(InputError, match="the samples that wait in the state are not complete"):
+    with pytest.raises(InputError, match="the waiting samples of the state are incomplete"):
         repair.restore(state | {"waiting": np.zeros((2, 3), np.float32)})

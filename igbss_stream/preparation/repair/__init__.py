@@ -1,8 +1,8 @@
-"""Make faulty samples of a stream usable, or declare a gap.
+"""Repair faulty samples of a stream, or declare them a gap.
 
 ::
 
-    stage        the stage between a feed and its preparation
+    stage        repair stage between a feed and the preparation
     detectors    find faulty samples: NaN, saturation, outliers, flat channels
-    gap_filler   fill short gaps, or declare their rows a gap
+    gap_filler   fill short runs of missing samples, or declare a gap
 """

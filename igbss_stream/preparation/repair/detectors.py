@@ -1,7 +1,7 @@
-"""What is watched in each channel of a live stream: samples that stand out, and channels that rest.
+"""Detect outliers and flat channels in a stream.
 
-Both watches work on cells of a grid of the sample index, and change what they know at the ends of cells
-alone: what they say of a sample does not depend on how the stream is cut into chunks.
+Both detectors divide the sample index into cells of fixed length, and update what they have learned only at
+the ends of cells. Their output for a sample therefore does not depend on the chunks.
 """
 
 from collections.abc import Iterator
@@ -15,59 +15,60 @@ State = dict[str, NDArray[Any]]
 Change = tuple[int, int, bool]
 
 _MEDIAN_TO_DEVIATION = 1.4826  # median absolute deviation to standard deviation, for a Gaussian
-_ROUNDING = 4.0  # what moves by no more than this many rounding errors rests, as in a survey
-_CELLS = 4  # that a channel must rest in to be flat
-_ROWS = 256  # that medians are taken over: they are then within a few percent
+_ROUNDING = 4.0  # rounding errors within which a channel is constant, as in a survey
+_CELLS = 4  # number of constant cells after which a channel is flat
+_ROWS = 256  # used for medians, which are then accurate to a few percent
 _GOLDEN = 0.6180339887498949
 
 
 class _Detector:
-    """What both watches have in common: the arrays that must be known to go on."""
+    """Base class: saves and restores the arrays that a detector needs to continue."""
 
     _prefix: ClassVar[str]
-    _learned: ClassVar[tuple[str, ...]]
+    _state_names: ClassVar[tuple[str, ...]]
 
     @property
     def state(self) -> State:
-        """All that was learned, as arrays that are not shared."""
-        return {f"{self._prefix}_{name}": getattr(self, f"_{name}").copy() for name in self._learned}
+        """Copies of all arrays that the detector needs to continue."""
+        return {f"{self._prefix}_{name}": getattr(self, f"_{name}").copy() for name in self._state_names}
 
     def restore(self, state: State, start: int) -> None:
-        """Go on from a state, at the index `start`."""
-        for name in self._learned:
+        """Continue from a state, at the index `start`."""
+        for name in self._state_names:
             setattr(self, f"_{name}", state[f"{self._prefix}_{name}"].copy())
-        self._look_on(start)
+        self._resume_at(start)
 
-    def _look_on(self, start: int) -> None:
-        """Find one's place in the grid."""
+    def _resume_at(self, start: int) -> None:
+        """Find the cell of an index."""
 
 
 class FlatDetector(_Detector):
-    """Finds channels that do not move beyond the rounding of their type.
+    """Detect channels that are constant within the rounding of their dtype.
 
-    A channel rests in a cell if none of its samples moves away from the sample it was first compared with;
-    it is flat after four cells, and until it moves.
+    A channel is constant in a cell if none of its samples differs from an anchor, the first good sample
+    after the cell of its last movement. It becomes flat at the end of the fourth constant cell, until it
+    moves.
 
     Parameters
     ----------
     n_samples : int
-        How long a channel must rest; it is then flat at the end of the cell, a quarter of this.
+        Time that a channel must be constant; a cell is a quarter of it.
     n_channels : int
     eps : float
-        Rounding of the type of the samples, relative to their size.
+        Relative rounding error of the dtype.
     """
 
     _prefix = "flat"
-    _learned = ("flat", "anchor", "moved", "heard", "rested")
+    _state_names = ("flat", "anchor", "moved", "heard", "rested")
 
     def __init__(self, n_samples: int, n_channels: int, eps: float) -> None:
         self._flat = np.zeros(n_channels, bool)
         self._tolerance = _ROUNDING * eps
         self._cell = -(-n_samples // _CELLS)
-        self._anchor = np.full(n_channels, np.nan)  # what a channel is compared with
+        self._anchor = np.full(n_channels, np.nan)  # value that a channel is compared with
         self._moved = np.ones(n_channels, bool)  # in this cell
-        self._heard = np.zeros(n_channels, bool)  # in this cell
-        self._rested = np.zeros(n_channels, np.int64)  # number of cells
+        self._heard = np.zeros(n_channels, bool)  # has good samples in this cell
+        self._rested = np.zeros(n_channels, np.int64)  # number of constant cells
         self._still = np.flatnonzero(~self._moved)
         self._end = 0
 
@@ -77,22 +78,22 @@ class FlatDetector(_Detector):
         return self._flat.copy()
 
     def begin(self, start: int) -> None:
-        """Forget all but which channels are flat; a cell that has begun does not count."""
+        """Reset all but the flat channels; a cell that has already begun does not count."""
         self._anchor[:] = np.nan
         self._moved[:] = start % self._cell != 0
         self._heard[:] = False
         self._rested[:] = 0
-        self._look_on(start)
+        self._resume_at(start)
 
     def update(self, x: NDArray[Any], start: int, bad: Mask | None) -> list[Change]:
-        """Take in samples that follow on the last ones, and return where channels became flat or moved.
+        """Process the next samples, and return where channels became flat or moved.
 
         Parameters
         ----------
         x : ndarray of shape (samples, channels)
         start : int
         bad : ndarray of shape (samples, channels), optional
-            Samples that do not count.
+            Samples to ignore.
 
         Returns
         -------
@@ -107,17 +108,18 @@ class FlatDetector(_Detector):
             if self._still.size:
                 changes += self._compare(x[part], first, None if bad is None else bad[part])
             if last == self._end:
-                changes += self._close(last)
+                changes += self._finish_cell(last)
         return changes
 
     def skip(self, start: int, n_samples: int) -> list[Change]:
-        """Go on after samples that are missing; return what `update` does."""
+        """Skip missing samples; return the same as `update`."""
         stop = start + n_samples
-        changes = self._close(self._end) if stop >= self._end else []
-        self._look_on(stop)
+        changes = self._finish_cell(self._end) if stop >= self._end else []
+        self._resume_at(stop)
         return changes
 
     def _compare(self, x: NDArray[Any], start: int, bad: Mask | None) -> list[Change]:
+        """Compare the channels that have not moved in this cell with their anchors."""
         at = self._still
         values = x[:, at].astype(np.float64)
         if bad is not None:
@@ -133,30 +135,30 @@ class FlatDetector(_Detector):
         moved = moves.any(axis=0)
         self._moved[at[moved]] = True
         self._still = at[~moved]
-        woken = np.flatnonzero(moved & self._flat[at])
-        self._flat[at[woken]] = False
-        return [(start + int(moves[:, i].argmax()), int(at[i]), False) for i in woken]
+        was_flat = np.flatnonzero(moved & self._flat[at])
+        self._flat[at[was_flat]] = False
+        return [(start + int(moves[:, i].argmax()), int(at[i]), False) for i in was_flat]
 
-    def _close(self, stop: int) -> list[Change]:
+    def _finish_cell(self, stop: int) -> list[Change]:
         self._rested = np.where(self._moved, 0, self._rested + self._heard)
         new = np.flatnonzero((self._rested >= _CELLS) & ~self._flat)
         self._flat[new] = True
         self._anchor[self._moved] = np.nan
         self._moved[:] = self._heard[:] = False
-        self._look_on(stop)
+        self._resume_at(stop)
         return [(stop - 1, int(channel), True) for channel in new]
 
-    def _look_on(self, start: int) -> None:
+    def _resume_at(self, start: int) -> None:
         self._end = (start // self._cell + 1) * self._cell
         self._still = np.flatnonzero(~self._moved)
 
 
 class OutlierDetector(_Detector):
-    """Finds samples that lie further from the median of their channel than others do.
+    """Detect samples far from the median of their channel.
 
-    Median and median absolute deviation of a cell hold in the next one. Outliers count in them like any
-    sample: up to half of a cell does no harm. A channel is not judged where less than half of a cell was
-    good, or where it rests for half of it, as a trigger does.
+    The median and the median absolute deviation of a cell apply to the next cell. They include outliers,
+    which may be up to half of a cell without effect. A channel is not checked if less than half of a cell
+    was good, or if it was constant for half of it, like a trigger.
 
     Parameters
     ----------
@@ -165,15 +167,15 @@ class OutlierDetector(_Detector):
     n_samples : int
         Length of a cell.
     patience : int
-        A channel that stays out for more samples has moved, e.g. with its electrode: it is not judged for
-        the rest of the cell, and learned anew.
+        A channel that exceeds the threshold for more samples has a step, e.g. from a moved electrode. It is
+        not checked for the rest of the cell, and its median is learned again.
     n_channels : int
     eps : float
-        Rounding of the type of the samples, relative to their size.
+        Relative rounding error of the dtype.
     """
 
     _prefix = "outlier"
-    _learned = ("kept", "center", "limit", "out")
+    _state_names = ("kept", "center", "limit", "out")
 
     def __init__(
         self, threshold: float, n_samples: int, patience: int, n_channels: int, eps: float
@@ -186,10 +188,10 @@ class OutlierDetector(_Detector):
         self._kept = np.full((len(self._rows), n_channels), np.nan)
         self._center = np.zeros(n_channels)
         self._limit = np.full(n_channels, np.inf)
-        self._out = np.zeros(n_channels, np.int64)  # number of outliers since the last sample that is none
+        self._out = np.zeros(n_channels, np.int64)  # number of consecutive outliers
 
     def begin(self) -> None:
-        """Forget all."""
+        """Reset all that was learned."""
         self._kept[:] = np.nan
         self._limit[:] = np.inf
         self._out[:] = 0
@@ -197,20 +199,20 @@ class OutlierDetector(_Detector):
     def update(
         self, x: NDArray[Any], start: int, bad: Mask | None
     ) -> tuple[Mask | None, list[tuple[int, int]]]:
-        """Take in samples that follow on the last ones, and judge them.
+        """Process the next samples, and detect outliers.
 
         Parameters
         ----------
         x : ndarray of shape (samples, channels)
         start : int
         bad : ndarray of shape (samples, channels), optional
-            Samples that do not count: those that are not finite, at least.
+            Samples to ignore; at least those that are not finite.
 
         Returns
         -------
         outliers : ndarray of shape (samples, channels), or None if there are none
         steps : list of (index, channel)
-            Where a channel that had moved was accepted.
+            Where the step of a channel was accepted.
         """
         outliers = np.zeros(x.shape, bool)
         steps: list[tuple[int, int]] = []
@@ -219,25 +221,27 @@ class OutlierDetector(_Detector):
             values = x[part].astype(np.float64)
             if bad is not None:
                 values[bad[part]] = np.nan
-            self._keep(values, first)
-            steps += self._judge(values, first, outliers[part])
+            self._record(values, first)
+            steps += self._mark_outliers(values, first, outliers[part])
             if last % self._cell == 0:
-                self._learn()
+                self._finish_cell()
         return (outliers if outliers.any() else None), steps
 
     def skip(self, start: int, n_samples: int) -> None:
-        """Go on after samples that are missing."""
+        """Skip missing samples."""
         ends = (start + n_samples) // self._cell - start // self._cell
-        for _ in range(min(ends, 2)):  # more cells without a sample have nothing to say
-            self._learn()
+        for _ in range(min(ends, 2)):  # further empty cells have no effect
+            self._finish_cell()
 
-    def _keep(self, values: NDArray[np.float64], start: int) -> None:
+    def _record(self, values: NDArray[np.float64], start: int) -> None:
         at = start % self._cell
         first, last = np.searchsorted(self._rows, (at, at + len(values)))
         self._kept[first:last] = values[self._rows[first:last] - at]
 
-    def _judge(self, values: NDArray[np.float64], start: int, outliers: Mask) -> list[tuple[int, int]]:
-        """Mark outliers; return where channels were accepted."""
+    def _mark_outliers(
+        self, values: NDArray[np.float64], start: int, outliers: Mask
+    ) -> list[tuple[int, int]]:
+        """Mark outliers; return where steps of channels were accepted."""
         with np.errstate(over="ignore"):
             np.greater(np.abs(values - self._center), self._limit, out=outliers)
         at = np.flatnonzero(outliers.any(axis=0) | (self._out > 0))
@@ -246,38 +250,40 @@ class OutlierDetector(_Detector):
         out = outliers[:, at]
         length = count_streaks(out, ~(out | np.isnan(values[:, at])), self._out[at])
         self._out[at] = length[-1]
-        patient = length <= self._patience
-        moved = np.flatnonzero(~patient.all(axis=0))
-        return [self._accept(int(at[i]), start, int(patient[:, i].argmin()), outliers) for i in moved]
+        within = length <= self._patience
+        moved = np.flatnonzero(~within.all(axis=0))
+        return [self._accept_step(int(at[i]), start, int(within[:, i].argmin()), outliers) for i in moved]
 
-    def _accept(self, channel: int, start: int, row: int, outliers: Mask) -> tuple[int, int]:
-        """Take a channel as it is from a row on."""
+    def _accept_step(self, channel: int, start: int, row: int, outliers: Mask) -> tuple[int, int]:
+        """Accept all samples of a channel from a row on."""
         outliers[row:, channel] = False
         self._kept[: np.searchsorted(self._rows, start % self._cell + row), channel] = np.nan
         self._limit[channel] = np.inf
         self._out[channel] = 0
         return start + row, channel
 
-    def _learn(self) -> None:
-        """Take median and deviation from the cell that ends, and begin another."""
+    def _finish_cell(self) -> None:
+        """Compute median and deviation of the finished cell, and begin the next one."""
         self._center, n_good = _compute_medians(self._kept)
         with np.errstate(over="ignore"):
             deviation, _ = _compute_medians(np.abs(self._kept - self._center))
             self._limit = self._threshold * deviation
-        rests = ~(deviation > _ROUNDING * self._eps * np.abs(self._center))  # NaN: nothing was good
-        self._limit[rests | (2 * n_good < len(self._kept))] = np.inf
+        is_constant = ~(
+            deviation > _ROUNDING * self._eps * np.abs(self._center)
+        )  # NaN if no sample was good
+        self._limit[is_constant | (2 * n_good < len(self._kept))] = np.inf
         self._kept[:] = np.nan
 
 
 def count_streaks(counted: Mask, ending: Mask, before: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return how many rows were counted since the last one that ends a streak, column by column.
+    """Return the number of rows counted since the last one that ends a streak, for each column.
 
     Parameters
     ----------
     counted, ending : ndarray of shape (rows, columns)
-        A row may be neither: it is passed over.
+        A row that is neither is ignored.
     before : ndarray of shape (columns,)
-        Length of the streak before the first row.
+        Length of the streak that ends before the first row.
 
     Returns
     -------
@@ -289,7 +295,7 @@ def count_streaks(counted: Mask, ending: Mask, before: NDArray[np.int64]) -> NDA
 
 
 def _split_cells(start: int, stop: int, cell: int) -> Iterator[tuple[int, int]]:
-    """Cut a range of indices at the ends of cells."""
+    """Split a range of indices at the ends of cells."""
     while start < stop:
         end = min(stop, (start // cell + 1) * cell)
         yield start, end
@@ -297,7 +303,7 @@ def _split_cells(start: int, stop: int, cell: int) -> Iterator[tuple[int, int]]:
 
 
 def _choose_rows(n_samples: int) -> NDArray[np.int64]:
-    """Return rows all over a cell, at distances in step with no period: hum would look constant."""
+    """Return irregularly spaced rows of a cell; with regular spacing, hum may look constant."""
     n_rows = min(n_samples, _ROWS)
     stride = n_samples // n_rows
     jitter = np.arange(n_rows) * _GOLDEN % 1.0
@@ -305,7 +311,7 @@ def _choose_rows(n_samples: int) -> NDArray[np.int64]:
 
 
 def _compute_medians(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return the lower median of each column, NaN left out, and of how many values it is."""
+    """Return the lower median of each column, ignoring NaN, and the number of its values."""
     n_good = len(values) - np.isnan(values).sum(axis=0)
     middle = np.maximum(n_good - 1, 0) // 2
     return np.take_along_axis(np.sort(values, axis=0), middle[None], axis=0)[0], n_good

@@ -1,10 +1,10 @@
-"""The stage between ingest and separation: what is bad becomes usable, or an honest gap.
+"""Repair stage of a stream: fill missing and bad samples or declare a gap, and report faulty channels.
 
-After it each sample is finite (or, with policy "nan", NaN with its entire row), and each index lies in
-exactly one chunk or gap, in order. What comes out is the same to the bit however the feed is cut into
-chunks; only where chunks and gaps are cut differs. Samples that need no repair pass as they are, uncopied.
+After it, each sample is finite (or, with the policy "nan", NaN with its entire row), and each index is in
+exactly one chunk or gap, in order. The samples are bit-identical for all chunk sizes of the input; only the
+boundaries of chunks and gaps differ. Samples that need no repair are passed on without a copy.
 
-`gap_filler` fills in samples, `detectors` finds outliers and flat channels.
+`gap_filler` fills samples; `detectors` finds outliers and flat channels.
 """
 
 import math
@@ -28,40 +28,40 @@ from igbss_stream.preparation.repair.detectors import (
 )
 from igbss_stream.preparation.repair.gap_filler import POLICIES, GapFiller, RepairCounts
 
-_LONGEST_FILL = 60.0  # seconds; more would be invented data, and memory
-_LEAST_TO_LEARN = 16  # samples, for a median and a deviation
-_EVENTS = 1024  # kept until asked for
+_LONGEST_FILL = 60.0  # seconds; longer ones would be invented data, and use memory
+_MIN_CELL = 16  # samples, for a median and a deviation
+_MAX_EVENTS = 1024  # kept until they are read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairSettings:
-    """What to do with samples that are missing or bad. Times are in seconds.
+    """How to repair missing or bad samples. Times are in seconds.
 
     Parameters
     ----------
     gap : {"reset", "hold", "interpolate", "nan"}
-        What becomes of missing samples, and of bad ones: a gap, after which all begins anew; the last
-        good sample of the channel; a straight line to the next, for which samples wait; NaN in the entire
-        row. See `igbss_stream.preparation.repair.gap_filler`. The default invents nothing.
+        Replacement of missing and bad samples: a gap, after which processing starts again; the last good
+        sample of the channel; a straight line to the next good sample, for which samples wait; NaN in the
+        entire row. See `igbss_stream.preparation.repair.gap_filler`. The default invents no data.
     max_fill : float
-        Longest run of missing samples that is filled, at most 60; what is longer is a gap.
+        Longest run of missing samples that is filled, at most 60; a longer one becomes a gap.
     outlier : float, optional
-        A sample that lies further from the median of its channel than this many robust standard
-        deviations is bad. Left out: none is. What is an outlier to one is what another looks for (blinks
-        lie tens of deviations out, heart beats in a quiet lead a hundred, pulses of a trigger any number),
-        so values are not replaced unasked. For EEG 1000 removes what no electrode can measure.
+        A sample is bad if its distance from the median of its channel exceeds this number of robust
+        standard deviations. By default there is no limit, because outliers may be the signal of interest:
+        blinks are tens of deviations from the median, heart beats in a quiet lead a hundred, pulses of a
+        trigger any number. For EEG, 1000 removes values that no electrode can measure.
     outlier_window : float
-        Time that median and deviation are learned over; the first one of a stream is not judged.
+        Window over which median and deviation are learned; the first window of a stream is not checked.
     accept_after : float
-        A channel that stays out for longer has moved and is taken as it is. With more than `max_fill` such
-        a step costs a gap.
+        A channel that exceeds the limit for longer has a step, and its values are accepted. If this is
+        longer than `max_fill`, a step results in a gap.
     flat_after : float or None
-        A channel that does not move beyond its rounding for this long is reported as flat; None: never.
+        A channel that is constant within its rounding for this time is reported as flat; None: never.
 
     Raises
     ------
     ParameterError
-        If a value cannot be used.
+        If a value is not valid.
     """
 
     gap: str = "reset"
@@ -87,16 +87,16 @@ class RepairSettings:
 
 @dataclass(frozen=True, slots=True, order=True)
 class ChannelEvent:
-    """Something that happened to a channel.
+    """A change of the condition of a channel.
 
     Parameters
     ----------
     index : int
-        Of the sample that showed it.
+        Index of the sample that shows it.
     channel : str
     kind : str
-        ``"flat"`` and ``"moving"``; ``"failed"``, bad for longer than can be filled, and
-        ``"recovered"``; ``"step"``, stayed out and was accepted.
+        ``"flat"`` and ``"moving"``; ``"failed"``, bad for too long to be filled, and ``"recovered"``;
+        ``"step"``, beyond the limit for `accept_after` and accepted.
     """
 
     index: int
@@ -105,7 +105,7 @@ class ChannelEvent:
 
 
 class RepairStage:
-    """Fills or cuts out what is missing or bad, and reports channels that fail.
+    """Fill missing and bad samples or declare a gap, and report faulty channels.
 
     Parameters
     ----------
@@ -115,13 +115,13 @@ class RepairStage:
     Attributes
     ----------
     stream : Stream
-        What came in.
+        Description of the input.
     settings : RepairSettings
     counts : RepairCounts
     bad_by_channel : ndarray of shape (channels,)
-        Number of bad values, outliers among them.
+        Number of bad values, including outliers.
     delay : int
-        How many samples after its own one a sample leaves at the latest.
+        Largest delay of a sample, in samples.
 
     Raises
     ------
@@ -134,29 +134,29 @@ class RepairStage:
         self.settings = settings = settings or RepairSettings()
         self.counts = RepairCounts()
         self.bad_by_channel = np.zeros(stream.n_channels, np.int64)
-        self._longest = self._samples("max_fill", 1 if settings.gap != "reset" else 0)
-        n_fill = 0 if settings.gap == "reset" else self._longest
+        self._max_streak = self._to_samples("max_fill", 1 if settings.gap != "reset" else 0)
+        n_fill = 0 if settings.gap == "reset" else self._max_streak
         self.delay = n_fill if settings.gap == "interpolate" else 0
         self._filler = GapFiller(settings.gap, n_fill, stream.n_channels, stream.dtype, self.counts)
         self._stop: int | None = None
-        self._streak = np.zeros(stream.n_channels, np.int64)  # bad samples of a channel that came in a row
-        self._is_well = True  # all streaks are 0
-        self._events: deque[ChannelEvent] = deque(maxlen=_EVENTS)
+        self._streak = np.zeros(stream.n_channels, np.int64)  # consecutive bad samples of a channel
+        self._is_clean = True  # all streaks are 0
+        self._events: deque[ChannelEvent] = deque(maxlen=_MAX_EVENTS)
         self._flat: FlatDetector | None = None
         self._outliers: OutlierDetector | None = None
-        self._set_watches()
+        self._make_detectors()
 
-    def _set_watches(self) -> None:
+    def _make_detectors(self) -> None:
         settings, n_channels = self.settings, self.stream.n_channels
         eps = float(np.finfo(self.stream.dtype).eps)
         if settings.flat_after is not None:
-            self._flat = FlatDetector(self._samples("flat_after", 1), n_channels, eps)
+            self._flat = FlatDetector(self._to_samples("flat_after", 1), n_channels, eps)
         if settings.outlier is not None:
-            window = self._samples("outlier_window", _LEAST_TO_LEARN)
-            patience = self._samples("accept_after", 1)
+            window = self._to_samples("outlier_window", _MIN_CELL)
+            patience = self._to_samples("accept_after", 1)
             self._outliers = OutlierDetector(settings.outlier, window, patience, n_channels, eps)
 
-    def _samples(self, name: str, least: int) -> int:
+    def _to_samples(self, name: str, least: int) -> int:
         seconds: float = getattr(self.settings, name)
         n_samples = round(seconds * self.stream.rate)
         if n_samples < least:
@@ -169,70 +169,69 @@ class RepairStage:
 
     @property
     def samples_waiting(self) -> int:
-        """Number of samples that came, or are missing, and wait for a good one after them."""
+        """Number of samples, received or missing, that wait for a later good one."""
         return self._filler.n_waiting
 
     @property
     def flat(self) -> Mask:
-        """Which channels are flat now."""
+        """Which channels are currently flat."""
         return np.zeros(self.stream.n_channels, bool) if self._flat is None else self._flat.flat
 
     def pop_events(self) -> list[ChannelEvent]:
-        """Return what happened since last asked, in the order of the index; at most the last 1024."""
-        happened = list(self._events)
+        """Return the events since the last call in the order of the index, at most the last 1024."""
+        events = list(self._events)
         self._events.clear()
-        return happened
+        return events
 
     def push(self, item: Chunk | Gap) -> list[Chunk | Gap]:
-        """Take samples, or their absence, in.
+        """Process the next chunk or gap, and return the finished ones.
 
         Parameters
         ----------
         item : Chunk or Gap
-            Begins where the one before stopped. Its samples are not modified; what passes unrepaired
-            shares their memory.
+            Begins where the previous one stopped. Its samples are not modified; a chunk that needs no
+            repair is returned itself.
 
         Returns
         -------
         list of Chunk and Gap
-            What leaves by it.
 
         Raises
         ------
         InputError
-            If it does not follow on the one before, or its samples are not those of the stream.
+            If the item does not follow the previous one, or its samples do not match the stream.
         """
         if isinstance(item, Gap):
             return self._push_gap(item)
         x = item.data
         if x.ndim != 2 or x.shape[1] != len(self._streak) or x.dtype != self.stream.dtype:
-            raise self._unlike(x)
+            raise self._make_mismatch_error(x)
         if not len(x):
             return []
         if self._stop != item.start:
             self._begin(item.start)
         self._stop = item.stop
-        bad = self._bad(x, item.start)
+        bad = self._find_bad(x, item.start)
         if bad is None and self._filler.is_calm:
             self._filler.note_clean_chunk(item)
             return [item]
         return self._filler.push(item, bad)
 
     def flush(self) -> list[Chunk | Gap]:
-        """Wait no longer: return what waits, as gaps. What comes next does not continue it."""
+        """Return the waiting samples as gaps; later samples do not continue them."""
         return self._filler.flush()
 
     def _begin(self, start: int) -> None:
         if self._stop is not None:
             raise InputError(
-                f"what comes begins at sample {start}, but what came before stopped at {self._stop}. "
-                "Put it in order, and declare what is missing as a gap."
+                f"an item begins at sample {start}, but the previous one stopped at {self._stop}. "
+                "Pass items in order, and a Gap for missing samples."
             )
         self._stop = start
         if self._flat is not None:
             self._flat.begin(start)
 
-    def _unlike(self, x: NDArray[Any]) -> InputError:
+    def _make_mismatch_error(self, x: NDArray[Any]) -> InputError:
         stream = self.stream
         return InputError(
             f"samples of stream {stream.name!r} must be {stream.dtype} of shape (samples, "
@@ -249,75 +248,75 @@ class RepairStage:
             if self._outliers is not None:
                 self._outliers.skip(gap.start, gap.n_samples)
             if self._flat is not None:
-                self._report(self._flat_events(self._flat.skip(gap.start, gap.n_samples)))
+                self._report(self._make_flat_events(self._flat.skip(gap.start, gap.n_samples)))
         return self._filler.push_gap(gap)
 
     def _restart(self, start: int) -> None:
-        """Forget what was learned of the channels: after a restart they may be others."""
+        """Reset the detectors; after a restart the channels may be others."""
         if self._outliers is not None:
             self._outliers.begin()
         if self._flat is not None:
             self._flat.begin(start)
 
-    def _bad(self, x: NDArray[Any], start: int) -> Mask | None:
-        """Return which values are to be replaced, None if none is, and report on channels."""
+    def _find_bad(self, x: NDArray[Any], start: int) -> Mask | None:
+        """Return the values to replace, or None if there are none, and report on channels."""
         finite = np.isfinite(x)
         bad = None if np.count_nonzero(finite) == x.size else ~finite
         if bad is not None:
             self.counts.bad += int(bad.sum())
         events: list[ChannelEvent] = []
         if self._outliers is not None:
-            bad = self._with_outliers(self._outliers, x, start, bad, events)
-        if bad is not None or not self._is_well:
-            events += self._failures(np.zeros(x.shape, bool) if bad is None else bad, start)
+            bad = self._add_outliers(self._outliers, x, start, bad, events)
+        if bad is not None or not self._is_clean:
+            events += self._find_failures(np.zeros(x.shape, bool) if bad is None else bad, start)
         if self._flat is not None:
-            events += self._flat_events(self._flat.update(x, start, bad))
+            events += self._make_flat_events(self._flat.update(x, start, bad))
         if events:
             self._report(events)
         return bad
 
-    def _with_outliers(
+    def _add_outliers(
         self,
-        watch: OutlierDetector,
+        detector: OutlierDetector,
         x: NDArray[Any],
         start: int,
         bad: Mask | None,
         events: list[ChannelEvent],
     ) -> Mask | None:
-        outliers, steps = watch.update(x, start, bad)
+        outliers, steps = detector.update(x, start, bad)
         self.counts.steps += len(steps)
-        events += [self._event(index, channel, "step") for index, channel in steps]
+        events += [self._make_event(index, channel, "step") for index, channel in steps]
         if outliers is None:
             return bad
         self.counts.outliers += int(outliers.sum())
         return outliers if bad is None else bad | outliers
 
-    def _failures(self, bad: Mask, start: int) -> list[ChannelEvent]:
-        """Count bad values, and return where channels failed or recovered."""
+    def _find_failures(self, bad: Mask, start: int) -> list[ChannelEvent]:
+        """Count bad values; return where channels failed or recovered."""
         at = np.flatnonzero(bad.any(axis=0) | (self._streak > 0))
-        now = bad[:, at]
-        self.bad_by_channel[at] += now.sum(axis=0)
-        streak = count_streaks(now, ~now, self._streak[at])
+        is_bad = bad[:, at]
+        self.bad_by_channel[at] += is_bad.sum(axis=0)
+        streak = count_streaks(is_bad, ~is_bad, self._streak[at])
         before = np.concatenate((self._streak[None, at], streak[:-1]))
         self._streak[at] = streak[-1]
-        self._is_well = not self._streak.any()
-        fails = np.argwhere((streak == self._longest + 1) & now)
-        recovers = np.argwhere((before > self._longest) & ~now)
+        self._is_clean = not self._streak.any()
+        fails = np.argwhere((streak == self._max_streak + 1) & is_bad)
+        recovers = np.argwhere((before > self._max_streak) & ~is_bad)
         self.counts.failed += len(fails)
         return [
-            self._event(start + int(row), int(at[i]), kind)
+            self._make_event(start + int(row), int(at[i]), kind)
             for kind, where in (("failed", fails), ("recovered", recovers))
             for row, i in where
         ]
 
-    def _flat_events(self, changes: list[Change]) -> list[ChannelEvent]:
+    def _make_flat_events(self, changes: list[Change]) -> list[ChannelEvent]:
         self.counts.flat += sum(is_flat for _, _, is_flat in changes)
         return [
-            self._event(index, channel, "flat" if is_flat else "moving")
+            self._make_event(index, channel, "flat" if is_flat else "moving")
             for index, channel, is_flat in changes
         ]
 
-    def _event(self, index: int, channel: int, kind: str) -> ChannelEvent:
+    def _make_event(self, index: int, channel: int, kind: str) -> ChannelEvent:
         return ChannelEvent(index, self.stream.channels[channel], kind)
 
     def _report(self, events: list[ChannelEvent]) -> None:
@@ -325,19 +324,19 @@ class RepairStage:
 
     @property
     def state(self) -> State:
-        """All that must be known to go on, counts included, as arrays that are not shared."""
+        """Copies of all arrays that the stage needs to continue, including its counts."""
         state = {
             "stop": np.array(-1 if self._stop is None else self._stop),
             "streak": self._streak.copy(),
             "bad_by_channel": self.bad_by_channel.copy(),
             **self._filler.state,
         }
-        for watch in (self._flat, self._outliers):
-            state |= {} if watch is None else watch.state
+        for detector in (self._flat, self._outliers):
+            state |= {} if detector is None else detector.state
         return state
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state, as if what came before had come to this object.
+        """Continue from a state, as if this object had processed all earlier items.
 
         Parameters
         ----------
@@ -346,39 +345,39 @@ class RepairStage:
         Raises
         ------
         InputError
-            If the state is that of another stream, or of other settings.
+            If the state belongs to another stream or to other settings.
         """
         known = {name: np.asarray(values) for name, values in state.items()}
         self._check_state(known)
         stop = int(known["stop"])
         self._stop = None if stop < 0 else stop
         self._streak = known["streak"].copy()
-        self._is_well = not self._streak.any()
+        self._is_clean = not self._streak.any()
         self.bad_by_channel = known["bad_by_channel"].copy()
         self._filler.restore(known, stop)
-        for watch in (self._flat, self._outliers):
-            if watch is not None:
-                watch.restore(known, stop)
+        for detector in (self._flat, self._outliers):
+            if detector is not None:
+                detector.restore(known, stop)
 
     def _check_state(self, state: State) -> None:
         expected = self.state
         for name in expected.keys() ^ state.keys():
-            what = "lacks" if name in expected else "has, beyond what these settings need,"
-            raise InputError(f"the state {what} {name!r}. Restore it with the settings it was saved with.")
+            verb = "lacks" if name in expected else "has an unexpected"
+            raise InputError(f"the state {verb} {name!r}. Restore it with the settings it was saved with.")
         for name, array in expected.items():
-            given = state[name]
-            skipped = 1 if name.startswith("waiting") else 0
-            is_alike = given.dtype == array.dtype or given.dtype.kind == array.dtype.kind == "U"
-            if not is_alike or given.shape[skipped:] != array.shape[skipped:]:
+            found = state[name]
+            n_skipped = 1 if name.startswith("waiting") else 0
+            is_alike = found.dtype == array.dtype or found.dtype.kind == array.dtype.kind == "U"
+            if not is_alike or found.shape[n_skipped:] != array.shape[n_skipped:]:
                 raise InputError(
-                    f"{name!r} of the state must be like {array.dtype} of shape {array.shape}. Got "
-                    f"{given.dtype} of shape {given.shape} instead: it is of another stream, or of other "
-                    "settings."
+                    f"{name!r} of the state must be {array.dtype} of shape {array.shape}. Got "
+                    f"{found.dtype} of shape {found.shape} instead; the state belongs to another stream or "
+                    "to other settings."
                 )
         n_rows = {len(state["waiting"]), len(state["waiting_bad"]), int(state["waiting_rows"].sum())}
-        n_pieces = {len(state[f"waiting_{name}"]) for name in ("rows", "models", "reasons")}
-        if len(n_rows) > 1 or len(n_pieces) > 1:
-            raise InputError("the samples that wait in the state are not complete. Start without it.")
+        n_blocks = {len(state[f"waiting_{name}"]) for name in ("rows", "models", "reasons")}
+        if len(n_rows) > 1 or len(n_blocks) > 1:
+            raise InputError("the waiting samples of the state are incomplete. Start without the state.")
 
 
 def _check_positive(name: str, value: float, most: float = math.inf) -> None:
