@@ -1,4 +1,4 @@
-"""Naive, dense reference of the IGBSS model, written for reading.
+"""Naive, dense reference implementation of the IGBSS model, written for readability.
 
 The model is the log-linear model on a partially ordered set (poset) of mixing, source and
 received states of Luo, Azizi, Sugiyama, UAI 2021 ("Hierarchical Probabilistic Model for Blind
@@ -97,8 +97,8 @@ class Poset:
     order : int
         k, the size of the largest subset of sources that has mixing states.
     closure : {"strict", "full"}
-        "strict": a[l, S] lies below x[m, l'] only by transitivity, that is, if a source of S lies
-        below x[m, l']. "full": every mixing state lies below every received state.
+        "strict": a[l, S] is below x[m, l'] only by transitivity, that is, if a source of S is
+        below x[m, l']. "full": every mixing state is below every received state.
     incidence : ndarray of shape (P, L, N)
         Real, non-negative weights of the sources on the channels; sample m uses the matrix
         ``incidence[m % P]``. The published model has weights 0 and 1 only.
@@ -466,7 +466,7 @@ def target(poset: Poset, v: FloatArray, latent_mass: float) -> FloatArray:
     """Return the target distribution p_hat of a non-negative received signal.
 
     With ``latent_mass = 0`` this is the empirical distribution of Luo, Azizi, Sugiyama, UAI
-    2021: all mass lies on the received layer. A positive latent mass puts one third of it on
+    2021: all mass is on the received layer. A positive latent mass puts one third of it on
     bottom, one third equally on the mixing states and one third equally on the source states.
 
     Parameters
@@ -488,7 +488,7 @@ def target(poset: Poset, v: FloatArray, latent_mass: float) -> FloatArray:
     if np.any(v < 0.0) or not float(np.sum(v)) > 0.0:
         raise ValueError("v must be non-negative with a positive sum")
     if not 0.0 <= latent_mass < 1.0:
-        raise ValueError("latent_mass must lie in [0, 1)")
+        raise ValueError("latent_mass must be in [0, 1)")
     total = float(np.sum(v))
     p_hat: list[float] = []
     for state in poset.states:
@@ -774,7 +774,7 @@ def blocked_iterates(poset: Poset, p_hat: FloatArray, theta: FloatArray, n_steps
 
     One iteration is a step on the source parameters with the mixing parameters fixed, followed
     by a step on the mixing parameters with the source parameters fixed. This is Algorithm 1 of
-    Luo, Azizi, Sugiyama, UAI 2021, with damping, and with p computed anew between the two steps.
+    Luo, Azizi, Sugiyama, UAI 2021, with damping, and with p recomputed between the two steps.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Random models and data for the property tests."""
+"""Random models and data for property tests."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from tests import reference
 
 @dataclass(frozen=True)
 class Case:
-    """One model with data, in the package's form and in the reference's."""
+    """A model with data, in the form of the package and of the reference."""
 
     poset: Poset
     dense: reference.Poset
@@ -58,7 +58,7 @@ def make_case(
 
 @st.composite
 def cases(draw: st.DrawFn, max_samples: int = 6, masses: tuple[float, ...] = (0.0, 1e-3, 1e-1)) -> Case:
-    """Models with L <= 5, N <= 4, k <= 3, both closures, named structures and random real weights."""
+    """Draw models with L <= 5, N <= 4, k <= 3, both closures, named structures and random real weights."""
     n_channels = draw(st.integers(2, 5))
     n_sources = draw(st.integers(1, min(4, n_channels)))
     seed = draw(st.integers(0, 2**32 - 1))
@@ -67,7 +67,7 @@ def cases(draw: st.DrawFn, max_samples: int = 6, masses: tuple[float, ...] = (0.
     if kind == "real":
         weights = rng.uniform(0.1, 2.0, (1, n_channels, n_sources))
         weights *= rng.uniform(size=weights.shape) < 0.8
-        weights[0, :n_sources] += np.eye(n_sources)  # keeps the columns apart
+        weights[0, :n_sources] += np.eye(n_sources)  # separates the columns
         if np.linalg.cond(weights[0]) > 1e6:
             weights = 0.1 + np.eye(n_channels, n_sources)[None]
     else:

@@ -1,4 +1,4 @@
-"""Mixtures with products of sources: what is found, its conventions, and its parts against plain references."""
+"""Mixtures with products of sources: separation, conventions, and comparison with plain references."""
 
 import itertools
 from collections.abc import Iterator
@@ -32,8 +32,8 @@ Array = NDArray[np.float64]
 MASKS = np.array([0, 1, 2, 4, 3, 5, 6, 7])
 
 
-def mixed(truth: Array, order: int, seed: int, n_channels: int | None = None) -> Array:
-    """Mix sources and their products by weights of 0.5 to 2; written without the package."""
+def mix_products(truth: Array, order: int, seed: int, n_channels: int | None = None) -> Array:
+    """Mix sources and their products with weights of 0.5 to 2, independently of the package."""
     rng = np.random.default_rng(seed)
     n_sources = truth.shape[1]
     x = np.zeros((len(truth), n_channels or n_sources))
@@ -43,36 +43,36 @@ def mixed(truth: Array, order: int, seed: int, n_channels: int | None = None) ->
     return x
 
 
-def two_sources(n_samples: int = 250) -> Array:
+def make_two_sources(n_samples: int = 250) -> Array:
     t = np.linspace(0, 8, n_samples)
     return np.column_stack([np.sin(2 * t), 2 * (1.3 * t % 1.0) - 1])
 
 
 @pytest.mark.jit
 class TestSeparation:
-    """Signs as delivered; seeds are those of no other use."""
+    """Signs are not corrected before comparison; the seeds are not used elsewhere."""
 
     @pytest.mark.slow
     def test_two_sources_and_their_product(self) -> None:
-        truth = two_sources()
+        truth = make_two_sources()
         errors, linear = [], []
         for seed in (500, 501):
-            x = mixed(truth, 2, seed)
+            x = mix_products(truth, 2, seed)
             errors.append(rmse(learn_interactions(x, 2, 2).sources, truth))
             linear.append(rmse(x, truth))
         assert np.median(errors) < 0.05
         assert np.mean(errors) < 0.5 * np.mean(linear)
 
     def test_other_samples_of_the_mixture(self) -> None:
-        truth = two_sources(400)
-        x = mixed(truth, 2, 500)
+        truth = make_two_sources(400)
+        x = mix_products(truth, 2, 500)
         learned = learn_interactions(x[:300], 2, 2)
         assert rmse(learned.separate(x), truth) < 0.1
         np.testing.assert_allclose(learned.separate(x[:300]), learned.sources, atol=1e-6)
 
     def test_more_channels_than_sources(self) -> None:
-        truth = two_sources()
-        x = mixed(truth, 2, 501, n_channels=4)
+        truth = make_two_sources()
+        x = mix_products(truth, 2, 501, n_channels=4)
         learned = learn_interactions(x, 2, 2)
         assert learned.mixing.shape == (4, 3)
         assert rmse(learned.sources, truth) < 0.1
@@ -82,14 +82,15 @@ class TestSeparation:
     def test_time_series_of_the_paper(self) -> None:
         truth = time_series()
         errors = [
-            rmse(learn_interactions(mixed(truth, 2, seed), 3, 2).sources, truth) for seed in range(500, 506)
+            rmse(learn_interactions(mix_products(truth, 2, seed), 3, 2).sources, truth)
+            for seed in range(500, 506)
         ]
         assert np.mean(errors) < 0.7
 
 
 @pytest.fixture(scope="class")
-def _small() -> Iterator[None]:
-    """Search but a little, so that it is done without compiled code as well."""
+def _short_search() -> Iterator[None]:
+    """Reduce the search, for tests without compiled code."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(interaction_starts, "_DEGREES", (2, 3))
         for name, few in (
@@ -110,15 +111,15 @@ def _small() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def x() -> Array:
-    return mixed(two_sources(130), 2, 501) + 40.0
+    return mix_products(make_two_sources(130), 2, 501) + 40.0
 
 
 @pytest.fixture(scope="class")
-def learned(x: Array, _small: None) -> LearnedInteractions:
+def learned(x: Array, _short_search: None) -> LearnedInteractions:
     return learn_interactions(x, 2, 2)
 
 
-@pytest.mark.usefixtures("_small")
+@pytest.mark.usefixtures("_short_search")
 class TestConventions:
     def test_scale_sign_and_order(self, learned: LearnedInteractions) -> None:
         np.testing.assert_allclose(learned.sources.mean(axis=0), 0.0, atol=1e-9)
@@ -127,7 +128,7 @@ class TestConventions:
         assert np.all(own[np.abs(own).argmax(axis=0), [0, 1]] > 0)
         assert np.sum(own[:, 0] ** 2) >= np.sum(own[:, 1] ** 2)
 
-    def test_channels_come_back(self, x: Array, learned: LearnedInteractions) -> None:
+    def test_channels_are_reconstructed(self, x: Array, learned: LearnedInteractions) -> None:
         z = learned.sources
         features = np.column_stack([z, z[:, 0] * z[:, 1]])
         back = learned.mix(z)
@@ -135,24 +136,26 @@ class TestConventions:
         assert np.median(np.abs(back - x)) < 1e-9
         np.testing.assert_allclose(learned.separate(x), z, atol=1e-6)
 
-    def test_runs_are_the_same_to_the_bit(self, x: Array, learned: LearnedInteractions) -> None:
+    def test_repeated_runs_are_identical_to_the_bit(self, x: Array, learned: LearnedInteractions) -> None:
         again = learn_interactions(x, 2, 2)
         np.testing.assert_array_equal(again.sources, learned.sources)
         np.testing.assert_array_equal(again.mixing, learned.mixing)
 
-    def test_the_unit_goes_to_the_mixing(self, x: Array, learned: LearnedInteractions) -> None:
-        unit = 2.0**-20  # microvolts, about: a power of two rounds nothing
+    def test_the_unit_affects_only_the_mixing(self, x: Array, learned: LearnedInteractions) -> None:
+        unit = 2.0**-20  # about a microvolt; a power of two causes no rounding
         scaled = learn_interactions(unit * x, 2, 2)
         np.testing.assert_allclose(scaled.sources, learned.sources, atol=1e-6)
         np.testing.assert_allclose(scaled.mixing, unit * learned.mixing, atol=1e-6 * unit)
 
-    def test_what_is_left_out_of_learning_follows(self, x: Array, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_samples_not_used_for_learning_are_separated(
+        self, x: Array, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(learn, "_MAX_SAMPLES", 110)
         learned = learn_interactions(x, 2, 2)
         assert learned.sources.shape == (130, 2)
         assert np.median(np.abs(learned.mix(learned.sources) - x)) < 1e-6
 
-    def test_wrong_shapes_are_named(self, learned: LearnedInteractions) -> None:
+    def test_wrong_shapes_are_refused(self, learned: LearnedInteractions) -> None:
         with pytest.raises(InputError, match=r"x must have shape \(samples, 2\). Got \(5, 3\) instead"):
             learned.separate(np.zeros((5, 3)))
         with pytest.raises(InputError, match=r"sources must have shape \(samples, 2\). Got \(5, 3\)"):
@@ -160,7 +163,7 @@ class TestConventions:
 
 
 class TestRefusals:
-    def test_counts_that_cannot_be(self, x: Array) -> None:
+    def test_invalid_numbers_of_sources_and_orders(self, x: Array) -> None:
         with pytest.raises(ParameterError, match=r"n_sources must be at least 2 .* Got 1 instead"):
             learn_interactions(x, 1, 1)
         for order in (1, 3):
@@ -184,11 +187,11 @@ class TestRefusals:
         with pytest.raises(ParameterError, match="14 sources in 14 directions have 469 sets of sources"):
             learn_interactions(wide, 14, 3)
 
-    def test_a_stretch_that_rests(self) -> None:
-        rests = np.random.default_rng(0).normal(size=(3000, 2))
-        rests[800:2200] = 0.0
+    def test_a_constant_excerpt(self) -> None:
+        constant = np.random.default_rng(0).normal(size=(3000, 2))
+        constant[800:2200] = 0.0
         with pytest.raises(InputError, match="samples 988 to 2012 are constant"):
-            learn_interactions(rests, 2, 2)
+            learn_interactions(constant, 2, 2)
 
 
 class TestParts:
@@ -196,7 +199,7 @@ class TestParts:
     def rng(self) -> np.random.Generator:
         return np.random.default_rng(0)
 
-    def test_sets_are_those_of_the_poset(self) -> None:
+    def test_sets_equal_those_of_the_poset(self) -> None:
         assert list_subsets(3, 2) == ((0,), (1,), (2,), (0, 1), (0, 2), (1, 2))
         member = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0], [1, 0, 1], [0, 1, 1]]
         np.testing.assert_array_equal(Poset(np.eye(3)[None], order=2).member, member)
@@ -206,7 +209,7 @@ class TestParts:
         want = [np.ones(20), a, b, c, a * b, a * c, b * c, a * b * c]
         np.testing.assert_allclose(interaction_descent.compute_products(z, MASKS).T, want, rtol=1e-14)
 
-    def test_standardised_sources_make_up_the_same(self, rng: np.random.Generator) -> None:
+    def test_standardised_sources_give_the_same_mixture(self, rng: np.random.Generator) -> None:
         z, weights = 3.0 + 2.0 * rng.normal(size=(3, 20)), rng.normal(size=(3, 8))
         moved, changed = interaction_descent.standardise(z, weights, MASKS)
         np.testing.assert_allclose(moved.std(axis=1), 1.0)
@@ -234,11 +237,11 @@ class TestParts:
             _interaction_kernels.compute_log_volume(z, MASKS, weights, 0.1), volume.mean(), rtol=1e-4
         )
 
-    def test_the_slope_of_a_step_is_that_of_the_loss(self, rng: np.random.Generator) -> None:
+    def test_the_slope_of_a_step_equals_that_of_the_loss(self, rng: np.random.Generator) -> None:
         z = interaction_descent.standardise_rows(
             lfilter([1.0], [1.0, -0.9], rng.laplace(size=(2, 60)), axis=1)
         )
-        x = mixed(z.T, 2, 502) + 0.3 * rng.normal(size=(60, 2))
+        x = mix_products(z.T, 2, 502) + 0.3 * rng.normal(size=(60, 2))
         descent = PolynomialDescent(x, MASKS[[0, 1, 2, 4]], 2, 2)
         weights = interaction_descent.fit_weights(x, z, descent.masks)
         law = descent._update_law(z, 0.3, None)
@@ -255,8 +258,8 @@ class TestParts:
         np.testing.assert_allclose(np.mean(move * z, axis=1), 0.0, atol=1e-9 * np.abs(move).max())
 
     def test_a_descent_from_the_truth_stays_there(self) -> None:
-        truth = two_sources(150)
-        x = mixed(truth, 2, 503)
+        truth = make_two_sources(150)
+        x = mix_products(truth, 2, 503)
         white = whitening.Whitening.fit(x, 3).apply(x)
         end = PolynomialDescent(white, MASKS[[0, 1, 2, 4]], 2, 2).run(
             truth.T, SigmaSchedule(0.03, 0.01, 0.5, 2)
@@ -284,7 +287,7 @@ class TestParts:
         _interaction_kernels.invert(x, MASKS, weights, 50, found)
         np.testing.assert_allclose(found, z, atol=1e-10)
 
-    def test_inversion_ends_nearest_where_there_are_none(self) -> None:
+    def test_inversion_minimises_the_residual_where_no_sources_exist(self) -> None:
         weights = np.array([[0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 0.0]])
         found = np.zeros((2, 1))
         x = np.array([[0.3, -0.2, 5.0]])
@@ -293,13 +296,15 @@ class TestParts:
 
 
 class TestStarts:
-    """What descents start from, against plain references."""
+    """Starting points of descents, compared with plain references."""
 
     @pytest.fixture
     def rng(self) -> np.random.Generator:
         return np.random.default_rng(0)
 
-    def test_monomials_are_white_and_no_more_than_the_samples_bear(self, rng: np.random.Generator) -> None:
+    def test_monomials_are_white_and_limited_by_the_number_of_samples(
+        self, rng: np.random.Generator
+    ) -> None:
         x = rng.normal(size=(200, 2))
         sizes = []
         for each in interaction_starts.compute_monomials(x):
@@ -326,9 +331,9 @@ class TestStarts:
         found = interaction_starts.find_components(np.ascontiguousarray(z @ turn))
         np.testing.assert_allclose(np.abs(found @ z / 4000), np.eye(2), atol=0.05)
 
-    def test_choices_come_by_what_they_explain(self, rng: np.random.Generator) -> None:
+    def test_choices_are_sorted_by_explained_variance(self, rng: np.random.Generator) -> None:
         rows = interaction_descent.standardise_rows(rng.normal(size=(5, 300)))
-        x = mixed(rows[[3, 1]].T, 2, 504)
+        x = mix_products(rows[[3, 1]].T, 2, 504)
         x = (x - x.mean(axis=0)) / x.std(axis=0)
         pairs = list(itertools.combinations(range(5), 2))
         rests = []
@@ -340,7 +345,7 @@ class TestStarts:
         np.testing.assert_array_equal(best, wanted)
         np.testing.assert_array_equal(best[0], rows[[1, 3]])
 
-    def test_choices_differ_and_so_do_their_sources(self, rng: np.random.Generator) -> None:
+    def test_choices_and_their_sources_are_distinct(self, rng: np.random.Generator) -> None:
         a, b, c = rng.normal(size=(3, 300))
         rows = interaction_descent.standardise_rows(np.array([a, b, a + 0.01 * c, a + 0.4 * c]))
         x = np.column_stack([a, b])
@@ -353,7 +358,7 @@ class TestStarts:
         found = list(search._exchange_rows(2, 2, 6))
         assert found == [(4, 1), (5, 1), (0, 4), (0, 5), (4, 3), (5, 3), (2, 4), (2, 5)]
 
-    def test_additions_have_their_share(self, rng: np.random.Generator) -> None:
+    def test_additions_have_the_specified_scale(self, rng: np.random.Generator) -> None:
         z = interaction_descent.standardise_rows(rng.normal(size=(2, 200)))
         starts = search._add_products([z], [rng.normal(size=(200, 4))], MASKS[[0, 1, 2, 4]], rng)
         shares = [np.std(start - z, axis=1) for start in starts]

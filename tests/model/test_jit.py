@@ -1,4 +1,4 @@
-"""The compile policy: cached where that works, said once where it does not, and never in mid-stream."""
+"""Compilation of kernels: cached where possible, logged once otherwise, never at call time."""
 
 import logging
 from collections.abc import Callable
@@ -18,11 +18,11 @@ def double(x: float) -> float:
 
 
 @pytest.fixture(autouse=True)
-def _nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def _nothing_logged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jit, "_logged", set())
 
 
-def test_other_types_are_an_error_not_a_compilation() -> None:
+def test_other_types_raise_an_error_and_are_not_compiled() -> None:
     with pytest.raises(TypeError, match="No matching definition"):
         loglinear.compute_divergence(np.zeros((2, 2), np.float32), 0.0, np.zeros((2, 2)), np.zeros((2, 2)))
 
@@ -30,7 +30,7 @@ def test_other_types_are_an_error_not_a_compilation() -> None:
 @pytest.mark.parametrize(
     "fault", [RuntimeError("no locator"), OSError(28, "No space left"), EOFError("cut off")]
 )
-def test_a_broken_cache_is_said_once_and_the_kernel_works(
+def test_a_broken_cache_is_logged_once_and_the_kernel_works(
     fault: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     compiled: Callable[..., Any] = jit._compile
@@ -48,7 +48,7 @@ def test_a_broken_cache_is_said_once_and_the_kernel_works(
     assert str(fault) in caplog.text
 
 
-def test_a_cold_cache_is_said_once(
+def test_a_cold_cache_is_logged_once(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
@@ -65,18 +65,18 @@ def test_a_cold_cache_is_said_once(
     assert not caplog.records
 
 
-def test_with_the_jit_off_functions_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_functions_are_unchanged_when_jit_is_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(numba.config, "DISABLE_JIT", True)
     assert jit.kernel("float64(float64)")(double) is double
 
 
-def test_readonly_and_writable_arrays_are_taken_alike() -> None:
+def test_readonly_and_writable_arrays_give_equal_results() -> None:
     x = np.random.default_rng(0).normal(size=(5, 3))
     frozen = x.copy()
     frozen.flags.writeable = False
     unmixing = np.random.default_rng(1).normal(size=(1, 3, 2))
-    out, out_of_frozen = np.empty((5, 2)), np.empty((5, 2))
+    out, frozen_out = np.empty((5, 2)), np.empty((5, 2))
     samples.unmix(x, unmixing, np.zeros(2), 0, out)
-    samples.unmix(frozen, unmixing, np.zeros(2), 0, out_of_frozen)
-    np.testing.assert_array_equal(out, out_of_frozen)
+    samples.unmix(frozen, unmixing, np.zeros(2), 0, frozen_out)
+    np.testing.assert_array_equal(out, frozen_out)
     np.testing.assert_allclose(out, x @ unmixing[0], rtol=1e-12)

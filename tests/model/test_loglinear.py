@@ -1,4 +1,4 @@
-"""Densities, expectations, divergence and Fisher information against the dense reference."""
+"""Densities, expectations, divergence and Fisher information, compared with the dense reference."""
 
 from functools import partial
 
@@ -68,8 +68,8 @@ def test_divergence_equals_reference(case: Case) -> None:
 
 
 @given(cases(max_samples=3, masses=(0.0, 1e-2)))
-def test_gradient_is_the_slope_of_the_divergence(case: Case) -> None:
-    """Finite differences of the package's own divergence give eta - eta_hat."""
+def test_gradient_is_the_derivative_of_the_divergence(case: Case) -> None:
+    """Finite differences of the divergence equal eta - eta_hat."""
 
     def kl(theta: Array) -> float:
         theta_a, theta_z = reference.unpack(case.dense, theta)
@@ -82,8 +82,8 @@ def test_gradient_is_the_slope_of_the_divergence(case: Case) -> None:
     assert_close(reference.numerical_gradient(kl, case.theta), slope, rtol=1e-6, atol=2e-9)
 
 
-def test_zero_values_have_no_divergence_of_their_own() -> None:
-    """0 log 0 counts as 0: data that hold zeros still have a finite divergence."""
+def test_zero_values_do_not_contribute_to_the_divergence() -> None:
+    """0 log 0 is 0: the divergence is finite for data with zeros."""
     poset = Poset(make_incidence("systematic", 3))
     values = np.array([[0.0, 1.0, 2.0], [3.0, 0.0, 1.0]])
     goal = loglinear.make_target(poset, values)

@@ -1,4 +1,4 @@
-"""The sample space and the ways of choosing its edges."""
+"""The sample space, and the named structures."""
 
 import itertools
 import re
@@ -13,7 +13,7 @@ from igbss_stream.model.solve import solve
 from tests import reference
 
 
-def test_systematic_cuts_each_source_off_its_own_channel() -> None:
+def test_systematic_removes_the_edge_from_each_source_to_its_channel() -> None:
     np.testing.assert_array_equal(make_incidence("systematic", 4, 3), reference.systematic(4, 3))
 
 
@@ -24,7 +24,7 @@ def test_cyclic_equals_reference(n_channels: int, n_sources: int) -> None:
     assert np.array_equal(got[0], make_incidence("systematic", n_channels, n_sources)[0])
 
 
-def test_random_cuts_each_source_once_and_no_channel_twice() -> None:
+def test_random_removes_one_edge_per_source_and_at_most_one_per_channel() -> None:
     for seed in range(20):
         weights = make_incidence("random", 6, 4, seed)[0]
         assert (weights == 0).sum(axis=0).tolist() == [1, 1, 1, 1]
@@ -33,13 +33,13 @@ def test_random_cuts_each_source_once_and_no_channel_twice() -> None:
     assert len({make_incidence("random", 6, 4, seed).tobytes() for seed in range(20)}) > 10
 
 
-def test_matrix_is_taken_as_it_is() -> None:
+def test_a_matrix_is_used_unchanged() -> None:
     weights = np.array([[0.5, 1.0], [2.0, 0.0], [1.0, 1.0]])
     np.testing.assert_array_equal(make_incidence(weights, 3), weights[None])
     np.testing.assert_array_equal(make_incidence(weights.tolist(), 3, 2), weights[None])
 
 
-def test_subsets_come_by_size_then_by_member() -> None:
+def test_subsets_are_sorted_by_size_then_lexicographically() -> None:
     poset = Poset(make_incidence("systematic", 4), order=3)
     sets = [tuple(np.flatnonzero(row)) for row in poset.member]
     assert sets == [s for size in (1, 2, 3) for s in itertools.combinations(range(4), size)]
@@ -58,7 +58,7 @@ def test_equal_channels_are_found() -> None:
     assert Poset(make_incidence("cyclic", 5, 2)).equal_channels == []
 
 
-# What a type checker would refuse is ignored where a user's mistake is the very thing that is tested.
+# Type errors are ignored where the test makes them on purpose.
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -88,7 +88,7 @@ def test_equal_channels_are_found() -> None:
         ),
     ],
 )
-def test_what_cannot_be_used_is_named(call, message: str) -> None:  # type: ignore[no-untyped-def]
+def test_invalid_parameters_are_refused(call, message: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ParameterError, match=re.escape(message)):
         call()
 
@@ -104,24 +104,24 @@ CLOSED = {
 }
 OPEN = {
     "chain": make_incidence([[1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [0.0, 1.0, 1.0]], 3),
-    "neither up nor down": make_incidence([[1.0, 1.0, 0.0], [1.0, 1.0, 1.0], [0.0, 1.0, 1.0]], 3),
+    "mixed signs": make_incidence([[1.0, 1.0, 0.0], [1.0, 1.0, 1.0], [0.0, 1.0, 1.0]], 3),
 }
 
 
 def distance_to_formula(poset: Poset, latent_mass: float) -> float:
-    """How far a fit's log-sources are from W^-1 log p_hat, a constant a source aside."""
+    """Return the largest deviation of log-sources from W^-1 log p_hat, up to a constant for each source."""
     n = poset.n_sources
     values = np.random.default_rng(4).uniform(0.1, 1.0, (30, n))
     goal = loglinear.make_target(poset, values, latent_mass)
     fit = solve(poset, goal, np.zeros((30, n)), np.zeros((n, poset.n_subsets)), tol=1e-6)
     assert fit.converged, fit.reason
-    apart = np.log(fit.p.p_z) - np.log(values) @ poset.unmixing[0].T
-    return float(np.abs(apart - apart.mean(axis=0)).max())
+    deviation = np.log(fit.p.p_z) - np.log(values) @ poset.unmixing[0].T
+    return float(np.abs(deviation - deviation.mean(axis=0)).max())
 
 
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("name", CLOSED)
-def test_where_the_closed_form_is_claimed_the_fit_tends_to_it(name: str, order: int) -> None:
+def test_fits_tend_to_the_closed_form_where_it_is_claimed(name: str, order: int) -> None:
     poset = Poset(CLOSED[name], order)
     assert poset.has_closed_form
     far, near = (distance_to_formula(poset, mass) for mass in (1e-4, 1e-6))
@@ -130,7 +130,7 @@ def test_where_the_closed_form_is_claimed_the_fit_tends_to_it(name: str, order: 
 
 
 @pytest.mark.parametrize("name", OPEN)
-def test_square_alone_does_not_make_a_closed_form(name: str) -> None:
+def test_a_square_incidence_may_have_no_closed_form(name: str) -> None:
     poset = Poset(OPEN[name])
     assert not poset.has_closed_form
     assert distance_to_formula(poset, 1e-6) > 0.1

@@ -64,7 +64,7 @@ def _problem(poset: Poset, latent_mass: float) -> tuple[FloatArray, FloatArray, 
 
 
 def test_figure_1_of_the_paper_by_hand() -> None:
-    """F of the example with L = N = M = 2, read off the arrows of Figure 1.
+    """F of the example with L = N = M = 2, from the arrows of Figure 1.
 
     In the paper's numbering (channel or source first, sample second) the order of the states is
     bottom, a11, a12, a21, a22, z11, z21, z12, z22, x11, x21, x12, x22.
@@ -113,7 +113,7 @@ def test_figure_1_uniform_distribution_by_hand() -> None:
 
 
 def test_subsets_and_state_order() -> None:
-    """Subsets come by size and then lexicographically; the second index runs fastest."""
+    """Subsets are sorted by size, then lexicographically; the second index runs fastest."""
     poset = Poset(2, 3, 2, 2, "strict", systematic(2, 3))
     assert poset.subsets == [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2)]
     assert [(a.channel, a.subset) for a in poset.mixing_states[5:8]] == [
@@ -165,7 +165,7 @@ def test_probabilities_sum_to_one(poset: Poset) -> None:
 
 @pytest.mark.parametrize("poset", POSETS)
 def test_log_probabilities_layer_by_layer(poset: Poset) -> None:
-    """F theta agrees with the sums over what lies below, written out for each layer."""
+    """F theta agrees with the sums over the states below, written out for each layer."""
     features, _, theta = _problem(poset, 0.0)
     theta_a, theta_z = unpack(poset, theta)
     bottom, mixing, source, received = split_layers(poset, log_probabilities(features, theta))
@@ -191,7 +191,7 @@ def test_log_probabilities_layer_by_layer(poset: Poset) -> None:
 def test_mixing_expectation_identity(name: str) -> None:
     """For order 1, strict closure and 0/1 weights, eta_a[l, n] - sum_m eta_z[m, n] = p(a[l, n]).
 
-    What lies above a[l, {n}] is the state itself and, for every m, what lies above z[m, n].
+    The states above a[l, {n}] are itself and, for every m, the states above z[m, n].
     """
     poset = _poset(name, "strict", 1)
     features, _, theta = _problem(poset, 0.0)
@@ -227,7 +227,7 @@ def test_fisher_is_jacobian_of_expectations(poset: Poset) -> None:
 
 @pytest.mark.parametrize("poset", POSETS)
 def test_target_masses(poset: Poset) -> None:
-    """The layers of the target carry the promised masses and the signal keeps its ratios."""
+    """The layers of the target have the specified masses, and the signal retains its ratios."""
     rng = np.random.default_rng(3)
     v = rng.uniform(0.0, 2.0, (poset.n_samples, poset.n_channels))
     bottom, mixing, source, received = split_layers(poset, target(poset, v, 0.3))
@@ -243,7 +243,7 @@ def test_target_masses(poset: Poset) -> None:
 
 
 def test_kl_by_hand() -> None:
-    """Zero mass in the target costs nothing, zero mass in the model is infinitely far."""
+    """Zero mass in the target contributes nothing; zero mass in the model gives infinity."""
     half = np.array([0.5, 0.5, 0.0])
     assert kl(half, half) == 0.0
     assert kl(half, np.array([0.25, 0.25, 0.5])) == pytest.approx(math.log(2.0))
@@ -251,7 +251,7 @@ def test_kl_by_hand() -> None:
 
 
 def test_phi_by_hand() -> None:
-    """The Taylor series and the direct formula meet, and tiny arguments keep all digits."""
+    """The Taylor series agrees with the direct formula, and is accurate for tiny arguments."""
     assert phi(1.0) == pytest.approx(math.e - 2.0, rel=1e-15)
     assert phi(-1.0) == pytest.approx(1.0 / math.e, rel=1e-15)
     assert phi(math.nextafter(1.0, 2.0)) == pytest.approx(phi(1.0), rel=1e-14)
@@ -278,7 +278,7 @@ def test_kl_change_is_difference_of_objectives(poset: Poset) -> None:
 
 
 def test_step_length_is_the_first_that_descends_enough() -> None:
-    """A far too long descent direction is halved until the Armijo condition holds."""
+    """A descent direction that is too long is halved until the Armijo condition is met."""
     features, p_hat, theta = _problem(_poset("systematic", "strict", 2), 0.05)
     p = probabilities(features, theta)
     grad = gradient(features, p_hat, theta)
@@ -292,8 +292,8 @@ def test_step_length_is_the_first_that_descends_enough() -> None:
     assert step_length(features, p, grad, -direction) == 0.0
 
 
-def _assert_falls(iterates: list[Iterate]) -> None:
-    """Check that the divergence falls, up to rounding at the optimum."""
+def _assert_decreases(iterates: list[Iterate]) -> None:
+    """Check that the divergence decreases, up to rounding at the optimum."""
     for before, after in pairwise(iterates):
         assert after.kl <= before.kl + 1e-14
     assert iterates[-1].kl < iterates[0].kl
@@ -301,12 +301,12 @@ def _assert_falls(iterates: list[Iterate]) -> None:
 
 @pytest.mark.parametrize("poset", POSETS)
 def test_joint_iterates_reach_the_optimum(poset: Poset) -> None:
-    """The divergence falls and the gradient vanishes for a target in the interior."""
+    """The divergence decreases and the gradient vanishes for a target in the interior."""
     features, p_hat, theta = _problem(poset, 1e-2)
     iterates = joint_iterates(poset, p_hat, theta, 30)
     assert len(iterates) == 31
     np.testing.assert_array_equal(pack(iterates[0].theta_a, iterates[0].theta_z), theta)
-    _assert_falls(iterates)
+    _assert_decreases(iterates)
     last = pack(iterates[-1].theta_a, iterates[-1].theta_z)
     assert float(np.max(np.abs(gradient(features, p_hat, last)))) < 1e-12
 
@@ -316,19 +316,19 @@ def test_joint_iterates_reach_the_optimum(poset: Poset) -> None:
 
 
 @pytest.mark.parametrize("poset", POSETS)
-def test_blocked_iterates_fall_towards_the_same_optimum(poset: Poset) -> None:
-    """Alternating steps lower the divergence, never below that of the joint optimum."""
+def test_blocked_iterates_approach_the_same_optimum(poset: Poset) -> None:
+    """Alternating steps decrease the divergence, never below that of the joint optimum."""
     _, p_hat, theta = _problem(poset, 1e-1)
     iterates = blocked_iterates(poset, p_hat, theta, 20)
     assert len(iterates) == 21
-    _assert_falls(iterates)
+    _assert_decreases(iterates)
     best = joint_iterates(poset, p_hat, theta, 20)[-1].kl
     assert best - 1e-14 <= iterates[-1].kl
     assert iterates[-1].kl - best < 0.1 * (iterates[0].kl - best)
 
 
-def test_blocked_iteration_moves_the_sources_first() -> None:
-    """A start that is optimal in the source block moves in the mixing block only."""
+def test_blocked_iteration_updates_the_sources_first() -> None:
+    """From a start that is optimal in the source block, only the mixing block changes."""
     poset = _poset("systematic", "full", 1)
     features, p_hat, theta = _problem(poset, 1e-1)
     n_mixing = len(poset.mixing_states)
@@ -349,7 +349,7 @@ def test_blocked_iteration_moves_the_sources_first() -> None:
 
 
 def test_invalid_input_is_refused() -> None:
-    """Shapes and values outside the model raise an error."""
+    """Invalid shapes and values raise an error."""
     with pytest.raises(ValueError, match="closure"):
         Poset(2, 2, 2, 1, "open", systematic(2, 2))
     with pytest.raises(ValueError, match="shape"):

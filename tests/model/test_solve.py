@@ -1,4 +1,4 @@
-"""The solvers against dense iterates, and what they promise on the paper's time series."""
+"""Solvers: comparison with dense iterates, convergence, and reasons for stopping."""
 
 import numpy as np
 import pytest
@@ -41,8 +41,8 @@ def test_iterates_equal_dense_ones(
     else:
         weights = make_incidence(structure, n_channels, n_sources, rng)
     case = make_case(weights, order, closure, 6, 1e-1, seed=order)
-    dense_of = {"joint": reference.joint_iterates, "blocked": reference.blocked_iterates}[solver]
-    wanted = dense_of(case.dense, case.p_hat, case.theta, STEPS)
+    dense_iterates = {"joint": reference.joint_iterates, "blocked": reference.blocked_iterates}[solver]
+    wanted = dense_iterates(case.dense, case.p_hat, case.theta, STEPS)
     for got, want in zip(iterates(case, solver), wanted, strict=True):
         np.testing.assert_allclose(got.theta_z, want.theta_z, rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(got.theta_a, want.theta_a, rtol=1e-9, atol=1e-9)
@@ -51,7 +51,7 @@ def test_iterates_equal_dense_ones(
 
 @pytest.mark.parametrize("solver", sorted(SOLVERS))
 @given(case=cases(masses=(1e-2, 1e-1)))
-def test_divergence_never_rises_and_sums_up(solver: str, case: Case) -> None:
+def test_divergence_never_increases_and_its_changes_add_up(solver: str, case: Case) -> None:
     fit = solve(case.poset, case.goal, case.theta_z, case.theta_a, solver=solver, max_iter=STEPS)
     assert np.all(np.diff(fit.kl) <= 0)
     assert len(fit.kl) == fit.n_iter + 1
@@ -62,7 +62,7 @@ def test_divergence_never_rises_and_sums_up(solver: str, case: Case) -> None:
 
 @given(cases(masses=(1e-3, 1e-1)))
 def test_joint_reaches_the_optimum(case: Case) -> None:
-    """At the optimum the expectations are those of p_hat, computed by the reference."""
+    """At the optimum, the expectations of the reference equal those of p_hat."""
     fit = solve(case.poset, case.goal, case.theta_z, case.theta_a)
     assert fit.converged, fit.reason
     features = reference.feature_matrix(case.dense)
@@ -72,7 +72,7 @@ def test_joint_reaches_the_optimum(case: Case) -> None:
 
 
 @pytest.mark.parametrize("solver", ["blocked", "gradient"])
-def test_slower_solvers_go_to_the_same_optimum(solver: str) -> None:
+def test_slower_solvers_reach_the_same_optimum(solver: str) -> None:
     case = make_case(make_incidence("systematic", 3), 1, "full", 4, 0.5, seed=3)
     joint = solve(case.poset, case.goal, case.theta_z, case.theta_a)
     fit = solve(case.poset, case.goal, case.theta_z, case.theta_a, solver=solver, tol=1e-8, max_iter=3000)
@@ -80,7 +80,7 @@ def test_slower_solvers_go_to_the_same_optimum(solver: str) -> None:
     np.testing.assert_allclose(fit.theta_z, joint.theta_z, atol=1e-6)
 
 
-def test_start_is_left_as_it_was() -> None:
+def test_start_values_are_not_modified() -> None:
     case = make_case(make_incidence("systematic", 3), 1, "strict", 4, 0.1, seed=3)
     before = case.theta_z.copy(), case.theta_a.copy()
     solve(case.poset, case.goal, case.theta_z, case.theta_a)
@@ -88,7 +88,7 @@ def test_start_is_left_as_it_was() -> None:
     np.testing.assert_array_equal(case.theta_a, before[1])
 
 
-def test_reason_tells_why_a_descent_ended() -> None:
+def test_reason_states_why_the_solver_stopped() -> None:
     case = make_case(make_incidence("systematic", 3), 1, "strict", 4, 0.1, seed=3)
     start = case.poset, case.goal, case.theta_z, case.theta_a
     assert solve(*start).reason.startswith("converged")
@@ -98,9 +98,9 @@ def test_reason_tells_why_a_descent_ended() -> None:
     assert solve(*start[:2], warm.theta_z, warm.theta_a).n_iter == 0
 
 
-@pytest.mark.jit  # Python raises where compiled code goes on with infinity
-def test_masses_beyond_float64_end_the_descent_without_an_error() -> None:
-    """A p_hat that spans more than float64 can hold makes the system singular; the fit says so."""
+@pytest.mark.jit  # Python raises an error where compiled code continues with infinity
+def test_masses_beyond_float64_stop_the_solver_without_an_error() -> None:
+    """A p_hat beyond the range of float64 makes the system singular; the fit reports this."""
     poset = Poset(make_incidence("systematic", 3), 2, "full")
     values = np.exp(np.random.default_rng(0).uniform(-330.0, 330.0, (20, 3)))
     fit = solve(poset, loglinear.make_target(poset, values, 1e-3), np.zeros((20, 3)), np.zeros((3, 6)))

@@ -1,4 +1,4 @@
-"""The learned structure: what it separates, its conventions, and its parts against plain references."""
+"""Learned structures: separation, conventions, and comparison of parts with plain references."""
 
 import h5py
 import numpy as np
@@ -17,22 +17,22 @@ from tests.realdata import DATA, needs_data
 Array = NDArray[np.float64]
 
 
-def sources_of(learned: LearnedStructure, x: Array) -> Array:
+def apply_unmixing(learned: LearnedStructure, x: Array) -> Array:
     return (x - learned.mean) @ learned.unmixing.T
 
 
-def laplace(n_samples: int = 2000, n_sources: int = 3, seed: int = 0) -> Array:
+def draw_laplace(n_samples: int = 2000, n_sources: int = 3, seed: int = 0) -> Array:
     return np.random.default_rng(seed).laplace(size=(n_samples, n_sources))
 
 
 @pytest.mark.jit
 class TestSeparation:
-    """Signs and order of the sources are those delivered; seeds are those of no other use."""
+    """Signs and order are not corrected before comparison; the seeds are not used elsewhere."""
 
     def test_time_series_of_the_paper(self) -> None:
         truth = time_series()
         errors = [
-            rmse(sources_of(learn_structure(x, 3), x), truth)
+            rmse(apply_unmixing(learn_structure(x, 3), x), truth)
             for x in (truth @ mixing_matrix(seed).T for seed in range(100, 110))
         ]
         assert np.mean(errors) < 0.012
@@ -44,16 +44,16 @@ class TestSeparation:
             rng = np.random.default_rng(seed)
             truth = rng.standard_t(1.3, (1000, 2)) * [0.2, 0.1]
             x = truth @ rng.uniform(0.5, 2.0, (2, 2)).T
-            errors.append(rmse(sources_of(learn_structure(x, 2), x), truth))
+            errors.append(rmse(apply_unmixing(learn_structure(x, 2), x), truth))
         assert np.median(errors) < 0.02
 
-    def test_gaussian_sources_that_differ_in_spectrum_alone(self) -> None:
+    def test_gaussian_sources_that_differ_only_in_spectrum(self) -> None:
         rng = np.random.default_rng(1)
         filters = [1.0, -0.9], [1.0, 0.0, 0.8], [1.0, 0.7]
         noise = rng.normal(size=(5000, 3))
         truth = np.column_stack([lfilter([1.0], f, noise[:, i]) for i, f in enumerate(filters)])
         x = truth @ rng.uniform(0.5, 2.0, (3, 3)).T
-        assert sir(sources_of(learn_structure(x, 3), x), truth).min() > 25.0
+        assert sir(apply_unmixing(learn_structure(x, 3), x), truth).min() > 25.0
 
     def test_white_sources_of_several_shapes(self) -> None:
         rng = np.random.default_rng(2)
@@ -66,18 +66,18 @@ class TestSeparation:
             ]
         )
         x = truth @ rng.uniform(0.5, 2.0, (4, 4)).T
-        assert sir(sources_of(learn_structure(x, 4), x), truth).min() > 25.0
+        assert sir(apply_unmixing(learn_structure(x, 4), x), truth).min() > 25.0
 
     def test_more_channels_than_sources(self) -> None:
         rng = np.random.default_rng(3)
-        truth = laplace()
+        truth = draw_laplace()
         x = truth @ rng.uniform(0.5, 2.0, (8, 3)).T + 0.001 * rng.normal(size=(2000, 8))
-        assert sir(sources_of(learn_structure(x, 3), x), truth).min() > 20.0
+        assert sir(apply_unmixing(learn_structure(x, 3), x), truth).min() > 20.0
 
     def test_the_mixing_matrix_does_not_matter(self) -> None:
-        truth = laplace(seed=4)
+        truth = draw_laplace(seed=4)
         results = [
-            sources_of(learn_structure(x, 3), x)
+            apply_unmixing(learn_structure(x, 3), x)
             for x in (truth @ np.random.default_rng(seed).uniform(0.5, 2.0, (3, 3)).T for seed in range(4))
         ]
         for result in results[1:]:
@@ -90,10 +90,10 @@ class TestSeparation:
 
 @pytest.fixture(scope="module")
 def correlated() -> Array:
-    """Return four channels with noise in the unit of ten, on an offset of 4200."""
+    """Return four noisy channels at a scale of 10, with an offset of 4200."""
     rng = np.random.default_rng(5)
     return np.asarray(
-        4200.0 + laplace(400) @ (10.0 * rng.normal(size=(4, 3))).T + rng.normal(size=(400, 4))
+        4200.0 + draw_laplace(400) @ (10.0 * rng.normal(size=(4, 3))).T + rng.normal(size=(400, 4))
     )
 
 
@@ -104,26 +104,28 @@ def learned(correlated: Array) -> LearnedStructure:
 
 class TestConventions:
     def test_scale_sign_and_order(self, correlated: Array, learned: LearnedStructure) -> None:
-        np.testing.assert_allclose(sources_of(learned, correlated).std(axis=0), 1.0, rtol=1e-9)
+        np.testing.assert_allclose(apply_unmixing(learned, correlated).std(axis=0), 1.0, rtol=1e-9)
         strongest = np.abs(learned.mixing).argmax(axis=0)
         assert np.all(learned.mixing[strongest, np.arange(4)] > 0)
         explained = np.sum(learned.mixing**2, axis=0)
         assert np.all(np.diff(explained) <= 0)
 
-    def test_channels_come_back(self, correlated: Array, learned: LearnedStructure) -> None:
+    def test_channels_are_reconstructed(self, correlated: Array, learned: LearnedStructure) -> None:
         np.testing.assert_allclose(learned.unmixing @ learned.mixing, np.eye(4), atol=1e-10)
-        back = sources_of(learned, correlated) @ learned.mixing.T + learned.mean
+        back = apply_unmixing(learned, correlated) @ learned.mixing.T + learned.mean
         np.testing.assert_allclose(back, correlated, rtol=1e-12)
 
     @pytest.mark.jit
-    def test_runs_are_the_same_to_the_bit(self, correlated: Array, learned: LearnedStructure) -> None:
+    def test_repeated_runs_are_identical_to_the_bit(
+        self, correlated: Array, learned: LearnedStructure
+    ) -> None:
         again = learn_structure(correlated, 4)
         np.testing.assert_array_equal(again.mixing, learned.mixing)
         np.testing.assert_array_equal(again.unmixing, learned.unmixing)
 
     @pytest.mark.jit
     @pytest.mark.parametrize("factor", [1e-19, 1e6])
-    def test_the_unit_goes_to_the_mixing(
+    def test_the_unit_affects_only_the_mixing(
         self, correlated: Array, learned: LearnedStructure, factor: float
     ) -> None:
         scaled = learn_structure(correlated * factor, 4)
@@ -153,7 +155,7 @@ class TestParts:
         learning.filter_rows_adjoint(other, taps, back)
         np.testing.assert_allclose(np.sum(out * other, axis=1), np.sum(y * back, axis=1), rtol=1e-12)
 
-    def test_scores_are_the_slope_of_the_power(self) -> None:
+    def test_scores_are_the_derivative_of_the_power(self) -> None:
         rng = np.random.default_rng(0)
         e, shape, floor = rng.normal(size=(3, 50)), np.array([0.5, 1.0, 4.0]), np.full(3, 1e-2)
         scores, power, curvature = np.empty((3, 50)), np.empty(3), np.empty(3)
@@ -180,12 +182,14 @@ class TestParts:
 
     @pytest.mark.parametrize("shape", [1.0, 1.5, 2.0, 6.0])
     @pytest.mark.parametrize("with_curvature", [True, False])
-    def test_newton_steps_end_at_the_taps_of_the_process(self, shape: float, with_curvature: bool) -> None:
+    def test_newton_steps_converge_to_the_taps_of_the_process(
+        self, shape: float, with_curvature: bool
+    ) -> None:
         rng = np.random.default_rng(0)
         noise = rng.gamma(1.0 / shape, size=4000) ** (1.0 / shape) * rng.choice([-1.0, 1.0], 4000)
         y = lfilter([1.0], [1.0, -1.2, 0.5], noise)[None, :]
         e, scores, power, curvature = np.empty((1, 3998)), np.empty((1, 3998)), np.empty(1), np.empty(1)
-        taps, shapes, promises = np.array([[1.0, 0.0, 0.0]]), np.array([shape]), []
+        taps, shapes, decreases = np.array([[1.0, 0.0, 0.0]]), np.array([shape]), []
         for _ in range(20):
             learning.filter_rows(y, taps, e)
             floor = 1e-4 * np.mean(e**2, axis=1)
@@ -196,10 +200,10 @@ class TestParts:
                 slope[0, 1:], [np.mean(scores[0] * y[0, 2 - k : 4000 - k]) for k in (1, 2)], atol=1e-12
             )
             assert slope[0, 0] == step[0, 0] == 0.0
-            promises.append(-float(np.sum(slope * step)) / power[0])
+            decreases.append(-float(np.sum(slope * step)) / power[0])
             taps = taps + step
         np.testing.assert_allclose(taps, [[1.0, -1.2, 0.5]], atol=0.02)
-        assert promises[-1] < 1e-3 * promises[0]
+        assert decreases[-1] < 1e-3 * decreases[0]
 
     @pytest.mark.parametrize("shape", likelihood.SHAPES)
     def test_powers_by_square_roots(self, shape: float) -> None:
@@ -210,7 +214,7 @@ class TestParts:
         learning.compute_root_weights(weights, np.array([shape]), floor)
         np.testing.assert_allclose(weights, (e**2 + floor) ** (shape / 4 - 0.5), rtol=1e-12)
 
-    def test_rotation_diagonalises_what_can_be(self) -> None:
+    def test_rotation_diagonalises_commuting_matrices(self) -> None:
         rng = np.random.default_rng(0)
         axes = np.linalg.qr(rng.normal(size=(4, 4)))[0]
         matrices = np.array([axes.T @ np.diag(rng.normal(size=4)) @ axes for _ in range(5)])
@@ -228,8 +232,8 @@ class TestParts:
 
 
 class TestNoise:
-    def test_noise_that_is_made_up_does_not_lead_out_of_the_numbers(self) -> None:
-        # Innovations that are mostly zero, and a noise that would never let them be.
+    def test_an_overestimated_noise_causes_no_numerical_failure(self) -> None:
+        # The innovations are mostly zero, which contradicts the assumed noise.
         jumps = np.random.default_rng(0).random((3, 600)) < 0.02
         z = np.cumsum(jumps * np.random.default_rng(1).normal(size=(3, 600)), axis=1)
         z = np.linalg.qr((z - z.mean(axis=1, keepdims=True)).T)[0].T * np.sqrt(600)
@@ -252,7 +256,7 @@ class TestNoise:
         numeric = [(loss(1e-6 * axis) - loss(-1e-6 * axis)) / 2e-6 for axis in np.eye(len(at))]
         np.testing.assert_allclose(slope, numeric, rtol=1e-5, atol=1e-7)
 
-    def test_slope_of_what_noise_and_a_prior_add(self) -> None:
+    def test_gradient_of_the_terms_of_noise_and_prior(self) -> None:
         rng = np.random.default_rng(1)
         root, moved = rng.normal(size=(3, 3)), np.eye(3) + 0.2 * rng.normal(size=(3, 3))
         extra = likelihood.NoiseAndPrior(np.array([0.5, 1.0, 2.0]), root @ root.T, 0.7, moved)
@@ -270,14 +274,14 @@ class TestNoise:
         whole = np.tensordot(found.weights, found.covariances, 1)
         np.testing.assert_allclose(whole, x @ x.T / 2001, rtol=1e-9, atol=1e-9)
 
-    def test_autocorrelation_of_white_and_of_slow_noise(self) -> None:
+    def test_autocorrelation_of_white_and_slow_noise(self) -> None:
         weights = np.full(4, 0.25)
         white = spectra.compute_autocorrelation(np.ones(4), weights, 3)
         np.testing.assert_allclose(white, [1.0, 0.0, 0.0, 0.0], atol=1e-12)
         slow = spectra.compute_autocorrelation(np.array([1.0, 0.0, 0.0, 0.0]), weights, 3)
         np.testing.assert_allclose(slow, np.sinc(np.arange(4) / 4))
 
-    def test_noise_is_known_from_the_directions_beyond_the_sources(self) -> None:
+    def test_noise_is_estimated_from_directions_orthogonal_to_the_sources(self) -> None:
         rng = np.random.default_rng(3)
         signal = lfilter([1.0], [1.0, -0.95], rng.normal(size=(2, 5000))) / 3.2
         x = rng.normal(size=(6, 2)) @ signal + 0.3 * rng.normal(size=(6, 5000))
@@ -286,7 +290,7 @@ class TestNoise:
             0.09, rel=0.05
         )
 
-    def test_without_such_directions_a_weak_round_band_is_noise(self) -> None:
+    def test_without_orthogonal_directions_a_weak_isotropic_band_is_noise(self) -> None:
         rng = np.random.default_rng(4)
         signal = lfilter([1.0], [1.0, -0.99], rng.normal(size=(2, 20000)))
         x = np.array([[1.0, 0.5], [0.4, 1.0]]) @ signal
@@ -297,8 +301,8 @@ class TestNoise:
         )
 
 
-def recorded() -> Array:
-    """Return four recordings of different origin at unit variance, (10000, 4): heart, eye, alpha, gait."""
+def read_recordings() -> Array:
+    """Return recordings of heart, eye, alpha rhythm and gait at unit variance, (10000, 4)."""
     heart = np.fromfile(DATA / "ecg" / "s0010_re.dat", dtype="<i2").reshape(-1, 12)[:, 1]
     with h5py.File(DATA / "hdf5" / "eeg32_128hz.h5") as file:
         eye = file["data"][:, 1]
@@ -313,8 +317,8 @@ def recorded() -> Array:
 @needs_data
 @pytest.mark.jit
 class TestRecordings:
-    def test_sensor_noise_costs_little_more_than_the_true_mixing_would(self) -> None:
-        truth = recorded()
+    def test_sources_in_noise_are_nearly_as_good_as_with_the_true_mixing(self) -> None:
+        truth = read_recordings()
         for seed in (200, 201):
             rng = np.random.default_rng(seed)
             mixing = rng.uniform(0.5, 2.0, (8, 4))
@@ -323,11 +327,11 @@ class TestRecordings:
             learned = learn_structure(x, 4)
             np.testing.assert_allclose(learned.unmixing @ learned.mixing, np.eye(4), atol=1e-9)
             bound = sir((x / x.std(axis=0)) @ np.linalg.pinv(mixing / x.std(axis=0)[:, None]).T, truth)
-            found = sir(sources_of(learned, x), truth)
+            found = sir(apply_unmixing(learned, x), truth)
             assert found.mean() > bound.mean() - 1.5
             assert found.min() > bound.min() - 2.5
 
-    def test_sources_of_successive_windows_keep_sign_and_place(self) -> None:
+    def test_sources_of_successive_windows_keep_sign_and_order(self) -> None:
         with h5py.File(DATA / "hdf5" / "eeg32_128hz.h5") as file:
             x = np.asarray(file["data"][: 512 + 11 * 128], dtype=np.float64)
         before: LearnedStructure | None = None
@@ -336,7 +340,9 @@ class TestRecordings:
             now = learn_structure(window, 32, None if before is None else before.unmixing)
             if before is not None:
                 shared = window[:384]
-                both = np.corrcoef(sources_of(before, shared).T, sources_of(now, shared).T)[:32, 32:]
+                both = np.corrcoef(apply_unmixing(before, shared).T, apply_unmixing(now, shared).T)[
+                    :32, 32:
+                ]
                 assert np.abs(both).argmax(axis=0).tolist() == list(range(32))
                 assert np.diag(both).min() > 0.9
             before = now
