@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from igbss_stream.chunk import Chunk, Gap, Stream
-from igbss_stream.daemon.config.model_section import Model
+from igbss_stream.daemon.config.model_section import ModelSection
 from igbss_stream.daemon.config.schema import StreamSection
 from igbss_stream.daemon.config.sinks import Hdf5Output
 from igbss_stream.daemon.config.sources import ZmqInput
@@ -36,7 +36,7 @@ def create_runner(source: SocketSource, config: ZmqInput, sink: CollectingSink) 
     stream = StreamSection(
         name="s",
         source=config,
-        model=Model(structure="systematic"),
+        model=ModelSection(structure="systematic"),
         sinks=(Hdf5Output(path=Path("unused.h5")),),  # a configuration needs a sink; `sink` is used
     )
     return StreamRunner(stream, source, [sink], ThreadPoolExecutor(1))

@@ -97,12 +97,14 @@ def batch(
     from igbss_stream.batch.settings import BatchSettings
     from igbss_stream.cli.batch_many import Many, separate_many
     from igbss_stream.cli.batch_single import separate_one
-    from igbss_stream.cli.method import method_of
+    from igbss_stream.cli.method import choose_method
     from igbss_stream.files.read_options import Wanted
 
     if not inputs and listed is None:
         raise click.UsageError("Missing argument 'INPUT...'.")
-    by, preparation = method_of(model, model_per, options, [name for name in options if _is_given(name)])
+    by, preparation = choose_method(
+        model, model_per, options, [name for name in options if _is_given(name)]
+    )
     settings = BatchSettings(
         model=by,
         preparation=preparation,

@@ -1,4 +1,4 @@
-"""What `batch` separates by: what its options say, or a model that exists, which they must fit."""
+"""Choose the settings of `batch`: those of its options, or of a stored model that they must match."""
 
 import json
 from collections.abc import Sequence
@@ -6,34 +6,34 @@ from pathlib import Path
 from typing import Any
 
 from igbss_stream.batch.models import KnownModel, known_model, refuse_products
-from igbss_stream.cli.model_options import model_settings_from
+from igbss_stream.cli.model_options import make_model_settings
 from igbss_stream.cli.preparation_options import preparation_from
 from igbss_stream.errors import ParameterError
 from igbss_stream.preparation.settings import Preparation
 from igbss_stream.separation.settings import ModelSettings
 
-_FIELDS = {  # of settings that options go into, where they are called otherwise
+_FIELDS = {  # settings of options that have another name
     "scale": ("transform",),
     "margin": ("transform",),
     "bandpass": ("highpass", "lowpass"),
 }
 
 
-def method_of(
+def choose_method(
     model: Path | None, model_per: str, options: dict[str, Any], given: Sequence[str]
 ) -> tuple[ModelSettings, Preparation]:
-    """Return what samples are separated by, and how they are prepared.
+    """Return the settings of the separation and of the preparation.
 
     Parameters
     ----------
     model : Path or None
-        A file with a model that exists.
+        A file with a stored model.
     model_per : {"file", "group", "all"}
-        Who shares a model.
+        Which recordings share a model.
     options : dict
-        Those of the preparation and of the model, as click hands them over.
+        Options of the preparation and the model, as click passes them.
     given : sequence of str
-        Those of them that the user gave.
+        Names of the options that the user passed.
 
     Returns
     -------
@@ -42,13 +42,15 @@ def method_of(
     Raises
     ------
     IgbssError
-        If a value cannot be used, options contradict each other or the model, or that cannot be read.
+        If a value cannot be used, options contradict each other or the model, or the model cannot be read.
     """
     preparation = preparation_from(options)
-    settings = model_settings_from(options)
+    settings = make_model_settings(options)
     if model_per != "file":
         if model is not None:
-            raise ParameterError(f"--model-per {model_per} learns a model; leave it out or --model")
+            raise ParameterError(
+                f"--model-per {model_per} learns a model; leave out --model-per or --model"
+            )
         refuse_products(settings, f"--model-per {model_per} with structure 'learned'")
     if model is None:
         return settings, preparation
@@ -60,16 +62,17 @@ def method_of(
 def _check_given(
     given: Sequence[str], settings: ModelSettings, preparation: Preparation, known: KnownModel
 ) -> None:
-    """Refuse options that ask for something other than what the model has."""
-    asked, there = _fields(settings, preparation), _fields(known.settings, known.preparation)
+    """Refuse options that differ from the model."""
+    requested = _list_fields(settings, preparation)
+    stored = _list_fields(known.settings, known.preparation)
     for option in given:
         for field in _FIELDS.get(option, (option,)):
-            if asked[field] != there[field]:
+            if requested[field] != stored[field]:
                 raise ParameterError(
-                    f"--{option.replace('_', '-')} does not go with the model in '{known.path}', which has "
-                    f"{field} {there[field]!r}; leave the option out"
+                    f"--{option.replace('_', '-')} contradicts the model in '{known.path}', whose {field} "
+                    f"is {stored[field]!r}; leave the option out"
                 )
 
 
-def _fields(settings: ModelSettings, preparation: Preparation) -> dict[str, Any]:
+def _list_fields(settings: ModelSettings, preparation: Preparation) -> dict[str, Any]:
     return {**json.loads(settings.to_json()), **json.loads(preparation.to_json())}

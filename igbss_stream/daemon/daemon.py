@@ -210,7 +210,7 @@ class Daemon:
             return None
         path = state.get_state_path(self._config.state.path, stream.name)
         cleaning = None if stream.clean is None else stream.clean.as_cleaning()
-        model = state.load(path, stream.model.settings(), stream.prepare.as_settings(), cleaning)
+        model = state.load(path, stream.model.as_settings(), stream.prepare.as_settings(), cleaning)
         if model is not None:
             log.info("stream %s: continuing with model %d of the previous run", stream.name, model.version)
         return model

@@ -226,7 +226,7 @@ class StreamRunner:
         schedule = config.learning.as_schedule(stream.rate)
         pipeline = Pipeline(
             stream,
-            config.model.settings(),
+            config.model.as_settings(),
             window=(round(config.window.length * stream.rate), round(config.window.hop * stream.rate)),
             model=model,
             learning=LearningPlan(schedule, self._executor, self._wait, self._stop),

@@ -36,8 +36,8 @@ def separate(
         Real numbers. float64 and integers of at least 32 bits are processed in float64, all other types
         in float32.
     n_sources : int, optional
-        Number of sources. Default: the number of channels, or the rank of the samples if the structure is
-        learned.
+        Number of sources. Default: the number of channels, or of columns of a matrix; the rank of the
+        samples if the structure is learned.
     structure : {"learned", "systematic", "cyclic", "random"} or array-like, default="learned"
         Which sources reach which channels: "learned" from the samples; "systematic", where source n misses
         channel n, as published; "cyclic", where the missed channel moves from sample to sample; or

@@ -92,8 +92,8 @@ class ModelParameters:
         metadata=_describe(
             int,
             "Number of sources.",
-            "Number of sources. Default: the number of channels, or the rank of the samples if the "
-            "structure is learned.",
+            "Number of sources. Default: the number of channels, or of columns of a matrix; the rank of "
+            "the samples if the structure is learned.",
             ge=1,
             default_text="number of channels, or rank of the samples",
         ),
@@ -198,7 +198,6 @@ class ModelParameters:
             "Seed of structure random and init random.",
             'Seed of structure "random" and init "random".',
             ge=0,
-            default_text="none",
             other_type="numpy.random.Generator",
         ),
     )

@@ -80,7 +80,7 @@ def _check_models(config: Config) -> Iterator[Mistake]:
     """Yield settings of models that the library refuses."""
     for i, stream in enumerate(config.streams):
         try:
-            stream.model.settings()
+            stream.model.as_settings()
         except ParameterError as error:
             yield _locate(error, ("streams", i, "model"))
 

@@ -1,24 +1,26 @@
-"""The section `model`, and what `igbss_stream.separation.settings.ModelSettings` it stands for."""
+"""Section `model` of a configuration, derived from the declaration of the model parameters."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from msgspec import Meta
+from msgspec import Meta, defstruct
 
-from igbss_stream.daemon.config.base import Count, Section
+from igbss_stream.daemon.config.base import Section
 from igbss_stream.errors import ParameterError
+from igbss_stream.separation.parameters import PARAMETERS, Parameter, as_markdown
 
 if TYPE_CHECKING:
     from igbss_stream.separation.settings import ModelSettings
     from igbss_stream.separation.transform import Transform
 
+_LARGEST = 1e300  # excludes infinity
 # numbers in the unit of the samples, which may be 1e-19 as well as 1e9
-_Scale = Annotated[float, Meta(gt=0, le=1e300)]
-_Level = Annotated[float, Meta(ge=-1e300, le=1e300)]
+_Scale = Annotated[float, Meta(gt=0, le=_LARGEST)]
+_Level = Annotated[float, Meta(ge=-_LARGEST, le=_LARGEST)]
 
 
-class Weights(Section, frozen=True, kw_only=True):
-    """A structure of one's own.
+class WeightsFile(Section, frozen=True, kw_only=True):
+    """A structure given by a matrix of weights.
 
     Parameters
     ----------
@@ -35,7 +37,7 @@ class ExpTransform(Section, frozen=True, kw_only=True, tag_field="kind", tag="ex
     Parameters
     ----------
     scale : float or None
-        Unit of the exponent, in the unit of the samples; left out, taken from the first samples.
+        Unit of the exponent, in the unit of the samples. Default: estimated from the first samples.
     """
 
     scale: _Scale | None = None
@@ -49,9 +51,9 @@ class MinMaxTransform(Section, frozen=True, kw_only=True, tag_field="kind", tag=
     margin : float
         Distance of the minimum from zero, as a share of the range.
     low : float or None
-        Where the normalised value is 0, in the unit of the samples; left out, taken from the first samples.
+        Sample whose normalised value is 0, in the unit of the samples. Default: from the first samples.
     span : float or None
-        Distance from `low` to where the normalised value is 1; left out, taken from the first samples.
+        Distance from `low` to the sample whose normalised value is 1. Default: from the first samples.
     """
 
     margin: Annotated[float, Meta(ge=1e-9, le=1e6)] = 0.1
@@ -60,7 +62,9 @@ class MinMaxTransform(Section, frozen=True, kw_only=True, tag_field="kind", tag=
 
     def __post_init__(self) -> None:
         if (self.low is None) != (self.span is None):
-            raise ParameterError("low and span go together: give both or neither.", parameter="low")
+            raise ParameterError(
+                "low needs span, and span needs low: set both or neither.", parameter="low"
+            )
 
 
 class SumTransform(Section, frozen=True, kw_only=True, tag_field="kind", tag="sum"):
@@ -69,91 +73,89 @@ class SumTransform(Section, frozen=True, kw_only=True, tag_field="kind", tag="su
     Parameters
     ----------
     scale : float or None
-        Where the value is 1, in the unit of the samples; left out, taken from the first samples.
+        Sample whose value is 1, in the unit of the samples. Default: the mean of the first samples.
     """
 
     scale: _Scale | None = None
 
 
-class Model(Section, frozen=True, kw_only=True):
-    """How to separate: the parameters of `igbss_stream.separate`.
+# sections that a configuration allows besides the declared names, and what to say of them
+_SECTIONS: dict[str, tuple[Any, str]] = {
+    "structure": (WeightsFile, "A section names a file of weights."),
+    "transform": (ExpTransform | MinMaxTransform | SumTransform, "A section sets its scale."),
+}
 
-    Parameters
-    ----------
-    n_sources : int or None
-        Number of sources; left out, as many as the samples can tell apart.
-    structure : str or Weights
-        Which sources reach which channels: `learned` from the samples, a name, or a file of weights.
-    order : int
-        Largest number of sources that interact.
-    transform : str, ExpTransform, MinMaxTransform or SumTransform
-        How samples become probabilities: a name, or a section with more to set.
-    closure : {"strict", "full"}
-        What lies above a mixing node: what its sources reach, or everything.
-    solver : {"auto", "closed-form", "joint", "blocked", "gradient"}
-        `auto` takes the closed form where it is exact, the joint natural gradient elsewhere.
-    latent_mass : float
-        Share of probability on the latent states.
-    init : {"zero", "random"}
-        Where a descent starts.
-    tol : float
-        Largest relative gradient of a converged fit.
-    max_iter : int
-        Largest number of iterations of a fit.
-    random_state : int or None
-        Seed of structure `random` and of init `random`.
-    scaling : {"unit-variance", "back-projected"}
-        Scale of learned sources: unit variance, or the unit of the channel where each is strongest.
-    """
 
-    n_sources: Count | None = None
-    structure: Literal["learned", "systematic", "cyclic", "random"] | Weights = "learned"
-    order: Count = 1
-    transform: Literal["exp", "min-max", "sum"] | ExpTransform | MinMaxTransform | SumTransform = "exp"
-    closure: Literal["strict", "full"] = "strict"
-    solver: Literal["auto", "closed-form", "joint", "blocked", "gradient"] = "auto"
-    latent_mass: Annotated[float, Meta(ge=0, lt=1)] = 0.0
-    init: Literal["zero", "random"] = "zero"
-    tol: Annotated[float, Meta(gt=0, le=1)] = 1e-10
-    max_iter: Count = 1000
-    random_state: Annotated[int, Meta(ge=0, le=(1 << 63) - 1)] | None = None
-    scaling: Literal["unit-variance", "back-projected"] = "unit-variance"
+def _build_type(name: str, parameter: Parameter) -> Any:
+    """Return the annotation of a field, with the declared choices or bounds."""
+    literal: Any = Literal
+    kind: Any = literal[parameter.choices] if parameter.choices else parameter.kind
+    bounds: dict[str, Any] = {"ge": parameter.ge, "lt": parameter.lt}
+    if parameter.kind is float and parameter.lt is None:
+        bounds["le"] = _LARGEST
+    if not parameter.choices:
+        kind = Annotated[kind, Meta(**bounds)]
+    if name in _SECTIONS:
+        kind = kind | _SECTIONS[name][0]
+    return kind | None if parameter.default is None else kind
+
+
+def _build_docstring() -> str:
+    lines = ["How to separate: the parameters of `igbss_stream.separate`.", "", "Parameters", "----------"]
+    for name, parameter in PARAMETERS.items():
+        more = f" {_SECTIONS[name][1]}" if name in _SECTIONS else ""
+        lines += [f"{name} : {parameter.kind.__name__}", f"    {as_markdown(parameter.doc)}{more}"]
+    return "\n".join(lines)
+
+
+_Declared: Any = defstruct(
+    "_Declared",
+    [(name, _build_type(name, parameter), parameter.default) for name, parameter in PARAMETERS.items()],
+    bases=(Section,),
+    frozen=True,
+    kw_only=True,
+)
+
+
+class ModelSection(_Declared):  # type: ignore[misc]  # the base is generated, and Any to the type checker
+    """The declared parameters; see `_build_docstring`."""
 
     @property
     def is_linear(self) -> bool:
         """Whether sources add up to the channels."""
         return self.transform == "exp" or isinstance(self.transform, ExpTransform)
 
-    def settings(self) -> "ModelSettings":
-        """Return the settings of the separator; reads the file of weights, if there is one.
+    def as_settings(self) -> "ModelSettings":
+        """Return the settings of the separator; read the file of weights if there is one.
 
         Raises
         ------
         ParameterError
-            If the values do not go together, or the weights cannot be used.
+            If the values contradict each other, or the weights cannot be used.
         """
         from igbss_stream.separation.settings import ModelSettings
 
         if self.structure == "learned" and self.order != 1:
             raise ParameterError(
                 "order must be 1 in a stream whose structure is learned: products of sources cannot be "
-                f"learned anew while it runs. Got {self.order} instead.",
+                f"learned repeatedly while it runs. Got {self.order} instead.",
                 parameter="order",
             )
-        given = {name: getattr(self, name) for name in self.__struct_fields__}
-        return ModelSettings(**given | {"structure": self._structure(), "transform": self._transform()})
+        given = {name: getattr(self, name) for name in PARAMETERS}
+        structure, transform = self._load_structure(), self._make_transform()
+        return ModelSettings(**given | {"structure": structure, "transform": transform})
 
-    def _structure(self) -> Any:
+    def _load_structure(self) -> Any:
         if isinstance(self.structure, str):
             return self.structure
         from igbss_stream.files.matrix_file import read_matrix
         from igbss_stream.model.poset import make_incidence
 
         weights = read_matrix(self.structure.file, "structure.file")
-        make_incidence(weights, len(weights), self.n_sources)  # refuses what cannot be weights
+        make_incidence(weights, len(weights), self.n_sources)  # raises an error if they cannot be used
         return weights
 
-    def _transform(self) -> "str | Transform":
+    def _make_transform(self) -> "str | Transform":
         from igbss_stream.separation.transform import Exp, MinMax, Sum
 
         if isinstance(self.transform, ExpTransform):
@@ -162,4 +164,8 @@ class Model(Section, frozen=True, kw_only=True):
             return MinMax(self.transform.margin, self.transform.low, self.transform.span)
         if isinstance(self.transform, SumTransform):
             return Sum(scale=self.transform.scale)
-        return self.transform
+        name: str = self.transform
+        return name
+
+
+ModelSection.__doc__ = _build_docstring()

@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from igbss_stream.daemon.config.base import Name, PositiveSeconds, Seconds, Section, check_at_most
 from igbss_stream.daemon.config.clean_section import CleanSection
-from igbss_stream.daemon.config.model_section import Model
+from igbss_stream.daemon.config.model_section import ModelSection
 from igbss_stream.daemon.config.prepare_section import PrepareSection
 from igbss_stream.daemon.config.sinks import Hdf5Output, LslOutput, Output, ZmqOutput
 from igbss_stream.daemon.config.sources import FileInput, Input, ZmqInput
@@ -149,7 +149,7 @@ class StreamSection(Section, frozen=True, kw_only=True):
     source: Input
     repair: RepairSection = RepairSection()
     prepare: PrepareSection = PrepareSection()
-    model: Model = Model()
+    model: ModelSection = ModelSection()
     learning: LearningSection = LearningSection()
     window: WindowSection = WindowSection()
     clean: CleanSection | None = None

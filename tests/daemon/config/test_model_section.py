@@ -2,17 +2,18 @@
 
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_type_hints
 
+import msgspec
 import numpy as np
 import pytest
 
 from igbss_stream.daemon.config.model_section import (
     ExpTransform,
     MinMaxTransform,
-    Model,
+    ModelSection,
     SumTransform,
-    Weights,
+    WeightsFile,
 )
 from igbss_stream.daemon.config.schema import RepairSection
 from igbss_stream.preparation.repair.gap_filler import POLICIES
@@ -24,17 +25,39 @@ from tests.configurations import FindMistakes, LoadConfig, stream
 
 
 def test_defaults_of_the_model_match_the_library() -> None:
-    settings = Model().settings()
+    settings = ModelSection().as_settings()
     for field in fields(ModelSettings):
         assert getattr(settings, field.name) == field.default, field.name
-    assert [field.name for field in fields(ModelSettings)] == list(Model.__struct_fields__)
+    assert [field.name for field in fields(ModelSettings)] == list(ModelSection.__struct_fields__)
 
 
-@pytest.mark.parametrize("key", ["solver", "init", "scaling"])
-def test_names_match_the_library(key: str) -> None:
-    hint = get_type_hints(Model)[key]
-    assert get_origin(hint) is Literal
-    assert get_args(hint) == PARAMETERS[key].choices
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_fields_have_the_declared_names_and_bounds(name: str) -> None:
+    parameter = PARAMETERS[name]
+    (field,) = (field for field in msgspec.structs.fields(ModelSection) if field.name == name)
+    assert field.default == parameter.default
+    schema = msgspec.json.schema(field.type, schema_hook=lambda _: {})
+    alternatives = [schema, *schema.get("anyOf", [])]
+    names = [choice for part in alternatives for choice in part.get("enum", [])]
+    assert sorted(names) == sorted(parameter.choices)
+    if parameter.ge is not None:
+        assert any(part.get("minimum") == parameter.ge for part in alternatives)
+    if parameter.lt is not None:
+        assert any(part.get("exclusiveMaximum") == parameter.lt for part in alternatives)
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"order": 0}, "order must be a whole number from 1. Got 0 instead."),
+        ({"latent_mass": 1.0}, "latent_mass must be a number from 0 below 1. Got 1.0 instead."),
+        ({"tol": float("inf")}, "tol must be a number from 0. Got '.inf' instead."),
+        ({"random_state": -1}, "random_state must be a whole number from 0 or null. Got -1 instead."),
+    ],
+)
+def test_values_out_of_bounds(find_mistakes: FindMistakes, keys: dict[str, Any], message: str) -> None:
+    (line,) = find_mistakes(stream(model=keys))
+    assert line.endswith(f"streams[0].model.{message}")
 
 
 @pytest.mark.parametrize(
@@ -48,7 +71,7 @@ def test_names_match_the_library(key: str) -> None:
     ],
 )
 def test_transforms(transform: Any, expected: Any) -> None:
-    assert Model(transform=transform).settings().transform == expected
+    assert ModelSection(transform=transform).as_settings().transform == expected
 
 
 def test_every_field_reaches_the_library() -> None:
@@ -64,7 +87,7 @@ def test_every_field_reaches_the_library() -> None:
         "max_iter": 7,
         "random_state": 5,
     }
-    settings = Model(**given).settings()
+    settings = ModelSection(**given).as_settings()
     assert {name: getattr(settings, name) for name in given} == given
 
 
@@ -72,8 +95,8 @@ def test_weights_come_from_a_file(load_config: LoadConfig, tmp_path: Path) -> No
     weights = np.array([[1.0, 0.5], [0.0, 1.0], [2.0, 3.0]])
     np.savetxt(tmp_path / "weights.csv", weights, delimiter=",")
     config = load_config(stream(model={"structure": {"file": "weights.csv"}}))
-    assert config.streams[0].model.structure == Weights(file=tmp_path / "weights.csv")
-    np.testing.assert_array_equal(config.streams[0].model.settings().structure, weights)
+    assert config.streams[0].model.structure == WeightsFile(file=tmp_path / "weights.csv")
+    np.testing.assert_array_equal(config.streams[0].model.as_settings().structure, weights)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import yaml
 import igbss_stream.daemon.config.load
 from igbss_stream.daemon.config import reference
 from igbss_stream.daemon.config.load import format_keys, load
-from igbss_stream.daemon.config.model_section import ExpTransform, Model
+from igbss_stream.daemon.config.model_section import ExpTransform, ModelSection
 from igbss_stream.daemon.config.schema import Config, LearningSection, StreamSection
 from igbss_stream.daemon.config.sinks import Hdf5Output, ZmqOutput
 from igbss_stream.daemon.config.sources import FileInput, LslInput, OpenEphysInput, ZmqInput
@@ -40,8 +40,12 @@ def test_least_configuration_has_all_defaults(load_config: LoadConfig) -> None:
             ZmqInput(address="*:1", bind=True, socket="pull", channels=("a", "b")),
         ),
         ("learning", {"every": None, "window": 20}, LearningSection(every=None, window=20.0)),
-        ("model", {"transform": {"kind": "exp", "scale": 2}}, Model(transform=ExpTransform(scale=2.0))),
-        ("model", None, Model()),
+        (
+            "model",
+            {"transform": {"kind": "exp", "scale": 2}},
+            ModelSection(transform=ExpTransform(scale=2.0)),
+        ),
+        ("model", None, ModelSection()),
     ],
 )
 def test_values_arrive(load_config: LoadConfig, path: str, value: Any, expected: Any) -> None:
@@ -126,7 +130,7 @@ MISTAKES: dict[str, tuple[Any, str]] = {
     ),
     "half a number": (
         stream(model={"order": 1.5}),
-        "streams[0].model.order must be a whole number from 1 up to 10000000. Got 1.5 instead.",
+        "streams[0].model.order must be a whole number from 1. Got 1.5 instead.",
     ),
     "a name misspelt": (
         LEAST | {"log": {"level": "WARN"}},
@@ -206,11 +210,11 @@ MISTAKES: dict[str, tuple[Any, str]] = {
     ),
     "half of min-max": (
         stream(model={"transform": {"kind": "min-max", "low": 1}}),
-        "streams[0].model.transform.low and span go together: give both or neither.",
+        "streams[0].model.transform.low needs span, and span needs low: set both or neither.",
     ),
     "what the model says": (
         stream(model={"order": 2}),
-        "streams[0].model.order must be 1 in a stream whose structure is learned: products of sources cannot be learned anew while it runs. Got 2 instead.",
+        "streams[0].model.order must be 1 in a stream whose structure is learned: products of sources cannot be learned repeatedly while it runs. Got 2 instead.",
     ),
     "what the model says of scaling": (
         stream(model={"structure": "cyclic", "scaling": "back-projected"}),
@@ -274,10 +278,10 @@ def test_a_mistake_is_reported_with_its_place(
 def test_an_error_about_no_key_is_reported_at_the_section(
     find_mistakes: FindMistakes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def settings(_: Model) -> ModelSettings:
+    def settings(_: ModelSection) -> ModelSettings:
         raise ParameterError("nothing of this can be separated.")
 
-    monkeypatch.setattr(Model, "settings", settings)
+    monkeypatch.setattr(ModelSection, "as_settings", settings)
     assert find_mistakes(LEAST) == ["2: streams[0].model nothing of this can be separated."]
 
 
@@ -293,10 +297,10 @@ def test_an_error_about_no_key_is_reported_at_the_section(
 def test_an_error_is_reported_at_the_parameter_that_it_states(
     find_mistakes: FindMistakes, monkeypatch: pytest.MonkeyPatch, parameter: str | None, expected: str
 ) -> None:
-    def settings(_: Model) -> ModelSettings:
+    def settings(_: ModelSection) -> ModelSettings:
         raise ParameterError(f"{parameter or 'order'} is wrong.", parameter=parameter)
 
-    monkeypatch.setattr(Model, "settings", settings)
+    monkeypatch.setattr(ModelSection, "as_settings", settings)
     assert find_mistakes(LEAST) == [expected]
 
 
