@@ -1,7 +1,7 @@
 """The items of a stream: chunks of samples, and gaps that declare missing samples.
 
 Every index, from the first one on, is in exactly one `Chunk` or one `Gap`, in order. Positions are sample
-indices; time is derived from them (`Stream.get_time`), never accumulated. A gap of zero samples marks a
+indices; time is derived from them (`Stream.time_of`), never accumulated. A gap of zero samples marks a
 discontinuity: the samples after it do not continue those before. Consecutive missing samples may arrive as
 several gaps, each as soon as it is known; code that counts gaps counts them as one (`Gap.continues`).
 
@@ -71,7 +71,7 @@ class Stream:
         """Number of channels."""
         return len(self.channels)
 
-    def get_time(self, index: int) -> float | None:
+    def time_of(self, index: int) -> float | None:
         """Return the Unix time of a sample, in seconds; None where `t0` is not known."""
         return None if self.t0 is None else self.t0 + index / self.rate
 

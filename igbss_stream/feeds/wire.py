@@ -242,27 +242,23 @@ def _read_header(head: bytes) -> DataHeader | MetaMessage | GapMessage | EndMess
         header: DataHeader | MetaMessage | GapMessage | EndMessage = _parse_header(head)
         header.stream.encode()
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        _check_version(head)
+        _check_version(_read_version(head))
         raise WireError(RejectReason.HEADER, str(error)) from None
-    if header.version != VERSION:
-        _refuse_version(header.version)
+    _check_version(header.version)
     return header
 
 
-def _check_version(head: bytes) -> None:
-    """Report another version of the format, if that is why a header cannot be parsed."""
+def _read_version(head: bytes) -> int:
+    """Return the version of a header that cannot be parsed; `VERSION` if it has none."""
     try:
-        version = _parse_version(head).version
+        return _parse_version(head).version
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        return
+        return VERSION
+
+
+def _check_version(version: int) -> None:
     if version != VERSION:
-        _refuse_version(version)
-
-
-def _refuse_version(version: int) -> None:
-    raise WireError(
-        RejectReason.VERSION, f"version {version} of the format; this software reads {VERSION}."
-    )
+        raise WireError(RejectReason.VERSION, f"version {version} of the format; {VERSION} is needed.")
 
 
 def _get_sample_type(name: str) -> _SampleType:

@@ -24,7 +24,7 @@ _META_INTERVAL = 1.0  # seconds between descriptions
 _LINGER = 0.5  # seconds that closing waits for unsent messages
 
 
-def _never() -> bool:
+def _do_not_retry() -> bool:
     return False
 
 
@@ -110,7 +110,7 @@ class ZmqPublisher(Closeable):
         self._next_meta = 0.0
         self.serve()
 
-    def publish(self, item: Chunk | Gap, retry: Callable[[], bool] = _never) -> None:
+    def publish(self, item: Chunk | Gap, retry: Callable[[], bool] = _do_not_retry) -> None:
         """Publish samples or a gap. The array may be modified afterwards.
 
         Parameters
@@ -144,7 +144,7 @@ class ZmqPublisher(Closeable):
             self._next_meta = now + _META_INTERVAL
             self._send(self._encoder.encode_meta())
 
-    def close(self, linger: float = _LINGER, retry: Callable[[], bool] = _never) -> None:
+    def close(self, linger: float = _LINGER, retry: Callable[[], bool] = _do_not_retry) -> None:
         """End the stream and close the socket. Closing it twice is allowed.
 
         Parameters
@@ -168,7 +168,7 @@ class ZmqPublisher(Closeable):
             self.subscriptions += (kind == b"\1") - (kind == b"\0")
         return n_new > 0
 
-    def _send(self, frames: Frames, retry: Callable[[], bool] = _never) -> None:
+    def _send(self, frames: Frames, retry: Callable[[], bool] = _do_not_retry) -> None:
         """Send to all subscribers whose queue is not full."""
         while True:
             try:

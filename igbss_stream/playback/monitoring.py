@@ -187,7 +187,7 @@ class Monitor:
         self._missing = ""
         self._model = chunk.model_version
         # after a restart, indices continue while the publisher counts from 0: they no longer give the time
-        time = self._stream.get_time(chunk.stop - 1) if self._stream and not self._restarts else None
+        time = self._stream.time_of(chunk.stop - 1) if self._stream and not self._restarts else None
         self._delay = None if time is None else time_of_day - time
         x = chunk.data.astype(np.float64)
         sums = np.stack([x.sum(axis=0), np.square(x).sum(axis=0)])

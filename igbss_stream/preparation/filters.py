@@ -7,9 +7,7 @@ from numpy.typing import NDArray
 from igbss_stream.errors import ParameterError
 from igbss_stream.preparation.settings import Preparation
 
-SETTLED = (
-    1e-12  # of the largest sample: what is left of the state of a filter after `compute_settling_time`
-)
+SETTLED = 1e-12  # effect of the initial state after the settling time, relative to the largest sample
 
 Sections = NDArray[np.float64]
 

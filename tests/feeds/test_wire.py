@@ -351,8 +351,8 @@ def test_streams_that_cannot_be(changes: dict[str, Any], text: str) -> None:
 
 
 def test_time_is_derived_from_the_index() -> None:
-    assert STREAM.get_time(4001) == 1.7e9 + 4001 / 1000.25
-    assert Stream("s", 1.0, ("a",)).get_time(4) is None
+    assert STREAM.time_of(4001) == 1.7e9 + 4001 / 1000.25
+    assert Stream("s", 1.0, ("a",)).time_of(4) is None
     assert (Gap(3, 4, "lost").stop, Chunk(np.zeros((5, 1)), 2).stop, STREAM.n_channels) == (7, 7, 3)
 
 

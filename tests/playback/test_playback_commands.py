@@ -90,7 +90,7 @@ def test_a_replay_in_real_time_keeps_time(
     stream, items = got.result(PATIENCE)
     assert (stream.name, stream.dtype, stream.unit) == ("eeg", np.float32, None)
     assert [item.stop for item in items] == [125, 150]
-    last = stream.get_time(150)
+    last = stream.time_of(150)
     assert last is not None
     assert began + 0.6 <= last <= ended
     seconds = re.search(r"150 samples in (\S+) s", result.output)

@@ -161,7 +161,7 @@ class TestAccounts:
         """A sample keeps its time; t0 is the time of index 0, which is on both grids."""
         stage = OnlinePreparation(STREAM, Preparation(resample=100.0))
         assert stage.output_stream.t0 == STREAM.t0
-        assert stage.output_stream.get_time(400) == STREAM.get_time(1000) == 1e9 + 4
+        assert stage.output_stream.time_of(400) == STREAM.time_of(1000) == 1e9 + 4
 
     @pytest.mark.parametrize(("rate", "delay"), [(100.0, 26), (62.5, 26), (600.0, 62)])
     def test_delay_is_as_stated(self, rate: float, delay: int) -> None:

@@ -223,7 +223,7 @@ class RecordingSink(Closeable):
         """Declare what is missing since an earlier run, by the clock if it is known; return the shift."""
         if self._stop is None:
             return 0
-        now, missing = self._stream.get_time(first), 0
+        now, missing = self._stream.time_of(first), 0
         if now is not None and self._t0 is not None:
             missing = max(0, round((now - self._t0) * self._stream.rate) - self._stop)
         self._gap = None  # each run has a gap of its own

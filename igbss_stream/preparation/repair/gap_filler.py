@@ -207,9 +207,9 @@ class GapFiller:
         if self._policy != "nan":
             lost |= orphan
         undecided = missing & (next_good == n_rows) & waits
-        is_lost = _any_channel(lost)
-        touched = _any_channel(missing)
-        is_open = _any_channel(undecided) & ~is_lost
+        is_lost = _flag_rows(lost)
+        touched = _flag_rows(missing)
+        is_open = _flag_rows(undecided) & ~is_lost
         filled = self._fill(x, at, missing, source, next_good, streak) if at.size else x
         n_decided = int(is_open.argmax()) if is_open.any() else n_rows
         return _FillPlan(filled, at, streak, touched, is_lost, n_decided)
@@ -228,7 +228,7 @@ class GapFiller:
             return x
         filled, given = x.copy(), x[:, at]
         if self._policy == "nan":
-            filled[_any_channel(missing)] = np.nan
+            filled[_flag_rows(missing)] = np.nan
             return filled
         before = np.where(
             source >= 0, np.take_along_axis(given, np.maximum(source, 0), axis=0), self._last[at]
@@ -330,7 +330,7 @@ def _find_next_good(missing: Mask) -> NDArray[np.int64]:
     return next_good
 
 
-def _any_channel(flags: Mask) -> Mask:
+def _flag_rows(flags: Mask) -> Mask:
     """Return the rows in which any flag is set."""
     rows: Mask = np.logical_or.reduce(flags, axis=1)
     return rows
