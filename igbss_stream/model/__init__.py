@@ -7,6 +7,7 @@ The modules are pure mathematics: they do not depend on files, streams or units.
     poset          the sample space and its partial order
     loglinear      densities, expectations, divergence, Fisher information
     solve          fit theta by e-projection
+    closed_form    the optimum of structures with a closed form
     structure      learn the incidence of sources on channels
     selection      select among candidate unmixing matrices
     likelihood     maximum likelihood of autoregressive sources

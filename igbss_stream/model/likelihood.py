@@ -112,8 +112,7 @@ class LikelihoodDescent:
         prior_samples : float
             Weight of a prior around `start`, as a number of samples.
         loss_to_beat : float
-            Stop when the remaining steps cannot bring the loss below this value at the rate of the last
-            step.
+            Stop if `n_steps` steps that gain as much as the last one would not reach this loss.
         step_done : callable
             Called after each step.
 
@@ -138,24 +137,12 @@ class LikelihoodDescent:
             floor = self._compute_floor(np.diag(noise) * gain)
             shape = self._pick_shapes(shape, floor)
             learning.compute_power_scores(self._e, shape, floor, self._psi, self._power, self._curvature)
-            bend = self._curvature / self._power
-            extra = NoiseAndPrior(bend * gain, noise, prior_weight, relative)
+            extra = NoiseAndPrior(self._curvature / self._power * gain, noise, prior_weight, relative)
             likelihood = float(np.sum(compute_source_loss(shape, self._power)) - np.linalg.slogdet(w)[1])
             losses.append(likelihood + extra.compute_loss())
-            learning.filter_rows_adjoint(self._psi, taps, self._adjoint)
-            gradient = (self._adjoint @ y.T) / (
-                self._e.shape[1] * self._power[:, None]
-            ) + extra.compute_gradient()
-            np.fill_diagonal(gradient, 0.0)
-            step = _solve_pairs(
-                gradient, bend[:, None] * _compute_filtered_power(taps, lagged) + extra.compute_hessian()
-            )
-            tap_slope, tap_step = compute_tap_step(y, self._e, self._psi, shape, floor, self._curvature)
-            slope = float(np.sum(gradient * step) + np.sum(tap_slope * tap_step / self._power[:, None]))
-            hopeless = len(losses) > 3 and losses[-1] - loss_to_beat > n_steps * abs(
-                losses[-2] - losses[-1]
-            )
-            if hopeless or self._is_done(slope, losses):
+            step, tap_step, slope = self._compute_steps(y, taps, lagged, shape, floor, extra)
+            missing, gained = losses[-1] - loss_to_beat, abs(losses[-2] - losses[-1])
+            if (len(losses) > 3 and missing > n_steps * gained) or self._is_done(slope, losses):
                 break
             t, y = self._search_line(y, step, slope, taps, tap_step, shape, floor, extra)
             if t == 0.0:
@@ -164,6 +151,21 @@ class LikelihoodDescent:
             w, relative, taps = move @ w, move @ relative, taps + t * tap_step
             step_done()
         return UnmixingFit(w, tuple(losses[1:]))
+
+    def _compute_steps(
+        self, y: Array, taps: Array, lagged: Array, shape: Array, floor: Array, extra: "NoiseAndPrior"
+    ) -> tuple[Array, Array, float]:
+        """Return the Newton steps D of the unmixing matrix and of the taps, and the slope of the loss."""
+        learning.filter_rows_adjoint(self._psi, taps, self._adjoint)
+        gradient = (self._adjoint @ y.T) / (self._e.shape[1] * self._power[:, None])
+        gradient = gradient + extra.compute_gradient()
+        np.fill_diagonal(gradient, 0.0)
+        bend = self._curvature / self._power
+        hessian = bend[:, None] * _compute_filtered_power(taps, lagged) + extra.compute_hessian()
+        step = _solve_pairs(gradient, hessian)
+        tap_slope, tap_step = compute_tap_step(y, self._e, self._psi, shape, floor, self._curvature)
+        slope = float(np.sum(gradient * step) + np.sum(tap_slope * tap_step / self._power[:, None]))
+        return step, tap_step, slope
 
     def _is_done(self, slope: float, losses: list[float]) -> bool:
         """Return whether the expected decrease of a step, or that of the last steps, is negligible."""

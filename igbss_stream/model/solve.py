@@ -13,7 +13,8 @@ joint
     The natural gradient with all of G. This is Newton's method, which converges quadratically near the
     optimum.
 
-Where the optimum has a closed form (`Poset.has_closed_form`), no fit is needed, see `compute_limit`.
+Where the optimum has a closed form (`Poset.has_closed_form`), no fit is needed, see
+`igbss_stream.model.closed_form`.
 
 G is never built as a matrix. In the log-masses of the latent nodes it is diag(p) plus a sum of squares over
 the received nodes (`Poset.latent_design`). Sources of different samples are coupled only through the few
@@ -161,7 +162,7 @@ Direction = Callable[[_Iterate], Array]
 def _make_joint_direction() -> Direction:
     """Return the natural gradient of both layers."""
 
-    def direction(at: _Iterate) -> Array:
+    def compute_direction(at: _Iterate) -> Array:
         poset, p, goal = at.poset, at.p, at.goal
         active, design = poset.active_design
         reduced = _ReducedSystem(at, design)
@@ -176,13 +177,13 @@ def _make_joint_direction() -> Direction:
         reduced.complete(sums[active], step_a.sum(axis=0) @ poset.member + step[-1])
         return step_a
 
-    return direction
+    return compute_direction
 
 
 def _make_source_direction() -> Direction:
     """Return the natural gradient of the source layer, with theta_a fixed."""
 
-    def direction(at: _Iterate) -> Array:
+    def compute_direction(at: _Iterate) -> Array:
         p, goal = at.p, at.goal
         # The masses of mixing nodes and bottom change together, with psi: one group with one member.
         design = 1.0 - at.poset.incidence.sum(axis=2, keepdims=True)
@@ -194,13 +195,13 @@ def _make_source_direction() -> Direction:
         reduced.complete(sums, np.full(at.poset.n_sources, step[0]))
         return np.zeros_like(at.theta_a)
 
-    return direction
+    return compute_direction
 
 
 def _make_mixing_direction() -> Direction:
     """Return the natural gradient of the mixing layer, with theta_z fixed."""
 
-    def direction(at: _Iterate) -> Array:
+    def compute_direction(at: _Iterate) -> Array:
         poset, p, goal = at.poset, at.p, at.goal
         shared = (poset.member * at.z_total) @ poset.member.T
         shared += np.einsum("pls,pl,plt->st", poset.below, at.x_total, poset.below)
@@ -216,14 +217,14 @@ def _make_mixing_direction() -> Direction:
         at.step_z[:] = 0.0
         return -centred.reshape(p.p_a.shape)
 
-    return direction
+    return compute_direction
 
 
 def _make_gradient_direction() -> Direction:
     """Return steepest descent, with the step length of Barzilai and Borwein."""
     last: list[Array] = []
 
-    def direction(at: _Iterate) -> Array:
+    def compute_direction(at: _Iterate) -> Array:
         length = 1.0
         if last:
             moved = (at.theta_z - last[0], at.theta_a - last[1])
@@ -234,7 +235,7 @@ def _make_gradient_direction() -> Direction:
         np.multiply(at.g_z, -length, out=at.step_z)
         return -length * at.g_a
 
-    return direction
+    return compute_direction
 
 
 SOLVERS: dict[str, tuple[Callable[[], Direction], ...]] = {
@@ -294,58 +295,6 @@ def solve(
     return Fit(
         at.theta_z, at.theta_a, at.p, *eta, np.array(kl), at.error, len(kl) - 1, at.error <= tol, reason
     )
-
-
-def compute_limit(poset: Poset, goal: Target, log_sources: Array, log_fitted: Array | None = None) -> Fit:
-    """Return the limit of fits with a closed form as the latent mass tends to zero.
-
-    theta diverges in this limit, and only ratios within a layer are meaningful: theta_z contains the
-    log-sources, and theta_a is zero. p_z and p_a each sum to one over their layer, p_x to its mass in the
-    limit. If the number of sources equals the number of channels, the limit attains p_hat and eta_hat; with
-    fewer sources, it is the least-squares fit of log p_hat.
-
-    Parameters
-    ----------
-    poset : Poset
-        One with `Poset.has_closed_form`, or that of a learned structure.
-    goal : Target
-        p_hat without latent mass.
-    log_sources : ndarray of shape (samples, sources)
-        Pseudo-inverse of W applied to log p_hat, up to a constant for each source.
-    log_fitted : ndarray of shape (samples, channels), optional
-        Log of the channels reconstructed from the sources, up to a constant; by default W times the
-        log-sources.
-
-    Returns
-    -------
-    Fit
-        A fit with one iteration, from theta = 0 to the limit.
-    """
-    theta_a = np.zeros((poset.n_channels, poset.n_subsets))
-    uniform = compute_distribution(poset, np.zeros_like(log_sources), theta_a)
-    halved = poset.shares_mass  # p(x) = p(z) = p_hat / 2
-    fitted = goal.p_x
-    if log_fitted is not None:
-        fitted = _normalise(log_fitted)
-    elif poset.n_channels > poset.n_sources:
-        fitted = _normalise(log_sources @ poset.incidence[0].T)
-    p = Distribution(
-        _normalise(log_sources),
-        fitted / 2.0 if halved else fitted,
-        np.full_like(theta_a, 1.0 / theta_a.size),
-        p_bottom=0.0,
-        psi=math.inf,
-    )
-    eta_z, eta_a = compute_expectations(poset, np.zeros_like(log_sources), fitted, np.zeros_like(theta_a))
-    residual = float(np.sum(goal.p_x * np.log(goal.p_x / fitted)))
-    kl = np.array([compute_divergence(goal, uniform), math.log(2.0) if halved else max(0.0, residual)])
-    error = float(np.abs(eta_z - goal.eta_z).max() / np.abs(goal.eta_z).max())
-    return Fit(log_sources, theta_a, p, eta_z, eta_a, kl, error, 1, True, "closed form: one pass")
-
-
-def _normalise(log_values: Array) -> Array:
-    values = np.exp(log_values - log_values.max())
-    return np.asarray(values / values.sum())
 
 
 class _ReducedSystem:

@@ -7,9 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream.errors import InputError
+from igbss_stream.model.closed_form import compute_limit
 from igbss_stream.model.loglinear import Target, make_target
 from igbss_stream.model.poset import Poset
-from igbss_stream.model.solve import Fit, compute_limit
+from igbss_stream.model.solve import Fit
 from igbss_stream.separation.stages import LinearStage, PolynomialStage, Stage
 from igbss_stream.separation.statistics import survey_array
 from igbss_stream.separation.transform import Exp, Transform

@@ -58,7 +58,7 @@ def _fill_residual(x: Array, z: Array, t: int, masks: Masks, weights: Array, res
 
 
 @helper
-def _cholesky(a: Array) -> None:
+def _factor_small(a: Array) -> None:
     """Replace the lower triangle of a small matrix by its Cholesky factor."""
     for i in range(a.shape[0]):
         for k in range(i + 1):
@@ -70,7 +70,7 @@ def _cholesky(a: Array) -> None:
 
 @helper
 def _solve_small(factor: Array, b: Array) -> None:
-    """Solve a system in place, with a factor from `_cholesky`."""
+    """Solve a system in place, with a factor from `_factor_small`."""
     size = factor.shape[0]
     for i in range(size):
         for m in range(i):
@@ -120,7 +120,7 @@ def compute_log_volume(z: Array, masks: Masks, weights: Array, softening: float)
                 gram[i, j] = softening if i == j else 0.0
                 for k in range(weights.shape[0]):
                     gram[i, j] += jacobian[k, i] * jacobian[k, j]
-        _cholesky(gram)
+        _factor_small(gram)
         for i in range(n_sources):
             total += math.log(gram[i, i])
     return float(total / n_samples)
@@ -255,7 +255,7 @@ def invert(x: Array, masks: Masks, weights: Array, n_steps: int, z: Array) -> No
                     normal[i, j] = damping if i == j else 0.0
                     for k in range(n_directions):
                         normal[i, j] += jacobian[k, i] * jacobian[k, j]
-            _cholesky(normal)
+            _factor_small(normal)
             _solve_small(normal, step)
             for i in range(n_sources):
                 z[i, t] += step[i]

@@ -24,12 +24,12 @@ _F1 = array_type(types.float64, 1)
 _R1, _R3 = (array_type(types.float64, n, readonly=True) for n in (1, 3))
 
 
-def _each_precision(make: Callable[[Any], Any]) -> list[Any]:
+def _declare_precisions(make: Callable[[Any], Any]) -> list[Any]:
     return [make(types.float32), make(types.float64)]
 
 
 @kernel(
-    *_each_precision(
+    *_declare_precisions(
         lambda real: types.void(
             array_type(real, 1, readonly=True), array_type(real, 1), array_type(real, 1), _F1
         )
@@ -130,7 +130,7 @@ def _unmix_narrow(x: Samples, unmixing: Array, offset: Array, out: Samples) -> N
 
 
 @kernel(
-    *_each_precision(
+    *_declare_precisions(
         lambda real: types.void(
             array_type(real, 2, readonly=True), _R3, _R1, types.int64, array_type(real, 2)
         )
@@ -171,7 +171,7 @@ def _unmix_triple(x: Samples, weight: float, out: Samples) -> None:
 
 
 @kernel(
-    *_each_precision(
+    *_declare_precisions(
         lambda real: types.void(
             array_type(real, 2, readonly=True),
             array_type(types.int64, 1, readonly=True),
