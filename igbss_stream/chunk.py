@@ -54,13 +54,13 @@ class Stream:
 
     def __post_init__(self) -> None:
         if not self.name:
-            raise ParameterError("the name of a stream must not be empty.")
+            raise ParameterError("the name of a stream must not be empty; pass a name.")
         if not (math.isfinite(self.rate) and self.rate > 0):
             raise ParameterError(
                 f"rate of stream {self.name!r} must be a finite number above 0. Got {self.rate!r} instead."
             )
         if not self.channels:
-            raise ParameterError(f"stream {self.name!r} has no channels.")
+            raise ParameterError(f"stream {self.name!r} has no channels; name at least one.")
         if self.dtype not in (np.float32, np.float64):
             raise ParameterError(
                 f"dtype of stream {self.name!r} must be float32 or float64. Got {self.dtype} instead."
@@ -72,7 +72,7 @@ class Stream:
         return len(self.channels)
 
     def time_of(self, index: int) -> float | None:
-        """Return the Unix time of a sample, in seconds; None where `t0` is not known."""
+        """Return the Unix time of a sample in seconds, or None if `t0` is unknown."""
         return None if self.t0 is None else self.t0 + index / self.rate
 
 
