@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream.files.recording import Break, Facts, Fill, Recording
+from igbss_stream.files.gaps import make_gaps
+from igbss_stream.files.recording import Facts, Fill, Recording
 
 Array = NDArray[np.float64]
 
@@ -19,19 +20,19 @@ class ArrayRecording(Recording):
         self,
         x: NDArray[Any],
         rate: float | None = 250.0,
-        breaks: Sequence[tuple[int, int]] = (),
+        gaps: Sequence[tuple[int, int]] = (),
         repeats: int = 1,
     ) -> None:
         names = tuple(f"c{i}" for i in range(x.shape[1]))
-        told = tuple(Break(row, n, "missing") for row, n in breaks)
-        facts = Facts("array", "a test", "/x", rate, "uV", names, bad=("c0",), breaks=told, notes=("so",))
+        made = make_gaps((row, n, "missing") for row, n in gaps)
+        facts = Facts("array", "a test", "/x", rate, "uV", names, bad=("c0",), gaps=made, notes=("so",))
         super().__init__(Path("x"), facts, len(x) * repeats, x.dtype)
         self._x = x
 
     def close(self) -> None:
         """Nothing is open."""
 
-    def _filler(self, n: int) -> Fill:
+    def _make_filler(self, n: int) -> Fill:
         def fill(start: int, out: NDArray[Any]) -> None:
             out[:] = self._x[np.arange(start, start + len(out)) % len(self._x)]
 
@@ -40,7 +41,7 @@ class ArrayRecording(Recording):
 
 def whole(recording: Recording, block: int = 1000) -> NDArray[Any]:
     """Return all samples of a recording, read in blocks."""
-    return np.concatenate([samples.copy() for _, samples in recording.blocks(block)])
+    return np.concatenate([samples.copy() for _, samples in recording.read_blocks(block)])
 
 
 def drifting(n_samples: int, n_channels: int = 3, seed: int = 0) -> Array:

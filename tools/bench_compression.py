@@ -17,7 +17,7 @@ from igbss_stream._util.compression import COMPRESSIONS
 from igbss_stream.batch.separate import separate_recording
 from igbss_stream.batch.settings import BatchSettings
 from igbss_stream.files.open import open_recording
-from igbss_stream.files.writers.hdf5 import Hdf5Sink
+from igbss_stream.files.writers.hdf5_output import Hdf5Sink
 from igbss_stream.separation.settings import ModelSettings
 
 MOST_LEARNED = 16  # channels whose structure is learned: sources are then as they usually are
@@ -78,6 +78,6 @@ def _written(sources: NDArray[Any], out: Path, how: str) -> float:
 def _read(out: Path) -> float:
     began = perf_counter()
     with open_recording(out, "sources") as recording:
-        for _ in recording.blocks(8192):
+        for _ in recording.read_blocks(8192):
             pass
     return perf_counter() - began

@@ -45,7 +45,7 @@ def _opened(path: Path, read: Callable[[Path], Array]) -> Array:
 def _recording(path: Path) -> Array:
     """Return the samples of a recording that the package reads, (samples, channels)."""
     with open_recording(path) as recording:
-        _, samples = next(recording.blocks(recording.n_samples))
+        _, samples = next(recording.read_blocks(recording.n_samples))
         return np.array(samples, dtype=np.float64)
 
 

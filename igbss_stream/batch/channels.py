@@ -38,7 +38,7 @@ def flat_channels(recording: Recording, tell: Progress) -> list[int]:
         If fewer than two channels are not, or samples are not finite.
     """
     survey = Survey(recording.channels, recording.dtype, recording.n_samples)
-    for start, block in recording.blocks(_block_length(recording)):
+    for start, block in recording.read_blocks(_block_length(recording)):
         survey.update(block)
         tell("looking for flat channels", start + len(block), recording.n_samples)
     if survey.n_bad:
@@ -88,14 +88,14 @@ class Channels:
         self._first, self._stop = (0, recording.n_samples) if rows is None else rows
         self._whole = np.array_equal(keep, np.arange(recording.n_channels))
         self.names = [recording.channels[i] for i in keep]
-        self.n_samples, self.breaks = self._stop - self._first, recording.breaks
+        self.n_samples, self.gaps = self._stop - self._first, recording.gaps
         self.dtype = recording.dtype
         self.block_length = min(_block_length(recording), self.n_samples)
         self.memory = BlockPool(self.block_length, len(keep), recording.dtype)
 
-    def blocks(self, length: int, tell: Progress, doing: str) -> Iterator[tuple[int, NDArray[Any]]]:
+    def read_blocks(self, length: int, tell: Progress, doing: str) -> Iterator[tuple[int, NDArray[Any]]]:
         """Yield (start, samples) and report progress after each block is done with."""
-        for start, block in self.recording.blocks(length, self._first, self._stop):
+        for start, block in self.recording.read_blocks(length, self._first, self._stop):
             yield start, block if self._whole else np.ascontiguousarray(block[:, self._keep])
             tell(doing, start + len(block) - self._first, self.n_samples)
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from igbss_stream.batch.windows import Window
-from igbss_stream.files.writers.hdf5 import Hdf5Sink
+from igbss_stream.files.writers.hdf5_output import Hdf5Sink
 from igbss_stream.separation.result import Separation
 
 FIT = np.dtype(

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from igbss_stream._util.version import __version__
 from igbss_stream.batch.channels import Channels
 from igbss_stream.batch.models import KnownModel
+from igbss_stream.files.gaps import get_gap_rows
 from igbss_stream.files.recording import Recording
-from igbss_stream.files.writers.hdf5 import Hdf5Sink
+from igbss_stream.files.writers.hdf5_output import Hdf5Sink
 from igbss_stream.files.writers.stream_recording import GAP
 from igbss_stream.preparation.settings import Preparation
 from igbss_stream.separation.cleaning import Cleaner
@@ -112,12 +113,12 @@ def write_gaps(sink: Hdf5Sink, recording: Recording) -> None:
     sink : Hdf5Sink
     recording : Recording
     """
-    if not recording.breaks:
+    if not recording.gaps:
         return
-    missing, gaps = 0, []
-    for gap in recording.breaks:
-        gaps.append((gap.row, gap.row + missing, gap.n_samples, gap.reason.encode()[:40]))
-        missing += gap.n_samples
+    gaps = [
+        (row, gap.start, gap.n_samples, gap.reason.encode()[:40])
+        for row, gap in zip(get_gap_rows(recording.gaps), recording.gaps, strict=True)
+    ]
     sink.write("gaps", np.array(gaps, GAP))
 
 

@@ -9,6 +9,7 @@ from igbss_stream._util.progress import report_to
 from igbss_stream.batch.channels import Channels, Progress
 from igbss_stream.batch.models import KnownModel
 from igbss_stream.batch.settings import BatchSettings
+from igbss_stream.files.gaps import get_gap_rows
 from igbss_stream.separation.cleaning import Cleaning
 from igbss_stream.separation.engine import Separator
 from igbss_stream.separation.plan import SeparationPlan
@@ -46,7 +47,7 @@ class Start:
         tell : callable
             Told how far it is.
         """
-        for _, block in source.blocks(source.block_length, tell, "surveying"):
+        for _, block in source.read_blocks(source.block_length, tell, "surveying"):
             self.survey.update(source.memory.copy(block))
         with report_to(tell):
             return self.prepare(self.survey)
@@ -76,7 +77,7 @@ def starting(
     if model is not None:
         return _of_model(model, source, settings.cleaning)
     plan = SeparationPlan(settings.model, len(source.names), cleaning=settings.cleaning)
-    breaks = [gap.row for gap in source.breaks]
+    breaks = get_gap_rows(source.gaps)
     survey = plan.new_survey(source.names, source.dtype, source.n_samples, pool, breaks)
     prepare = partial(plan.prepare, remedy=" with --drop-flat")
     return Start(survey, plan.solver, prepare, None if plan.needs_survey else plan.prepare())

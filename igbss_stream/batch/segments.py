@@ -49,8 +49,8 @@ from igbss_stream.errors import IgbssWarning, ParameterError
 from igbss_stream.files.open import open_file_of_any_kind
 from igbss_stream.files.recording import Recording
 from igbss_stream.files.results.output import facts_of
-from igbss_stream.files.writers.hdf5 import Hdf5Sink
-from igbss_stream.files.writers.locking import check_new
+from igbss_stream.files.writers.hdf5_output import Hdf5Sink
+from igbss_stream.files.writers.write_errors import check_new
 from igbss_stream.preparation.settings import Preparation
 from igbss_stream.separation.engine import CLOSED_FORM, Separator
 

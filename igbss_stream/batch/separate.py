@@ -33,7 +33,7 @@ from igbss_stream.batch.settings import BatchSettings
 from igbss_stream.batch.windows import cut, planned
 from igbss_stream.errors import IgbssWarning, ParameterError
 from igbss_stream.files.recording import Recording
-from igbss_stream.files.writers.hdf5 import Hdf5Sink
+from igbss_stream.files.writers.hdf5_output import Hdf5Sink
 from igbss_stream.separation.engine import Separator
 
 DEFAULT_WINDOW = 4096  # samples
@@ -180,7 +180,7 @@ def _separate_by_sample(
     memory = BlockPool(source.block_length, separator.stage.n_sources, source.dtype)
 
     def good() -> Iterator[_Work]:
-        for first, block in source.blocks(source.block_length, tell, "separating"):
+        for first, block in source.read_blocks(source.block_length, tell, "separating"):
             own = source.memory.copy(block)  # the next one is read while this one is separated
             if start is not None:
                 start.survey.update(own)
@@ -202,10 +202,10 @@ def _separate_by_window(
     source: Channels, separator: Separator, window: int, sink: Hdf5Sink, tell: Progress
 ) -> Fits:
     """Fit windows of about equal length, one after the other, between one gap and the next."""
-    windows = planned(source.n_samples, source.breaks, window, separator.poset.periods)
+    windows = planned(source.n_samples, source.gaps, window, separator.poset.periods)
     length = max(w.n_samples for w in windows)
     fits = Fits(sink, len(windows))
-    for w, samples in cut(source.blocks(length, tell, "separating"), windows):
+    for w, samples in cut(source.read_blocks(length, tell, "separating"), windows):
         separation = separator.separate_window(samples, w.row, period=w.index)
         cleaned = separator.clean_channels(samples, separation.sources, w.index)
         append_samples(sink, separation.sources, cleaned)

@@ -26,8 +26,9 @@ from igbss_stream.batch.models import unlike
 from igbss_stream.batch.output_writer import write_model
 from igbss_stream.batch.settled import learned_from, settled
 from igbss_stream.errors import IgbssError
+from igbss_stream.files.gaps import get_gap_rows
 from igbss_stream.files.open import open_file_of_any_kind
-from igbss_stream.files.writers.hdf5 import Hdf5Sink
+from igbss_stream.files.writers.hdf5_output import Hdf5Sink
 from igbss_stream.files.writers.locking import partial_of, remove_left_over
 from igbss_stream.separation.engine import Separator
 from igbss_stream.separation.plan import SeparationPlan
@@ -191,13 +192,13 @@ def _checked(job: Job, watch: Watch | None) -> Member:
         if not job.settings.drop_flat:  # else this pass has been made
             _check_finite(Channels(recording, keep), tell)
         facts = recording.rate, recording.unit, recording.dtype, recording.n_samples
-        breaks = tuple(gap.row for gap in recording.breaks)
+        breaks = tuple(get_gap_rows(recording.gaps))
         return Member(job, tuple(recording.channels[i] for i in keep), keep, flat, *facts, breaks)
 
 
 def _check_finite(source: Channels, tell: Progress) -> None:
     survey = Survey(source.names, source.dtype, source.n_samples)
-    for _, block in source.blocks(source.block_length, tell, "checking"):
+    for _, block in source.read_blocks(source.block_length, tell, "checking"):
         survey.update(block)
     if survey.n_bad:
         survey.check()
@@ -235,7 +236,7 @@ def _prepared(group: Sequence[Member], watch: Watch | None) -> Separator:
             recording, _ = prepared(stored, member.job.settings.preparation, member.flat)
             source = Channels(recording, _in_order_of(first, member))
             tell = _teller(member.job, watch)
-            for _, block in source.blocks(source.block_length, tell, "surveying"):
+            for _, block in source.read_blocks(source.block_length, tell, "surveying"):
                 survey.update(block.astype(dtype, copy=False))
     with report_to(_teller(first.job, watch)):
         return plan.prepare(survey, remedy=" with --drop-flat")

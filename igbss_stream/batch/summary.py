@@ -11,7 +11,7 @@ from igbss_stream._util.atomic_write import write_atomically
 from igbss_stream._util.version import __version__
 from igbss_stream.batch.job import DONE, FAILED, SKIPPED, Result
 from igbss_stream.errors import ParameterError, RecordingError
-from igbss_stream.files.writers.locking import same_file
+from igbss_stream.files.writers.write_errors import same_file
 
 ENDINGS = (".csv", ".json", ".jsonl")
 EXIT_FAULT, EXIT_FAILED = 1, 2

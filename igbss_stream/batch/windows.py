@@ -1,6 +1,5 @@
 """A recording cut into windows that are fitted, none of them across a place where samples are missing."""
 
-import itertools
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -9,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream.files.recording import Break
+from igbss_stream.chunk import Gap
+from igbss_stream.files.gaps import split_at_gaps
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,31 +29,30 @@ class Window:
     index: int
 
 
-def planned(n_samples: int, breaks: tuple[Break, ...], about: int, periods: int) -> list[Window]:
-    """Return windows that cover a recording, of about equal length between one break and the next.
+def planned(n_samples: int, gaps: tuple[Gap, ...], about: int, periods: int) -> list[Window]:
+    """Return windows that cover a recording, of about equal length between one gap and the next.
 
     Parameters
     ----------
     n_samples : int
         Rows of the recording.
-    breaks : tuple of Break
+    gaps : tuple of Gap
     about : int
         Wanted length.
     periods : int
-        Length is a whole number of these, but for the last window before a break.
+        Length is a whole number of these, but for the last window before a gap.
 
     Returns
     -------
     list of Window
     """
-    edges = sorted({0, n_samples, *(gap.row for gap in breaks if 0 < gap.row < n_samples)})
     windows = []
-    for first, stop in itertools.pairwise(edges):
-        missing = sum(gap.n_samples for gap in breaks if gap.row <= first)
-        count = max(1, round((stop - first) / about))
-        length = math.ceil((stop - first) / count / periods) * periods
+    for run in split_at_gaps(gaps, n_samples):
+        count = max(1, round((run.stop - run.start) / about))
+        length = math.ceil((run.stop - run.start) / count / periods) * periods
         windows += [
-            Window(row, min(length, stop - row), row + missing) for row in range(first, stop, length)
+            Window(row, min(length, run.stop - row), run.index + row - run.start)
+            for row in range(run.start, run.stop, max(1, length))
         ]
     return windows
 

@@ -68,7 +68,7 @@ def export(
 def _check_places(output: Path, kind: str, overwrite: bool, source: Path) -> None:
     """Refuse what may not be written, before anything is read."""
     from igbss_stream.files.export.brainvision import companions
-    from igbss_stream.files.writers.locking import check_new
+    from igbss_stream.files.writers.write_errors import check_new
 
     for path in (output, *(companions(output) if kind == ".vhdr" else ())):
         check_new(path, overwrite=overwrite, source=source)
@@ -77,7 +77,7 @@ def _check_places(output: Path, kind: str, overwrite: bool, source: Path) -> Non
 def _write(content: "Content", output: Path, kind: str) -> "Written":
     from igbss_stream.files.export.brainvision import write_brainvision
     from igbss_stream.files.export.edf import write_edf
-    from igbss_stream.files.writers.locking import why_not_written
+    from igbss_stream.files.writers.write_errors import why_not_written
 
     try:
         if kind == ".vhdr":

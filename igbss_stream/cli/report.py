@@ -61,7 +61,7 @@ def report(
     quiet: bool,
 ) -> None:
     """Write what batch made of a recording, or a stream that was recorded, as one HTML page."""
-    from igbss_stream.files.writers.locking import check_new
+    from igbss_stream.files.writers.write_errors import check_new
     from igbss_stream.pages.report.write import report_place, write_report
 
     if details < 0:

@@ -9,6 +9,7 @@ import numpy as np
 
 from igbss_stream._util.progress import Progress
 from igbss_stream.errors import IgbssError, printable
+from igbss_stream.files.gaps import get_gap_rows
 from igbss_stream.files.nonfinite_runs import Runs
 from igbss_stream.files.open import open_file_of_any_kind
 from igbss_stream.files.read_options import Wanted
@@ -117,14 +118,17 @@ def examine(
 def _facts(recording: Recording) -> dict[str, Any]:
     names = ("layout", "why", "dataset", "n_samples", "n_channels", "rate", "unit")
     more = ("channels", "types", "bad", "notes")
-    gaps = tuple((gap.row, gap.n_samples, gap.reason) for gap in recording.breaks)
+    gaps = tuple(
+        (row, gap.n_samples, gap.reason)
+        for row, gap in zip(get_gap_rows(recording.gaps), recording.gaps, strict=True)
+    )
     return {name: getattr(recording, name) for name in (*names, *more)} | {"gaps": gaps}
 
 
 def _surveyed(recording: Recording, progress: Progress | None) -> dict[str, Any]:
     survey = Survey(recording.channels, recording.dtype, recording.n_samples, covariance=True)
     runs, bad = Runs(recording.n_channels, _MOST_RUNS), np.zeros(recording.n_channels, np.int64)
-    for start, block in recording.blocks(max(1, _BLOCK // recording.n_channels)):
+    for start, block in recording.read_blocks(max(1, _BLOCK // recording.n_channels)):
         survey.update(block)
         runs.update(block)
         if survey.n_bad:

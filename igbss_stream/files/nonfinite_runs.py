@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from igbss_stream._util.runs import split_runs
+
 RUN = np.dtype([("start", "i8"), ("n_samples", "i8"), ("channel", "i8")])
 
 
@@ -27,39 +29,38 @@ class Runs:
     def __init__(self, n_channels: int, most: int = 10_000) -> None:
         self.n_runs = 0
         self._most, self._n_seen = most, 0
-        self._begun = np.full(n_channels, -1, np.int64)  # where a run that goes on began
+        self._open_since = np.full(n_channels, -1, np.int64)  # start of a run that has not ended, or -1
         self._kept: list[NDArray[np.void]] = []
         self._n_kept = 0
 
     def update(self, x: NDArray[Any]) -> None:
         """Take in the next block, (samples, channels)."""
         bad = ~np.isfinite(x)
-        if bad.any() or (self._begun >= 0).any():
+        if bad.any() or (self._open_since >= 0).any():
             self._add(bad)
         self._n_seen += len(x)
 
     def finish(self) -> NDArray[np.void]:
         """End the runs that go on, and return those that are kept, by start and channel."""
-        self._add(np.zeros((1, len(self._begun)), np.bool_))
+        self._add(np.zeros((1, len(self._open_since)), np.bool_))
         self._trim()
         found = np.concatenate([*self._kept, np.empty(0, RUN)])
         return found[np.lexsort((found["channel"], found["start"]))]
 
     def _add(self, bad: NDArray[np.bool_]) -> None:
-        before = self._begun >= 0
-        change = np.diff(np.concatenate([before[None], bad]).astype(np.int8), axis=0)
-        channel, row = np.nonzero(change.T == 1)
-        going = np.flatnonzero(before)
-        channel, start = np.append(going, channel), np.append(self._begun[going], row + self._n_seen)
-        order = np.lexsort((start, channel))
-        channel, start = channel[order], start[order]
-        last = bad[-1][channel] & (np.append(channel[1:], -1) != channel)  # of those that go on
-        self._begun[:] = -1
-        self._begun[channel[last]] = start[last]
-        _, stop = np.nonzero(change.T == -1)
-        runs = np.empty(len(stop), RUN)
-        runs["start"], runs["channel"] = start[~last], channel[~last]
-        runs["n_samples"] = stop + self._n_seen - runs["start"]
+        """Store the runs that end in a block, and note those that go on."""
+        height = len(bad) + 2  # of a channel: the sample before, the block, and one that separates channels
+        flags = np.concatenate([self._open_since[None] >= 0, bad, np.zeros((1, bad.shape[1]), np.bool_)])
+        edges = split_runs(flags.T.ravel(), True)
+        channel = edges[:, 0] // height
+        start, stop = (edges - channel[:, None] * height).T + self._n_seen - 1
+        start = np.where(start < self._n_seen, self._open_since[channel], start)
+        is_open = stop == self._n_seen + len(bad)
+        self._open_since[:] = -1
+        self._open_since[channel[is_open]] = start[is_open]
+        runs = np.empty(int(np.sum(~is_open)), RUN)
+        runs["start"], runs["channel"] = start[~is_open], channel[~is_open]
+        runs["n_samples"] = (stop - start)[~is_open]
         self.n_runs += len(runs)
         self._n_kept += len(runs)
         self._kept.append(runs)

@@ -1,7 +1,7 @@
 """A recording in an open file: what every reader of files hands over, whatever the format.
 
 Samples leave here time-major, C-ordered and in native byte order, as float32 or float64. Where the file
-tells that samples are missing, they take no rows: `Break` says before which row, and how many.
+tells that samples are missing, they take no rows: gaps state where.
 """
 
 from abc import abstractmethod
@@ -14,29 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream._util.closeable import Closeable
+from igbss_stream.chunk import Gap
 from igbss_stream.errors import ParameterError
 
 Fill = Callable[[int, NDArray[Any]], None]
 """Read as many samples as an array has rows into it, all stored channels, from a row of the file on."""
-
-
-@dataclass(frozen=True, slots=True)
-class Break:
-    """A place in a file where samples are missing.
-
-    Parameters
-    ----------
-    row : int
-        The row of the file that follows.
-    n_samples : int
-        How many are missing; 0 where what follows does not continue what came before.
-    reason : str
-        One word.
-    """
-
-    row: int
-    n_samples: int
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -61,8 +43,8 @@ class Facts:
         What each stored channel measures, in the words of the file; empty if it does not say.
     bad : tuple of str
         Names of channels that the file marks as bad.
-    breaks : tuple of Break
-        Where samples are missing, in order.
+    gaps : tuple of Gap
+        Missing samples, in order; see `igbss_stream.files.gaps`.
     notes : tuple of str
         What the reader decided that one may want to know.
     """
@@ -75,7 +57,7 @@ class Facts:
     channels: tuple[str, ...]
     types: tuple[str, ...] = ()
     bad: tuple[str, ...] = ()
-    breaks: tuple[Break, ...] = ()
+    gaps: tuple[Gap, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -100,7 +82,7 @@ class Recording(Closeable):
         Number of channels that are handed over.
     channels, types, bad : tuple of str
         See `Facts`, of the channels that are handed over.
-    layout, why, dataset, rate, unit, breaks, notes
+    layout, why, dataset, rate, unit, gaps, notes
         See `Facts`.
     """
 
@@ -118,7 +100,7 @@ class Recording(Closeable):
         self.path = path
         self.layout, self.why, self.dataset = facts.layout, facts.why, facts.dataset
         self.rate, self.unit = facts.rate, facts.unit
-        self.breaks, self.notes = facts.breaks, facts.notes
+        self.gaps, self.notes = facts.gaps, facts.notes
         self.n_samples, self.dtype = int(n_samples), dtype  # libraries count with NumPy, JSON cannot
         self._n_stored = len(facts.channels)
         every = tuple(range(self._n_stored))
@@ -132,14 +114,16 @@ class Recording(Closeable):
         self._gain = None if gain is None else gain[kept]
         self._offset = None if offset is None else offset[kept]
 
-    def blocks(self, n: int, first: int = 0, stop: int | None = None) -> Iterator[tuple[int, NDArray[Any]]]:
+    def read_blocks(
+        self, n: int, start: int = 0, stop: int | None = None
+    ) -> Iterator[tuple[int, NDArray[Any]]]:
         """Read the recording, or some rows of it, from start to end, `n` samples at a time.
 
         Parameters
         ----------
         n : int
             Number of samples in a block, at least 1; the last block may be shorter.
-        first, stop : int, optional
+        start, stop : int, optional
             The first row, and the one after the last.
 
         Returns
@@ -159,20 +143,20 @@ class Recording(Closeable):
         if not isinstance(n, int | np.integer) or n < 1:
             raise ParameterError(f"the block size is {n!r}; it must be an integer of at least 1")
         stop = self.n_samples if stop is None else stop
-        return self._blocks(min(int(n), stop - first), first, stop)
+        return self._read_blocks(min(int(n), stop - start), start, stop)
 
-    def _blocks(self, n: int, first: int, stop: int) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Yield the blocks that `blocks` promises."""
-        fill = self._filler(n)
+    def _read_blocks(self, n: int, start: int, stop: int) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Yield the blocks that `read_blocks` promises."""
+        fill = self._make_filler(n)
         stored = np.empty((n, self._n_stored), self.dtype)
         picked = stored if self._whole else np.empty((n, self.n_channels), self.dtype)
-        for start in range(first, stop, n):
-            rows = min(n, stop - start)
-            fill(start, stored[:rows])
+        for row in range(start, stop, n):
+            rows = min(n, stop - row)
+            fill(row, stored[:rows])
             if not self._whole:
                 np.take(stored[:rows], self._picks, axis=1, out=picked[:rows])
             self._scale(picked[:rows])
-            yield start, picked[:rows]
+            yield row, picked[:rows]
 
     def _scale(self, block: NDArray[Any]) -> None:
         """Turn stored numbers into samples, reckoning in float64."""
@@ -182,5 +166,5 @@ class Recording(Closeable):
             np.add(block, self._offset, out=block, casting="same_kind")
 
     @abstractmethod
-    def _filler(self, n: int) -> Fill:
+    def _make_filler(self, n: int) -> Fill:
         """Return what reads blocks of at most `n` samples, with memory of its own."""

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from igbss_stream.chunk import Gap
 from igbss_stream.errors import RecordingError
-from igbss_stream.files.recording import Break
+from igbss_stream.files.gaps import make_gaps
 
 _BLOCK = 1 << 18  # times read at once: 2 MB
 _LARGEST_SHARE = 0.01  # of steps that may be odd; with more the samples are uneven, not interrupted
@@ -25,11 +26,11 @@ class Timing:
     ----------
     rate : float
         In Hz, where no samples are missing.
-    breaks : tuple of Break
+    gaps : tuple of Gap
     """
 
     rate: float
-    breaks: tuple[Break, ...]
+    gaps: tuple[Gap, ...]
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ def timing(
     step = float(np.median(_steps(read, 0, min(n_samples, _BLOCK), what)))
     if not step > 0:
         raise RecordingError(f"{what} has times that stand still; pass --rate")
-    total, n_even, breaks, n_odd = 0.0, 0, list[Break](), 0
+    total, n_even, places, n_odd = 0.0, 0, list[tuple[int, int, str]](), 0
     for first in range(0, n_samples - 1, _BLOCK):
         steps = _steps(read, first, min(first + _BLOCK + 1, n_samples), what)
         passed = np.round(steps / step)
@@ -93,10 +94,9 @@ def timing(
         if n_odd > max(_FEW, _LARGEST_SHARE * n_samples) or np.any(passed < 1):
             raise _uneven(steps, per_second, step, what)
         total, n_even = total + float(steps[even].sum()), n_even + int(even.sum())
-        gaps = np.flatnonzero(passed > 1)
-        breaks += [Break(first + int(i) + 1, int(passed[i]) - 1, "missing") for i in gaps]
+        places += [(first + int(i) + 1, int(passed[i]) - 1, "missing") for i in np.flatnonzero(passed > 1)]
     rate = float(f"{per_second * n_even / total:.{_DIGITS}g}")
-    return Timing(rate, tuple(breaks))
+    return Timing(rate, make_gaps(places))
 
 
 def _steps(read: Callable[[int, int], NDArray[Any]], first: int, last: int, what: str) -> NDArray[Any]:

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import ParameterError
-from igbss_stream.files.chunks import items, n_missing
-from igbss_stream.files.recording import Break
+from igbss_stream.files.chunks import iterate_chunks
+from igbss_stream.files.gaps import count_missing
 from igbss_stream.playback.pacing import SYSTEM_CLOCK, Clock, Item, PacedStream, pace, parse_length
 
 
@@ -42,11 +42,11 @@ class Replayable(Protocol):
         ...
 
     @property
-    def breaks(self) -> tuple[Break, ...]:
-        """Where samples are missing."""
+    def gaps(self) -> tuple[Gap, ...]:
+        """Missing samples, in order."""
         ...
 
-    def blocks(self, n: int) -> Iterator[tuple[int, NDArray[Any]]]:
+    def read_blocks(self, n: int) -> Iterator[tuple[int, NDArray[Any]]]:
         """Read all samples, n at a time."""
         ...
 
@@ -81,9 +81,9 @@ def read_chunks(recording: Replayable, block: int, *, loop: bool = False) -> Ite
     iterator of Chunk and Gap
         Each chunk owns its memory. Missing samples of the file are gaps.
     """
-    offset, length = 0, recording.n_samples + n_missing(recording)
+    offset, length = 0, recording.n_samples + count_missing(recording.gaps)
     while True:
-        for item in items(recording, block):
+        for item in iterate_chunks(recording, block):
             if isinstance(item, Chunk):
                 yield Chunk(item.data.copy(), offset + item.start)
             else:

@@ -310,7 +310,7 @@ def write_truth(
     RecordingError
         If the file exists and `overwrite` is false, or it cannot be written.
     """
-    from igbss_stream.files.writers.hdf5 import Hdf5Sink
+    from igbss_stream.files.writers.hdf5_output import Hdf5Sink
 
     knot, names = simulation.knot, simulation.names
     with Hdf5Sink(Path(path), overwrite=overwrite) as sink:

@@ -2,14 +2,15 @@
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from igbss_stream.chunk import Gap
 from igbss_stream.errors import InputError, ParameterError
-from igbss_stream.files.recording import Break, Facts, Fill, Recording
+from igbss_stream.files.gaps import Run, make_gaps, split_at_gaps
+from igbss_stream.files.recording import Facts, Fill, Recording
 from igbss_stream.preparation.filters import compute_settling_time, design_filters
 from igbss_stream.preparation.referencing import Reference
 from igbss_stream.preparation.resampling import PolyphaseFilter, Resampler, get_polyphase_filter
@@ -20,15 +21,6 @@ from igbss_stream.separation.statistics import Survey
 
 LOOK_AHEAD_BYTES = 1 << 27  # largest memory for the settling time of the filters
 _BLOCK_BYTES = 1 << 20  # read at a time
-
-
-@dataclass(frozen=True)
-class _Run:
-    """Rows of a recording without a gap between them."""
-
-    row: int
-    stop: int
-    index: int  # of the first row; includes missing samples before it
 
 
 class PreparedRecording(Recording):
@@ -85,8 +77,8 @@ class PreparedRecording(Recording):
             rate = preparation.compute_rate(rate)
         if len(self._sos):
             self._look_ahead = compute_settling_time(self._sos, LOOK_AHEAD_BYTES // (8 * len(channels)))
-        self._runs = _find_runs(source)
-        breaks, n_samples = self._compute_breaks()
+        self._runs = split_at_gaps(source.gaps, source.n_samples)
+        gaps, n_samples = self._compute_gaps()
         if n_samples < 1:
             raise InputError(
                 f"at {rate:g} Hz none of {source.n_samples} samples is left; choose a higher resample."
@@ -100,7 +92,7 @@ class PreparedRecording(Recording):
             channels=tuple(source.channels[i] for i in channels),
             types=tuple(source.types[i] for i in channels) if source.types else (),
             bad=source.bad,
-            breaks=breaks,
+            gaps=gaps,
             notes=source.notes,
         )
         super().__init__(source.path, facts, n_samples, source.dtype)
@@ -109,16 +101,16 @@ class PreparedRecording(Recording):
         """Close the source."""
         self._source.close()
 
-    def _blocks(self, n: int, first: int, stop: int) -> Iterator[tuple[int, NDArray[Any]]]:
-        if (first, stop) == (0, self.n_samples):
-            yield from super()._blocks(n, first, stop)
+    def _read_blocks(self, n: int, start: int, stop: int) -> Iterator[tuple[int, NDArray[Any]]]:
+        if (start, stop) == (0, self.n_samples):
+            yield from super()._read_blocks(n, start, stop)
             return
         if len(self._sos) or self._fir is not None:
             raise RuntimeError("filters and resampling need the recording from its start")
-        for start, block in self._source.blocks(n, first, stop):
-            yield start, self._reference.apply(block).astype(self.dtype, copy=False)
+        for row, block in self._source.read_blocks(n, start, stop):
+            yield row, self._reference.apply(block).astype(self.dtype, copy=False)
 
-    def _filler(self, n: int) -> Fill:
+    def _make_filler(self, n: int) -> Fill:
         blocks = self._prepare()
         rest = np.empty((0, self.n_channels))
 
@@ -139,17 +131,17 @@ class PreparedRecording(Recording):
         """Return the index of the first new sample at or after an old one."""
         return index if self._fir is None else self._fir.find_first_index(index)
 
-    def _compute_breaks(self) -> tuple[tuple[Break, ...], int]:
-        """Return the breaks of the prepared recording, and how many samples it has."""
-        breaks, row = [], 0
+    def _compute_gaps(self) -> tuple[tuple[Gap, ...], int]:
+        """Return the gaps of the prepared recording, and its number of samples."""
+        places, row = [], 0
         pairs = itertools.pairwise(self._runs)
-        for (run, after), gap in zip(pairs, self._source.breaks, strict=True):
-            stop = self._to_new_index(run.index + run.stop - run.row)
+        for (run, after), gap in zip(pairs, self._source.gaps, strict=True):
+            stop = self._to_new_index(run.index + run.stop - run.start)
             row += stop - self._to_new_index(run.index)
-            breaks.append(Break(row, self._to_new_index(after.index) - stop, gap.reason))
+            places.append((row, self._to_new_index(after.index) - stop, gap.reason))
         last = self._runs[-1]
-        row += self._to_new_index(last.index + last.stop - last.row) - self._to_new_index(last.index)
-        return tuple(breaks), row
+        row += self._to_new_index(last.index + last.stop - last.start) - self._to_new_index(last.index)
+        return make_gaps(places), row
 
     def _prepare(self) -> Iterator[Array]:
         """Yield all prepared samples in blocks, which may be empty."""
@@ -168,7 +160,7 @@ class PreparedRecording(Recording):
                 at = stop
         yield from chain.finish()
 
-    def _make_chain(self, run: _Run) -> "_RunChain":
+    def _make_chain(self, run: Run) -> "_RunChain":
         zero_phase = (
             ZeroPhaseFilter(self._sos, self._look_ahead, self.n_channels) if len(self._sos) else None
         )
@@ -181,7 +173,7 @@ class PreparedRecording(Recording):
         names = [source.channels[i] for i in self._checked_channels]
         survey = Survey(names, source.dtype, source.n_samples)
         length = max(1, _BLOCK_BYTES // (source.n_channels * source.dtype.itemsize))
-        for start, block in source.blocks(length):
+        for start, block in source.read_blocks(length):
             survey.update(np.ascontiguousarray(block[:, self._checked_channels]))
             if start + len(block) == source.n_samples:
                 survey.check(remedy=self._remedy)
@@ -204,13 +196,3 @@ class _RunChain:
         yield from rest if self._resampler is None else map(self._resampler.push, rest)
         if self._resampler is not None:
             yield self._resampler.finish()
-
-
-def _find_runs(source: Recording) -> list[_Run]:
-    """Return the runs between the gaps of a recording; a run may be empty."""
-    rows = [0, *(gap.row for gap in source.breaks), source.n_samples]
-    n_missing = np.cumsum([0, *(gap.n_samples for gap in source.breaks)])
-    return [
-        _Run(row, stop, row + int(n_before))
-        for (row, stop), n_before in zip(itertools.pairwise(rows), n_missing, strict=True)
-    ]

@@ -5,7 +5,6 @@ The output is bit-identical for all chunk sizes. Every index of the new grid is 
 order; docs/preparing.md defines the grid of a new sampling rate.
 """
 
-import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -13,6 +12,7 @@ import numpy as np
 import scipy  # scipy.signal is imported lazily: it takes half a second and 50 MB
 from numpy.typing import NDArray
 
+from igbss_stream._util.runs import split_runs
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import InputError
 from igbss_stream.preparation.filters import design_filters
@@ -108,7 +108,7 @@ class OnlinePreparation:
             gap = Gap(self._next, stop - self._next, item.reason)
             self._next = stop
             return [*done, gap]
-        return [done for run in _split_runs(item) for done in self._prepare(*run)]
+        return [done for run in _split_chunk(item) for done in self._prepare(*run)]
 
     def flush(self) -> list[Chunk | Gap]:
         """Return the remaining samples; later samples do not continue them."""
@@ -168,10 +168,8 @@ class OnlinePreparation:
         return [chunk]
 
 
-def _split_runs(chunk: Chunk) -> Iterator[tuple[int, NDArray[np.generic], bool]]:
+def _split_chunk(chunk: Chunk) -> Iterator[tuple[int, NDArray[np.generic], bool]]:
     """Yield (start, rows, is_finite) of runs of rows that are all finite, or all not."""
     good = np.isfinite(chunk.data).all(axis=1)
-    edges = [0, *(np.flatnonzero(np.diff(good)) + 1), len(good)]
-    for first, stop in itertools.pairwise(map(int, edges)):
-        if stop > first:
-            yield chunk.start + first, chunk.data[first:stop], bool(good[first])
+    for first, stop in split_runs(good).tolist():
+        yield chunk.start + first, chunk.data[first:stop], bool(good[first])

@@ -5,7 +5,6 @@ indices. It uses no sockets and no clock. The output depends on the samples alon
 on the time of arrival.
 """
 
-import itertools
 from collections.abc import Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from threading import Event
 import numpy as np
 from numpy.typing import NDArray
 
+from igbss_stream._util.runs import split_runs
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import InputError, ParameterError
 from igbss_stream.separation.cleaning import Cleaning
@@ -194,7 +194,7 @@ class Pipeline:
         separator = self.model.separator
         if separator.transform.linear or (in_domain := separator.has_log(chunk.data)).all():
             return [*self.stream_separator.push(chunk)]
-        return [done for run in split_runs(chunk, in_domain) for done in self._push_run(run)]
+        return [done for run in split_by_domain(chunk, in_domain) for done in self._push_run(run)]
 
     def _push_run(self, run: Item) -> list[Item]:
         return (
@@ -209,7 +209,7 @@ class Pipeline:
             self.stream_separator.activate(model)
 
 
-def split_runs(chunk: Chunk, in_domain: NDArray[np.bool_]) -> Iterator[Item]:
+def split_by_domain(chunk: Chunk, in_domain: NDArray[np.bool_]) -> Iterator[Item]:
     """Split a chunk into runs of samples inside the domain of the transform, and gaps of the others.
 
     Parameters
@@ -223,8 +223,7 @@ def split_runs(chunk: Chunk, in_domain: NDArray[np.bool_]) -> Iterator[Item]:
     iterator of Chunk and Gap
         Gaps have the reason ``"range"``.
     """
-    edges = [0, *(np.flatnonzero(np.diff(in_domain)) + 1), len(in_domain)]
-    for first, stop in itertools.pairwise(map(int, edges)):
+    for first, stop in split_runs(in_domain).tolist():
         if in_domain[first]:
             yield Chunk(chunk.data[first:stop], chunk.start + first, chunk.model_version)
         else:

@@ -38,7 +38,7 @@ def test_sources_are_the_same_in_less_room(
         assert file["sources"].chunks == (2**20 // 32, 8)
     assert codes == FILTERS[compression]
     with open_recording(tmp_path / "out.h5", "sources") as recording:
-        again = np.concatenate([block.copy() for _, block in recording.blocks(7_000)])
+        again = np.concatenate([block.copy() for _, block in recording.read_blocks(7_000)])
     np.testing.assert_array_equal(again, plain)
     assert recording.rate == 250.0
 

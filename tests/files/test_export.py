@@ -52,7 +52,7 @@ def exported(igbss: Command, source: Path, target: Path, *options: object) -> st
 
 def read_by_us(path: Path) -> np.ndarray:
     with open_recording(path) as recording:
-        return np.concatenate([block.copy() for _, block in recording.blocks(300)])
+        return np.concatenate([block.copy() for _, block in recording.read_blocks(300)])
 
 
 def stated_rounding(output: str) -> float:
@@ -108,7 +108,7 @@ def test_gaps_are_marked_and_read_again(
         "gap: unknown number of samples missing (boundary)",
     ]
     with open_recording(target) as recording:
-        assert [(gap.row, gap.n_samples) for gap in recording.breaks] == [(20, 40), (500, 0)]
+        assert [(gap.start, gap.n_samples) for gap in recording.gaps] == [(20, 40), (540, 0)]
 
 
 def test_a_length_that_makes_no_whole_records_is_padded(

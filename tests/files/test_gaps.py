@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from igbss_stream.batch.windows import Window, cut, planned
 from igbss_stream.chunk import Chunk, Gap, Stream
+from igbss_stream.files.gaps import Run, count_missing, get_gap_rows, make_gaps, split_at_gaps
 from igbss_stream.files.open import open_recording
-from igbss_stream.files.recording import Break
 from igbss_stream.files.writers.stream_recording import GAP
 from igbss_stream.playback.replay import read_chunks
 from igbss_stream.separation.transform import Exp
@@ -98,7 +98,7 @@ def test_no_window_lies_across_a_gap_and_periods_count_what_is_missing(
 @pytest.mark.parametrize("block", [1, 5, 13, 60])
 def test_windows_hold_the_rows_that_were_planned(block: int) -> None:
     x, place = noise(), np.empty((block, 4))
-    windows = planned(60, (Break(21, 6, "lost"), Break(59, 0, "restart")), 13, 4)
+    windows = planned(60, make_gaps([(21, 6, "lost"), (59, 0, "restart")]), 13, 4)
     assert windows == [
         Window(0, 12, 0), Window(12, 9, 12), Window(21, 16, 27), Window(37, 16, 43), Window(53, 6, 59),
         Window(59, 1, 65),
@@ -115,3 +115,23 @@ def test_windows_hold_the_rows_that_were_planned(block: int) -> None:
         np.testing.assert_array_equal(samples, x[window.row : window.row + window.n_samples])
         windows = windows[1:]
     assert windows == []
+
+
+def test_gaps_count_in_the_indices_but_take_no_rows() -> None:
+    places = [(0, 5, "missing"), (10, 0, "boundary"), (10, 3, "missing"), (30, 2, "lost")]
+    gaps = make_gaps(places)
+    assert [gap.start for gap in gaps] == [0, 15, 15, 38]
+    assert [
+        (row, gap.n_samples, gap.reason) for row, gap in zip(get_gap_rows(gaps), gaps, strict=True)
+    ] == places
+    assert (count_missing(gaps), count_missing(())) == (10, 0)
+
+
+def test_runs_lie_between_gaps() -> None:
+    gaps = make_gaps([(0, 5, "missing"), (10, 0, "boundary"), (10, 3, "missing"), (30, 2, "lost")])
+    assert split_at_gaps(gaps, 30) == [
+        Run(0, 0, 0), Run(0, 10, 5), Run(10, 10, 15), Run(10, 30, 18), Run(30, 30, 40),
+    ]  # fmt: skip
+    assert split_at_gaps((), 7) == [Run(0, 7, 0)]
+    unsorted = make_gaps([(20, 1, "missing"), (10, 2, "missing"), (99, 3, "missing")])
+    assert split_at_gaps(unsorted, 30) == [Run(0, 20, 0), Run(20, 20, 21), Run(20, 30, 23), Run(30, 30, 36)]

@@ -59,7 +59,7 @@ def store(path: Path, value: Any, **options: Any) -> None:
 def read_all(recording: Recording, n: int) -> NDArray[Any]:
     """Join all blocks, and check what is promised of each."""
     parts: list[NDArray[Any]] = []
-    for start, block in recording.blocks(n):
+    for start, block in recording.read_blocks(n):
         assert start == sum(len(part) for part in parts)
         assert block.flags.c_contiguous
         assert block.flags.writeable
@@ -88,7 +88,7 @@ def test_common_storage_is_read_past_the_library(
     options: dict[str, Any],
     dtype: str,
 ) -> None:
-    monkeypatch.setattr("igbss_stream.files.readers.hdf5.fast_read.n_threads", lambda: 2)
+    monkeypatch.setattr("igbss_stream.files.readers.hdf5.fast_read.get_n_threads", lambda: 2)
     monkeypatch.setattr(Hdf5Recording, "_fill_as_stored", None)
     with h5py.File(path, "w", **options) as file:
         file.create_dataset("data", data=SAMPLES.astype(dtype), **storage)
@@ -315,7 +315,7 @@ def test_big_chunks_are_decompressed_once(path: Path) -> None:
 
 def test_two_readers_at_once(path: Path) -> None:
     with open_recording(path) as recording:
-        for (_, one), (_, other) in zip(recording.blocks(7), recording.blocks(7), strict=True):
+        for (_, one), (_, other) in zip(recording.read_blocks(7), recording.read_blocks(7), strict=True):
             assert one is not other
             np.testing.assert_array_equal(one, other)
 
@@ -323,7 +323,7 @@ def test_two_readers_at_once(path: Path) -> None:
 @pytest.mark.parametrize("n", [0, -1, 2.5])
 def test_bad_block_size(path: Path, n: Any) -> None:
     with open_recording(path) as recording, pytest.raises(ParameterError, match="block size is"):
-        recording.blocks(n)
+        recording.read_blocks(n)
 
 
 @pytest.mark.parametrize("axis", [2, -1, "0"])
@@ -334,7 +334,7 @@ def test_bad_axis(path: Path, axis: Any) -> None:
 
 def test_reading_after_closing(path: Path) -> None:
     recording = open_recording(path)
-    blocks = recording.blocks(10)
+    blocks = recording.read_blocks(10)
     next(blocks)
     recording.close()
     recording.close()
@@ -440,7 +440,7 @@ def test_damaged_chunk(path: Path) -> None:
     content[chunk.byte_offset : chunk.byte_offset + chunk.size] = bytes(chunk.size)
     path.write_bytes(content)
     with open_recording(path) as recording:
-        blocks = recording.blocks(10)
+        blocks = recording.read_blocks(10)
         assert [start for start, _ in (next(blocks), next(blocks))] == [0, 10]
         with pytest.raises(RecordingError, match=r"samples 20 to 30 of dataset '/data'.*again$"):
             next(blocks)

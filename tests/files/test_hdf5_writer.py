@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 
 from igbss_stream.errors import RecordingError
 from igbss_stream.files.open import open_recording
-from igbss_stream.files.writers import hdf5
-from igbss_stream.files.writers.hdf5 import Hdf5Sink
+from igbss_stream.files.writers import hdf5_output
+from igbss_stream.files.writers.hdf5_output import Hdf5Sink
 from tests.recordings import file_size_limit
 
 ROOT = Path(__file__).parents[2]
@@ -413,7 +413,7 @@ def test_interrupt_after_publishing(path: Path, monkeypatch: pytest.MonkeyPatch)
         path.with_name("out.h5.partial").write_text("precious")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(hdf5, "sync_directory", interrupt)
+    monkeypatch.setattr(hdf5_output, "sync_directory", interrupt)
     with pytest.raises(KeyboardInterrupt), Hdf5Sink(path) as sink:
         fill(sink)
     assert h5py.is_hdf5(path)
@@ -489,7 +489,7 @@ def test_file_size_limit_does_not_crash_the_interpreter(path: Path) -> None:
         import resource, sys
         import numpy as np
         from igbss_stream.errors import RecordingError
-        from igbss_stream.files.writers.hdf5 import Hdf5Sink
+        from igbss_stream.files.writers.hdf5_output import Hdf5Sink
 
         hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
         for limit in range(0, 60000, 997):
@@ -520,7 +520,7 @@ def test_many_interrupts(path: Path) -> None:
     code = """
         import signal, sys
         import numpy as np
-        from igbss_stream.files.writers.hdf5 import Hdf5Sink
+        from igbss_stream.files.writers.hdf5_output import Hdf5Sink
 
         signal.signal(signal.SIGALRM, signal.default_int_handler)
         sys.unraisablehook = lambda unraisable: None  # Python drops an interrupt in a destructor

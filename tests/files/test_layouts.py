@@ -11,9 +11,10 @@ import pytest
 from numpy.typing import NDArray
 
 from igbss_stream.errors import IgbssError, InputError, ParameterError, RecordingError
+from igbss_stream.files.gaps import make_gaps
 from igbss_stream.files.open import open_recording
 from igbss_stream.files.readers.hdf5.layouts.pickled_names import pickled_names
-from igbss_stream.files.recording import Break, Recording
+from igbss_stream.files.recording import Recording
 from igbss_stream.files.signal_choice import SeveralSignalsError
 
 X = np.random.default_rng(3).integers(-2000, 2000, (60, 4)).astype("i2")
@@ -26,7 +27,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def read(recording: Recording, n: int = 7) -> NDArray[Any]:
-    return np.concatenate([block.copy() for _, block in recording.blocks(n)])
+    return np.concatenate([block.copy() for _, block in recording.read_blocks(n)])
 
 
 def refusal(path: Path, kind: type[IgbssError] = RecordingError, **options: Any) -> str:
@@ -54,7 +55,7 @@ def test_recorded_gaps_are_kept(path: Path) -> None:
         file["data"] = X
         file["gaps"] = np.array([(0, 0, 5, b"lost"), (20, 25, 3, b"lost"), (40, 48, 0, b"restart")], gap)
     with open_recording(path) as recording:
-        assert recording.breaks == (Break(20, 3, "lost"), Break(40, 0, "restart"))
+        assert recording.gaps == make_gaps([(20, 3, "lost"), (40, 0, "restart")])
 
 
 # Options of the caller
@@ -145,7 +146,7 @@ def test_nwb_timestamps_with_gaps(path: Path) -> None:
     write_nwb(path, with_times(1e9 + index / 250))
     with open_recording(path) as recording:
         assert recording.rate == pytest.approx(250.0, rel=1e-5)
-        assert recording.breaks == (Break(20, 40, "missing"), Break(50, 3, "missing"))
+        assert recording.gaps == make_gaps([(20, 40, "missing"), (50, 3, "missing")])
 
 
 @pytest.mark.parametrize(
@@ -163,7 +164,7 @@ def test_nwb_timestamps_that_tell_no_rate(path: Path, times: NDArray[Any], messa
     assert message in said
     assert "--rate" in said
     with open_recording(path, rate=10.0) as recording:
-        assert (recording.rate, recording.breaks) == (10.0, ())
+        assert (recording.rate, recording.gaps) == (10.0, ())
 
 
 def test_nwb_with_two_series_lists_both(path: Path) -> None:
@@ -272,7 +273,7 @@ def test_table(path: Path) -> None:
     with open_recording(path) as recording:
         assert (recording.layout, recording.rate) == ("pandas table", 250.0)
         assert recording.channels == ("Fz", "Cz", "Pz", "7")
-        assert recording.breaks == (Break(10, 3, "missing"),)
+        assert recording.gaps == make_gaps([(10, 3, "missing")])
         assert recording.notes == ("columns that are not numbers are left out: mark",)
         np.testing.assert_array_equal(read(recording), np.column_stack([X[:, :3] / 8, X[:, 3]]))
 
@@ -354,7 +355,7 @@ def assert_is_the_set(path: Path) -> None:
         assert recording.layout == "EEGLAB set (MATLAB 7.3)"
         assert (recording.rate, recording.unit, recording.channels) == (128.0, "uV", NAMES)
         assert recording.types == ("EEG", "EEG", "EEG", "EOG")
-        assert recording.breaks == (Break(20, 12, "boundary"), Break(31, 0, "boundary"))
+        assert recording.gaps == make_gaps([(20, 12, "boundary"), (31, 0, "boundary")])
         np.testing.assert_array_equal(read(recording), X)
 
 
@@ -466,7 +467,7 @@ def test_mcs(path: Path) -> None:
     with open_recording(path) as recording:
         assert (recording.layout, recording.rate, recording.unit) == ("MCS", 500.0, "V")
         assert recording.channels == NAMES
-        assert recording.breaks == (Break(20, 10, "missing"),)
+        assert recording.gaps == make_gaps([(20, 10, "missing")])
         expected = (X.astype("f8") - 10 * np.arange(4)) * (100 + np.arange(4)) * 1e-9
         np.testing.assert_allclose(read(recording), expected, rtol=1e-13, atol=1e-20)
 

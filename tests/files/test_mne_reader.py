@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from igbss_stream.errors import IgbssError
+from igbss_stream.files.gaps import get_gap_rows, make_gaps
 from igbss_stream.files.inspection import as_json, examine
 from igbss_stream.files.open import open_recording
 from igbss_stream.files.read_options import Wanted
-from igbss_stream.files.recording import Break
 
 mne = pytest.importorskip("mne")
 edfio = pytest.importorskip("edfio")
@@ -31,7 +31,7 @@ def write_edf(path: Path, rates: tuple[int, ...] = (256, 256, 256)) -> Path:
 
 def read(path: Path, n: int = 100, **options: Any) -> Any:
     with open_recording(path, **options) as recording:
-        return np.concatenate([block.copy() for _, block in recording.blocks(n)])
+        return np.concatenate([block.copy() for _, block in recording.read_blocks(n)])
 
 
 def test_edf_by_its_content(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def interrupted(path: Path, onsets: list[str], kind: str = "EDF") -> Path:
 def test_records_that_follow_each_other_are_read_though_they_need_not(tmp_path: Path, kind: str) -> None:
     path = interrupted(tmp_path / f"in.{kind.lower()}", ["0", "1", "2.0004", "2.9996"], kind)
     with open_recording(path) as recording:
-        assert (recording.n_samples, recording.breaks) == (1024, ())
+        assert (recording.n_samples, recording.gaps) == (1024, ())
     np.testing.assert_allclose(read(path), X * 1e-6, atol=np.ptp(X) / 65535 * 1e-6)
 
 
@@ -103,7 +103,7 @@ def test_interruptions_are_breaks_of_known_length(tmp_path: Path, kind: str) -> 
     path = interrupted(tmp_path / f"in.{kind.lower()}", ["0", "1.5", "2.5", "100.25"], kind)
     with open_recording(path) as recording:
         assert recording.n_samples == 1024
-        assert recording.breaks == (Break(256, 128, "missing"), Break(768, 24768, "missing"))
+        assert recording.gaps == make_gaps([(256, 128, "missing"), (768, 24768, "missing")])
     np.testing.assert_allclose(read(path), X * 1e-6, atol=np.ptp(X) / 65535 * 1e-6)
 
 
@@ -142,9 +142,7 @@ def test_skips_of_fif_take_no_rows(tmp_path: Path, meas_date: float | None, firs
     for a, b in spans:
         kept[a:b] = False
     with open_recording(path) as recording:
-        assert recording.breaks == (
-            Break(64, 0, "boundary"), Break(192, 64, "skip"), Break(384, 192, "skip"),
-        )  # fmt: skip
+        assert recording.gaps == make_gaps([(64, 0, "boundary"), (192, 64, "skip"), (384, 192, "skip")])  # fmt: skip
     for n in (1, 100, 1024):
         np.testing.assert_array_equal(read(path, n), X[kept] * 1e-6)
 
@@ -156,7 +154,7 @@ def test_fif_and_its_bad_channels(tmp_path: Path) -> None:
     raw.save(tmp_path / "in_raw.fif", fmt="double", verbose="ERROR")
     with open_recording(tmp_path / "in_raw.fif") as recording:
         assert (recording.layout, recording.bad, recording.types) == ("FIF", ("b",), ("eeg",) * 3)
-        assert [gap.row for gap in recording.breaks] == [256]
+        assert get_gap_rows(recording.gaps) == [256]
     np.testing.assert_array_equal(read(tmp_path / "in_raw.fif"), X * 1e-6)
 
 

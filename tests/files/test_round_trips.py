@@ -11,8 +11,8 @@ import pytest
 import scipy.io
 from numpy.typing import NDArray
 
+from igbss_stream.files.gaps import make_gaps
 from igbss_stream.files.open import open_recording
-from igbss_stream.files.recording import Break
 from tests.realdata import DATA, needs_data
 
 N, RATE, NAMES = 1000, 250.0, ("Fz", "Cz", "Pz")
@@ -21,7 +21,7 @@ X = np.random.default_rng(7).normal(0, 50, (N, 3))  # microvolts
 
 def read(path: Path, **options: Any) -> tuple[NDArray[Any], Any]:
     with open_recording(path, **options) as recording:
-        return np.concatenate([block.copy() for _, block in recording.blocks(77)]), recording
+        return np.concatenate([block.copy() for _, block in recording.read_blocks(77)]), recording
 
 
 # EDF, BDF, BrainVision and FIF, which MNE reads: against edfio, and the samples that went in
@@ -81,7 +81,7 @@ def test_what_went_in_comes_out_in_volts(
     pytest.importorskip("mne")
     samples, recording = read(write(tmp_path))
     assert (recording.layout, recording.rate, recording.unit) == (layout, RATE, "V")
-    assert (recording.channels, recording.breaks) == (NAMES, ())
+    assert (recording.channels, recording.gaps) == (NAMES, ())
     np.testing.assert_allclose(samples, X * 1e-6, rtol=1e-12, atol=error * 1e-6)
 
 
@@ -113,7 +113,7 @@ def test_a_set_before_matlab_7_3(tmp_path: Path, beside: bool, cut: float) -> No
     scipy.io.savemat(tmp_path / "in.set", {"EEG": fields}, appendmat=False)
     samples, recording = read(tmp_path / "in.set")
     assert (recording.rate, recording.unit, recording.channels) == (RATE, "V", NAMES)
-    assert recording.breaks == (Break(401, 25 if cut > 0 else 0, "boundary"),)
+    assert recording.gaps == make_gaps([(401, 25 if cut > 0 else 0, "boundary")])
     np.testing.assert_allclose(samples, x * 1e-6, rtol=1e-6)
 
 
@@ -172,7 +172,7 @@ def test_timestamps_that_pynwb_wrote(tmp_path: Path) -> None:
     write_nwb(tmp_path / "in.nwb", {"timestamps": 3.0 + index / RATE})
     _, recording = read(tmp_path / "in.nwb")
     assert recording.rate == pytest.approx(RATE)
-    assert recording.breaks == (Break(400, 500, "missing"),)
+    assert recording.gaps == make_gaps([(400, 500, "missing")])
 
 
 # pandas with PyTables
@@ -192,7 +192,7 @@ def test_a_table_that_pandas_wrote(tmp_path: Path, unit: str, dtype: str) -> Non
     table.to_hdf(tmp_path / "in.h5", key="eeg", format="table")
     samples, recording = read(tmp_path / "in.h5")
     assert (recording.layout, recording.rate, recording.channels) == ("pandas table", rate, NAMES)
-    assert recording.breaks == (Break(400, 8, "missing"),)
+    assert recording.gaps == make_gaps([(400, 8, "missing")])
     np.testing.assert_array_equal(samples, pandas.read_hdf(tmp_path / "in.h5", "eeg").to_numpy())
 
 

@@ -99,7 +99,7 @@ def test_refused_with_what_to_pass(refused: Refusal, tmp_path: Path, name: str) 
 
 def read(path: Path, *where: Any, **options: Any) -> NDArray[Any]:
     with open_recording(path, *where, **options) as recording:
-        return np.concatenate([block.copy() for _, block in recording.blocks(777)])
+        return np.concatenate([block.copy() for _, block in recording.read_blocks(777)])
 
 
 @needs_data

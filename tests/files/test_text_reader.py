@@ -26,7 +26,7 @@ def write(path: Path, text: Sequence[str]) -> Path:
 
 def read(path: Path, n: int = 64, **options: Any) -> NDArray[Any]:
     with open_recording(path, **({"rate": 100.0} | options)) as recording:
-        return np.concatenate([block.copy() for _, block in recording.blocks(n)])
+        return np.concatenate([block.copy() for _, block in recording.read_blocks(n)])
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", " ", ", "])
@@ -126,4 +126,4 @@ def test_a_text_that_has_become_shorter_is_told(tmp_path: Path) -> None:
     with open_recording(path, rate=1.0) as recording:
         write(path, lines()[:200])
         with pytest.raises(RecordingError, match="has become shorter"):
-            list(recording.blocks(64))
+            list(recording.read_blocks(64))

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from igbss_stream._util import memory
 from igbss_stream.errors import IgbssError
+from igbss_stream.files.gaps import get_gap_rows, make_gaps
 from igbss_stream.files.open import open_recording
-from igbss_stream.files.recording import Break
 from igbss_stream.files.signal_choice import Offered, SeveralSignalsError
 from tests.realdata import DATA, needs_data
 from tests.recordings import noise
@@ -65,7 +65,7 @@ def even(n: int = 1000) -> NDArray[np.float64]:
 
 def read(path: Path, **options: Any) -> NDArray[Any]:
     with open_recording(path, **options) as recording:
-        return np.concatenate([block.copy() for _, block in recording.blocks(333)])
+        return np.concatenate([block.copy() for _, block in recording.read_blocks(333)])
 
 
 def test_a_stream_by_its_description(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_a_stream_by_its_description(tmp_path: Path) -> None:
     with open_recording(path) as recording:
         assert (recording.layout, recording.dataset, recording.rate) == ("XDF", "eeg", RATE)
         assert (recording.unit, recording.channels) == ("uV", tuple("abcd"))
-        assert (recording.types, recording.breaks, recording.notes) == (("EEG",) * 4, (), ())
+        assert (recording.types, recording.gaps, recording.notes) == (("EEG",) * 4, (), ())
     np.testing.assert_array_equal(read(path), X)
     np.testing.assert_array_equal(read(path, channels="d,0-1", factor=2.0), X[:, [3, 0, 1]] * 2)
     with open_recording(path, rate=99.0, unit="mV", factor=1e3) as recording:
@@ -92,7 +92,7 @@ def test_what_is_lost_by_times_that_follow_from_the_index(tmp_path: Path) -> Non
     times = even() + (np.arange(1000) >= 300) / RATE + (np.arange(1000) >= 700) * 2.0
     path = write(tmp_path / "in", header(1, "eeg"), samples(1, X, times))
     with open_recording(path) as recording:
-        assert recording.breaks == (Break(300, 1, "missing"), Break(700, 500, "missing"))
+        assert recording.gaps == make_gaps([(300, 1, "missing"), (700, 500, "missing")])
         assert recording.rate == RATE
 
 
@@ -102,8 +102,8 @@ def test_what_is_lost_by_times_in_bursts(tmp_path: Path) -> None:
     x = noise(5000).astype(np.float32)
     path = write(tmp_path / "in", header(1, "eeg", rate=RATE / 1.004), samples(1, x, burst))
     with open_recording(path) as recording:
-        assert [gap.row for gap in recording.breaks] == [2600]
-        assert recording.breaks[0].n_samples == pytest.approx(40 * RATE, rel=0.01)
+        assert get_gap_rows(recording.gaps) == [2600]
+        assert recording.gaps[0].n_samples == pytest.approx(40 * RATE, rel=0.01)
         assert recording.rate == RATE / 1.004
         assert recording.notes[0].startswith("times tell 250")
     np.testing.assert_array_equal(read(path), x)
@@ -151,7 +151,7 @@ def test_samples_without_an_even_rate_are_refused_unless_one_is_given(tmp_path: 
     with pytest.raises(IgbssError, match=r"stream 'eeg' .* is unevenly sampled.*--rate"):
         open_recording(path)
     with open_recording(path, rate=10.0) as recording:
-        assert (recording.rate, recording.breaks) == (10.0, ())
+        assert (recording.rate, recording.gaps) == (10.0, ())
     path = write(tmp_path / "even", header(1, "eeg", rate=0), samples(1, X, even()))
     with open_recording(path) as recording:
         assert recording.rate == pytest.approx(RATE)

@@ -11,12 +11,10 @@ from hypothesis import strategies as st
 from PIL import Image
 from scipy import signal, stats
 
-from igbss_stream.files.recording import Break
 from igbss_stream.pages.plotting.png import as_data
 from igbss_stream.pages.plotting.scales import reading
 from igbss_stream.pages.plotting.spectrum import GrowingSpectra
 from igbss_stream.pages.plotting.svg import band, path, ticks
-from igbss_stream.pages.report.blocks import spans
 from igbss_stream.pages.report.markup import decimal, duration, number, percent, text
 from igbss_stream.pages.report.moments import CrossMoments, Moments
 from igbss_stream.pages.report.overview import Overview
@@ -97,12 +95,6 @@ def test_columns_hold_the_least_and_the_largest(cuts: list[int], n_columns: int,
                 assert found[c].tolist() == wanted(there, axis=0).tolist()
             else:
                 assert np.isnan(found[c]).all()
-
-
-def test_spans_lie_between_gaps() -> None:
-    gaps = (Break(0, 5, "missing"), Break(10, 0, "boundary"), Break(10, 3, "missing"), Break(30, 2, "lost"))
-    assert list(spans(gaps, 30)) == [(0, 10, 5), (10, 30, 8)]
-    assert list(spans((), 7)) == [(0, 7, 0)]
 
 
 def test_pictures_are_read_by_another_program() -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap
 from igbss_stream.errors import ParameterError
-from igbss_stream.files.recording import Break
+from igbss_stream.files.gaps import make_gaps
 from igbss_stream.playback.pacing import SYSTEM_CLOCK, Item, pace, parse_length
 from igbss_stream.playback.replay import read_chunks, read_paced, replay
 from tests.recordings import noise
@@ -42,7 +42,7 @@ class Memory:
     x: NDArray[np.float64]
     rate: float | None = 100.0
     unit: str | None = "uV"
-    breaks: tuple[Break, ...] = ()
+    gaps: tuple[Gap, ...] = ()
 
     @property
     def n_samples(self) -> int:
@@ -56,7 +56,7 @@ class Memory:
     def dtype(self) -> np.dtype[Any]:
         return self.x.dtype
 
-    def blocks(self, n: int) -> Iterator[tuple[int, NDArray[Any]]]:
+    def read_blocks(self, n: int) -> Iterator[tuple[int, NDArray[Any]]]:
         place = np.empty((n, self.x.shape[1]))
         for start in range(0, len(self.x), n):
             block = self.x[start : start + n]
@@ -135,18 +135,13 @@ def test_a_loop_goes_on_counting_and_says_where_it_begins_again() -> None:
     assert samples(items).tobytes() == np.concatenate([x, x, x]).tobytes()
 
 
-BREAKS = (
-    Break(5, 3, "missing"),
-    Break(5, 0, "boundary"),
-    Break(12, 0, "boundary"),
-    Break(20, 40, "missing"),
-)
+GAPS = make_gaps([(5, 3, "missing"), (5, 0, "boundary"), (12, 0, "boundary"), (20, 40, "missing")])
 
 
 @given(block=st.integers(1, 30))
 def test_what_a_file_says_is_missing_is_a_gap_and_indices_go_on(block: int) -> None:
     x = noise(25)
-    items = list(read_chunks(Memory(x, breaks=BREAKS), block))
+    items = list(read_chunks(Memory(x, gaps=GAPS), block))
     assert samples(items).tobytes() == x.tobytes()
     assert [item for item in items if isinstance(item, Gap)] == [
         Gap(5, 3, "missing"), Gap(8, 0, "boundary"), Gap(15, 0, "boundary"), Gap(23, 40, "missing"),
@@ -159,7 +154,7 @@ def test_what_a_file_says_is_missing_is_a_gap_and_indices_go_on(block: int) -> N
 
 
 def test_a_loop_counts_what_is_missing_and_a_gap_takes_its_time() -> None:
-    clock, memory = FakeClock(), Memory(noise(10), breaks=(Break(4, 6, "missing"),))
+    clock, memory = FakeClock(), Memory(noise(10), gaps=make_gaps([(4, 6, "missing")]))
     items = list(itertools.islice(read_paced(memory, 10, loop=True, clock=clock), 7))
     assert [(item.start, item.stop) for item in items] == [
         (0, 4), (4, 10), (10, 16), (16, 16), (16, 20), (20, 26), (26, 32),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import signal
 
 from igbss_stream.errors import InputError, ParameterError
-from igbss_stream.files.recording import Break
+from igbss_stream.files.gaps import get_gap_rows, make_gaps
 from igbss_stream.preparation import offline as preparing
 from igbss_stream.preparation.filters import compute_padding, compute_settling_time, design_filters
 from igbss_stream.preparation.offline import PreparedRecording
@@ -149,10 +149,10 @@ class TestResampling:
 class TestBreaks:
     def test_each_run_is_prepared_independently(self) -> None:
         x, preparation = drifting(5000), Preparation(highpass=2.0, notch=(50.0,))
-        prepared = PreparedRecording(ArrayRecording(x, breaks=[(1200, 30), (1300, 0)]), preparation)
+        prepared = PreparedRecording(ArrayRecording(x, gaps=[(1200, 30), (1300, 0)]), preparation)
         parts = [filter_by_scipy(part, preparation) for part in np.split(x, [1200, 1300])]
         assert_close(whole(prepared), np.concatenate(parts))
-        assert prepared.breaks == (Break(1200, 30, "missing"), Break(1300, 0, "missing"))
+        assert prepared.gaps == make_gaps([(1200, 30, "missing"), (1300, 0, "missing")])
 
     @given(
         st.sampled_from([(2, 5), (1, 4), (5, 2), (1, 1)]),
@@ -161,19 +161,19 @@ class TestBreaks:
     def test_positions_on_the_new_grid(self, ratio: tuple[int, int], gaps: list[tuple[int, int]]) -> None:
         """New samples are at the grid positions within the runs; each is counted once."""
         up, down = ratio
-        breaks = sorted(gaps)
-        source = ArrayRecording(drifting(200), breaks=breaks)
+        places = sorted(gaps)
+        source = ArrayRecording(drifting(200), gaps=places)
         prepared = PreparedRecording(source, Preparation(resample=RATE * up / down))
-        missing = np.cumsum([0, *(n for _, n in breaks)])
-        rows = np.split(np.arange(200), [row for row, _ in breaks])
+        missing = np.cumsum([0, *(n for _, n in places)])
+        rows = np.split(np.arange(200), [row for row, _ in places])
         index = [set((part + before).tolist()) for part, before in zip(rows, missing, strict=True)]
         want = []
         for run in index:
             first, stop = (min(run), max(run) + 1) if run else (0, 0)
             want.append(sum(first * up <= m * down < stop * up for m in range(1000)))
         assert prepared.n_samples == sum(want)
-        assert [gap.row for gap in prepared.breaks] == np.cumsum(want)[:-1].tolist()
-        assert prepared.n_samples + sum(gap.n_samples for gap in prepared.breaks) == -(
+        assert get_gap_rows(prepared.gaps) == np.cumsum(want)[:-1].tolist()
+        assert prepared.n_samples + sum(gap.n_samples for gap in prepared.gaps) == -(
             -(200 + int(missing[-1])) * up // down
         )
         assert len(whole(prepared, 7)) == prepared.n_samples
@@ -182,10 +182,10 @@ class TestBreaks:
         """A sine keeps its phase across a gap."""
         index = np.concatenate([np.arange(1000), np.arange(1003, 2500)])
         wave = np.sin(2 * np.pi * 3.0 * index / RATE)
-        source = ArrayRecording(np.column_stack([wave, -wave]), breaks=[(1000, 3)])
+        source = ArrayRecording(np.column_stack([wave, -wave]), gaps=[(1000, 3)])
         prepared = PreparedRecording(source, Preparation(resample=100.0))
-        (gap,) = prepared.breaks
-        assert (gap.row, gap.n_samples) == (400, 2)
+        (gap,) = prepared.gaps
+        assert (gap.start, gap.n_samples) == (400, 2)
         new = np.concatenate([np.arange(400), np.arange(402, 1000)])
         within = np.abs(new - 401) > 30  # away from the repeated samples at the ends
         got = whole(prepared)[:, 0]
@@ -236,10 +236,10 @@ ALL = Preparation(highpass=2.0, lowpass=40.0, notch=(50.0,), resample=100.0, ref
 def test_the_output_does_not_depend_on_the_blocks(block: int, read: int) -> None:
     """Neither the requested blocks nor those that are read change a bit."""
     x = drifting(11_000)
-    once = whole(PreparedRecording(ArrayRecording(x, breaks=[(9000, 5)]), ALL))
+    once = whole(PreparedRecording(ArrayRecording(x, gaps=[(9000, 5)]), ALL))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(preparing, "_BLOCK_BYTES", read)
-        again = whole(PreparedRecording(ArrayRecording(x, breaks=[(9000, 5)]), ALL), max(block, 50))
+        again = whole(PreparedRecording(ArrayRecording(x, gaps=[(9000, 5)]), ALL), max(block, 50))
     np.testing.assert_array_equal(once, again)
 
 
@@ -257,7 +257,7 @@ def test_memory_does_not_grow_with_the_recording() -> None:
     for repeats in (30, 120):
         prepared = PreparedRecording(ArrayRecording(x, repeats=repeats), Preparation(highpass=2.0))
         tracemalloc.start()
-        assert sum(len(block) for _, block in prepared.blocks(1000)) == 5000 * repeats
+        assert sum(len(block) for _, block in prepared.read_blocks(1000)) == 5000 * repeats
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 1.1 * peaks[0] < 8 * 8 * 5000 * 60, peaks

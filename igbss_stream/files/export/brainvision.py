@@ -16,6 +16,7 @@ from igbss_stream._util.memory import check_memory
 from igbss_stream._util.optional import require
 from igbss_stream.errors import ParameterError
 from igbss_stream.files.export.content import Array, Content, Rounding, Written, gap_text
+from igbss_stream.files.gaps import get_gap_rows
 from igbss_stream.files.results.series import Series
 from igbss_stream.files.writers.locking import sync_directory
 
@@ -62,8 +63,8 @@ def write_brainvision(content: Content, output: Path) -> Written:
                 fname_base=output.stem,
                 folder_out=folder,
                 events=[
-                    {"onset": gap.row, "description": gap_text(gap), "type": "Comment"}
-                    for gap in series.gaps
+                    {"onset": row, "description": gap_text(gap), "type": "Comment"}
+                    for row, gap in zip(get_gap_rows(series.gaps), series.gaps, strict=True)
                 ],
                 resolution=1.0,
                 unit=[unit] * series.n_channels,
@@ -93,7 +94,7 @@ def _whole(content: Content, factor: float) -> tuple[Array, Array]:
     """Return all samples, (channels, samples), and the largest error of float32 in each."""
     series = content.series
     data, error = np.empty((series.n_channels, series.n_samples)), np.zeros(series.n_channels)
-    for where, block in content.blocks(factor):
+    for where, block in content.read_blocks(factor):
         data[:, where] = block.T
         error = np.maximum(error, np.abs(block.astype(np.float32) - block).max(axis=0))
     return data, error

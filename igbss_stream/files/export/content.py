@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream._util.progress import Progress
+from igbss_stream.chunk import Gap
 from igbss_stream.errors import InputError, ParameterError, printable
-from igbss_stream.files.recording import Break
 from igbss_stream.files.results.series import Series
 
 Array = NDArray[np.float64]
@@ -73,9 +73,9 @@ class Content:
         """How long it is, gaps not counted."""
         return float(self.series.n_samples / self.rate)
 
-    def blocks(self, factor: float) -> Iterator[tuple[slice, Array]]:
+    def read_blocks(self, factor: float) -> Iterator[tuple[slice, Array]]:
         """Yield places and samples in float64, (samples, channels), multiplied by a factor."""
-        for start, block in self.series.blocks(max(1, _BLOCK // self.series.n_channels)):
+        for start, block in self.series.read_blocks(max(1, _BLOCK // self.series.n_channels)):
             yield slice(start, start + len(block)), block.astype(np.float64) * factor
             if self.progress is not None:
                 self.progress("writing", start + len(block), self.series.n_samples)
@@ -122,7 +122,7 @@ class Written:
     notes: tuple[str, ...]
 
 
-def gap_text(gap: Break) -> str:
+def gap_text(gap: Gap) -> str:
     """Return what stands in the file where samples are missing; `igbss_stream.ingest` reads it again."""
     if gap.n_samples == 0:
         return f"gap: unknown number of samples missing ({printable(gap.reason)})"
@@ -134,7 +134,7 @@ def _extremes(series: Series, progress: Progress | None) -> tuple[Array, Array, 
     low, high = np.full(series.n_channels, np.inf), np.full(series.n_channels, -np.inf)
     origin: NDArray[Any] | None = None
     total, squares = np.zeros(series.n_channels), np.zeros(series.n_channels)
-    for start, block in series.blocks(max(1, _BLOCK // series.n_channels)):
+    for start, block in series.read_blocks(max(1, _BLOCK // series.n_channels)):
         x = block.astype(np.float64)
         if not np.isfinite(x).all():
             row, channel = np.argwhere(~np.isfinite(x))[0]

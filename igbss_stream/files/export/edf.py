@@ -11,6 +11,7 @@ from igbss_stream._util.optional import require
 from igbss_stream.errors import ParameterError, RecordingError
 from igbss_stream.files.export.content import Content, Rounding, Written, gap_text
 from igbss_stream.files.export.records import Records, cuts
+from igbss_stream.files.gaps import get_gap_rows
 
 # Units that suit the eight characters of a physical range, and what samples are multiplied by.
 _UNITS = {
@@ -71,7 +72,8 @@ def write_edf(content: Content, output: Path, *, bits: int) -> Written:
             for row, label, range_ in zip(digital, labels, ranges, strict=True)
         ]
         marks = [
-            edfio.EdfAnnotation(gap.row / cut.rate, None, gap_text(gap)) for gap in series.gaps
+            edfio.EdfAnnotation(row / cut.rate, None, gap_text(gap))
+            for row, gap in zip(get_gap_rows(series.gaps), series.gaps, strict=True)
         ] + _padding_mark(edfio, content, cut)
         return file_kind(signals, data_record_duration=cut.seconds, annotations=marks or None)
 
@@ -149,7 +151,7 @@ def _fill(signals: Any, content: Content, factor: float) -> Rounding:
         for column in zip(*((*_scale(signal), *signal.digital_range) for signal in signals), strict=True)
     )
     error = np.zeros(len(signals))
-    for where, block in content.blocks(factor):
+    for where, block in content.read_blocks(factor):
         steps = np.clip(np.round(block / gain - offset), lowest, highest)
         error = np.maximum(error, np.abs((steps + offset) * gain - block).max(axis=0))
         for signal, column in zip(signals, steps.T, strict=True):

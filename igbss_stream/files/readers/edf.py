@@ -11,10 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
+from igbss_stream.chunk import Gap
 from igbss_stream.errors import RecordingError
 from igbss_stream.files.channel_selection import ranges
-from igbss_stream.files.readers.hdf5.file import one_line
-from igbss_stream.files.recording import Break
+from igbss_stream.files.gaps import make_gaps
+from igbss_stream.files.messages import one_line
 from igbss_stream.files.signal_choice import Offered
 
 _HEAD = 256  # bytes of the head, and of the head of each channel
@@ -106,7 +107,7 @@ class EdfHead:
             for count, positions in self.by_rate().items()
         ]
 
-    def breaks(self, count: int) -> tuple[Break, ...]:
+    def find_gaps(self, count: int) -> tuple[Gap, ...]:
         """Return where records do not follow each other.
 
         Parameters
@@ -116,7 +117,7 @@ class EdfHead:
 
         Returns
         -------
-        tuple of Break
+        tuple of Gap
 
         Raises
         ------
@@ -126,7 +127,10 @@ class EdfHead:
         onsets = self._onsets()
         rate = count / self.duration
         tolerance = max(_TOLERANCE, 0.5 / rate)
-        breaks, first = list[Break](), 0  # the first record of a stretch; its length is not added up
+        places, first = (
+            list[tuple[int, int, str]](),
+            0,
+        )  # the first record of a stretch; its length is not added up
         for i in range(1, len(onsets)):
             late = onsets[i] - onsets[first] - (i - first) * self.duration
             if abs(late) < tolerance:
@@ -136,9 +140,9 @@ class EdfHead:
                     f"{str(self.path)!r} is interrupted, and its record {i} begins {-late:g} s before the "
                     "one before it ends; repair or convert it with EDFbrowser"
                 )
-            breaks.append(Break(i * count, max(1, round(late * rate)), "missing"))
+            places.append((i * count, max(1, round(late * rate)), "missing"))
             first = i
-        return tuple(breaks)
+        return make_gaps(places)
 
     def _onsets(self) -> list[float]:
         """Read when each record begins, in seconds."""

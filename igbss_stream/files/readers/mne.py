@@ -17,12 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream._util.optional import require
+from igbss_stream.chunk import Gap
 from igbss_stream.errors import InputError, ParameterError, RecordingError
 from igbss_stream.files.channel_selection import picked
+from igbss_stream.files.gaps import make_gaps
+from igbss_stream.files.messages import check_counts, one_line
 from igbss_stream.files.read_options import Wanted
 from igbss_stream.files.readers.edf import EdfHead, edf_head
-from igbss_stream.files.readers.hdf5.file import check_counts, one_line
-from igbss_stream.files.recording import Break, Facts, Fill, Recording
+from igbss_stream.files.recording import Facts, Fill, Recording
 from igbss_stream.files.signal_choice import SeveralSignalsError
 
 _UNITS = {107: "V", 112: "T", 201: "T/m", 6: "mol"}  # codes of FIF
@@ -63,7 +65,7 @@ class MneRecording(Recording):
         """Close the file."""
         self._raw = None
 
-    def _filler(self, n: int) -> Fill:
+    def _make_filler(self, n: int) -> Fill:
         def fill(start: int, out: NDArray[Any]) -> None:
             if self._raw is None:
                 raise RecordingError(f"{str(self.path)!r} is closed; open it again to read from it")
@@ -132,7 +134,7 @@ def open_with_mne(path: Path, wanted: Wanted, kind: str, why: str) -> MneRecordi
         names,
         tuple(raw.get_channel_types()),
         tuple(raw.info["bads"]),
-        found.breaks,
+        found.gaps,
         found.notes + (("channels have several units or none, so none is told",) if no_unit else ()),
     )
     gain = None if wanted.factor is None else np.full(len(names), float(wanted.factor))
@@ -156,7 +158,7 @@ class _Found:
     picks: tuple[int, ...]
     unit: str | None
     stretches: list[tuple[int, int]]  # in samples of MNE, from a first one up to another one
-    breaks: tuple[Break, ...]
+    gaps: tuple[Gap, ...]
     notes: tuple[str, ...]
 
 
@@ -182,10 +184,10 @@ def _edf(path: Path, kind: str, wanted: Wanted) -> _Found:
         raw, notes = _opened(path, kind, None)
         picks, left = _picked(raw, wanted, what)
     read = tuple(kept[i] for i in picks)
-    stretches, breaks = _stretches(raw, kind)
+    stretches, gaps = _stretches(raw, kind)
     if head.interrupted:  # the times of annotations are then not those of rows
-        breaks = head.breaks(head.counts_of(read).pop())
-    return _Found(raw, picks, head.unit(read), stretches, breaks, notes + left)
+        gaps = head.find_gaps(head.counts_of(read).pop())
+    return _Found(raw, picks, head.unit(read), stretches, gaps, notes + left)
 
 
 def _chosen_of_one_rate(head: EdfHead, wanted: Wanted, what: str) -> tuple[int, ...]:
@@ -242,7 +244,7 @@ def _opened(path: Path, kind: str, include: list[str] | None) -> tuple[Any, tupl
     return raw, tuple(f"MNE warns: {text}" for text in said)
 
 
-def _stretches(raw: Any, kind: str) -> tuple[list[tuple[int, int]], tuple[Break, ...]]:
+def _stretches(raw: Any, kind: str) -> tuple[list[tuple[int, int]], tuple[Gap, ...]]:
     """Return the samples that were taken, and where annotations say that something is missing between rows.
 
     Where acquisition was skipped MNE hands zeros over; they take no rows here, and are a break of their
@@ -263,11 +265,12 @@ def _stretches(raw: Any, kind: str) -> tuple[list[tuple[int, int]], tuple[Break,
             edges[round(first)] = int(gap[1]) if gap[1].isdigit() else 0
     stretches = _between(skips, raw.n_times)
     rows = _rows(stretches)
-    breaks = {Break(_row(stretches, edge), missing, "boundary") for edge, missing in edges.items()}
+    places = {(_row(stretches, edge), missing, "boundary") for edge, missing in edges.items()}
     for row, (before, after) in zip(rows[1:], itertools.pairwise(stretches), strict=True):
-        breaks.add(Break(row, after[0] - before[1], "skip"))
+        places.add((row, after[0] - before[1], "skip"))
     n_samples = sum(stop - first for first, stop in stretches)
-    return stretches, tuple(sorted((b for b in breaks if 0 < b.row < n_samples), key=_place))
+    inside = sorted((p for p in places if 0 < p[0] < n_samples), key=lambda p: (p[0], -p[1]))
+    return stretches, make_gaps(inside)
 
 
 def _between(skips: list[tuple[int, int]], n_samples: int) -> list[tuple[int, int]]:
@@ -278,10 +281,6 @@ def _between(skips: list[tuple[int, int]], n_samples: int) -> list[tuple[int, in
             stretches.append((at, min(first, n_samples)))
         at = max(at, stop)
     return stretches
-
-
-def _place(gap: Break) -> tuple[int, int]:
-    return gap.row, -gap.n_samples
 
 
 def _row(stretches: list[tuple[int, int]], sample: int) -> int:

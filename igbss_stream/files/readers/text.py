@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from igbss_stream.errors import InputError, ParameterError, RecordingError, printable
 from igbss_stream.files.channel_selection import picked, ranges
+from igbss_stream.files.messages import check_counts, numbered, one_line
 from igbss_stream.files.read_options import Wanted
-from igbss_stream.files.readers.hdf5.file import check_counts, numbered, one_line
 from igbss_stream.files.recording import Facts, Fill, Recording
 
 _COMMENTS = ("#", "%")
@@ -79,7 +79,7 @@ class TextRecording(Recording):
         """Let go of the file."""
         self._closed = True
 
-    def _filler(self, n: int) -> Fill:
+    def _make_filler(self, n: int) -> Fill:
         lines = _rows(self.path, self._columns.n_before)
         row = 0
 

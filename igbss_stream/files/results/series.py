@@ -7,18 +7,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from igbss_stream.chunk import Gap
 from igbss_stream.errors import RecordingError
+from igbss_stream.files.messages import numbered, one_line
 from igbss_stream.files.readers.hdf5.file import (
     LIBRARY_ERRORS,
     checked_type,
     naming,
-    numbered,
-    one_line,
     stated_channels,
     stated_rate,
     stated_unit,
 )
-from igbss_stream.files.recording import Break
 
 _ALL = slice(None)
 
@@ -31,7 +30,7 @@ class Series:
     path : Path
     name : str
     handle : h5py.Dataset
-    gaps : tuple of Break
+    gaps : tuple of Gap
 
     Attributes
     ----------
@@ -42,11 +41,11 @@ class Series:
         In Hz.
     unit : str or None
     channels : tuple of str
-    gaps : tuple of Break
+    gaps : tuple of Gap
         Where samples are missing.
     """
 
-    def __init__(self, path: Path, name: str, handle: Any, gaps: tuple[Break, ...]) -> None:
+    def __init__(self, path: Path, name: str, handle: Any, gaps: tuple[Gap, ...]) -> None:
         what = naming(f"/{name.strip('/')}", path)
         self.what = what
         self._handle = handle
@@ -56,7 +55,7 @@ class Series:
         self.channels = numbered(stated_channels(handle), self.n_channels)
         self.gaps = gaps
 
-    def blocks(self, n: int) -> Iterator[tuple[int, NDArray[Any]]]:
+    def read_blocks(self, n: int) -> Iterator[tuple[int, NDArray[Any]]]:
         """Yield (start, samples), at most `n` samples at a time, of shape (samples, channels).
 
         Raises

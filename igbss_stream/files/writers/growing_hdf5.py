@@ -26,14 +26,8 @@ from igbss_stream.files.writers.growing_header import (
     first_page,
     make_header,
 )
-from igbss_stream.files.writers.locking import (
-    check_place,
-    claim,
-    lock,
-    partial_of,
-    sync_directory,
-    why_not_written,
-)
+from igbss_stream.files.writers.locking import claim, lock, partial_of, sync_directory
+from igbss_stream.files.writers.write_errors import check_place, why_not_written
 
 
 class GrowingFile:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream.errors import ParameterError
-from igbss_stream.files.writers.hdf5 import create_file, set_attributes
+from igbss_stream.files.writers.hdf5_datasets import create_file, set_attributes
 
 PAGE = 4096  # bytes that the system writes whole or not at all
 LAYOUT = "layout"  # attribute of the file that holds the fields

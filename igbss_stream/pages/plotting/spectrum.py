@@ -7,6 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import signal
 
+from igbss_stream._util.runs import split_runs
+
 Array = NDArray[np.float64]
 
 _RESOLUTION = 0.5  # Hz, about: segments of two seconds
@@ -43,9 +45,7 @@ def spectrum(x: NDArray[np.floating], rate: float) -> tuple[Array, Array]:
 
 def _runs(x: NDArray[np.floating]) -> Iterator[Array]:
     """Yield the stretches of samples between those that are missing."""
-    there = np.concatenate([[False], np.isfinite(x), [False]])
-    edges = np.flatnonzero(np.diff(there))
-    for start, stop in edges.reshape(-1, 2):
+    for start, stop in split_runs(np.isfinite(x), True):
         yield np.asarray(x[start:stop], np.float64)
 
 

@@ -1,11 +1,11 @@
 """Lines, ticks and frames of drawings; lines are in whole numbers of a fine grid: pages stay small."""
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
+from igbss_stream._util.runs import split_runs
 from igbss_stream.pages.plotting.scales import round_up
 from igbss_stream.pages.report.markup import number, text
 
@@ -43,7 +43,7 @@ def path(x: Array, y: Array, kind: str = "line", *, closed: bool = False) -> str
         Whether each part is an area.
     """
     parts = []
-    for start, stop in stretches(np.isfinite(x) & np.isfinite(y)):
+    for start, stop in split_runs(np.isfinite(x) & np.isfinite(y), True).tolist():
         points = np.rint(np.column_stack([x[start:stop], y[start:stop]])).astype(np.int64)
         parts.append(_part(points) + ("z" if closed else ""))
     return f'<path class="{kind}" d="{"".join(parts)}"/>' if parts else ""
@@ -55,7 +55,7 @@ def band(x: Array, low: Array, high: Array, kind: str = "band") -> str:
     if np.array_equal(low[there], high[there]):
         return path(x, low, kind)
     around: list[Array] = []
-    for start, stop in stretches(there):
+    for start, stop in split_runs(there, True).tolist():
         span = slice(start, stop)
         if around:
             around.append(np.full((1, 2), np.nan))
@@ -65,13 +65,6 @@ def band(x: Array, low: Array, high: Array, kind: str = "band") -> str:
         return ""
     points = np.concatenate(around)
     return path(points[:, 0], points[:, 1], f"{kind} area", closed=True)
-
-
-def stretches(there: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
-    """Yield where values follow each other that are there: first and after the last."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], there, [False]]).astype(np.int8)))
-    for start, stop in edges.reshape(-1, 2):
-        yield int(start), int(stop)
 
 
 def ticks(low: float, high: float, n: int) -> list[float]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from igbss_stream.files.recording import Break
+from igbss_stream.files.gaps import split_at_gaps
 from igbss_stream.files.results.series import Series
 
 BLOCK = 1 << 19  # numbers of a series that are read at a time
@@ -45,27 +45,8 @@ def pieces(sources: Series, cleaned: Series | None) -> Iterator[Piece]:
         Channels of the same samples.
     """
     step = max(1, BLOCK // max(sources.n_channels, 0 if cleaned is None else cleaned.n_channels))
-    for start, stop, missing in spans(sources.gaps, sources.n_samples):
-        for row in range(start, stop, step):
-            end = min(row + step, stop)
+    for run in split_at_gaps(sources.gaps, sources.n_samples):
+        for row in range(run.start, run.stop, step):
+            end = min(row + step, run.stop)
             kept = None if cleaned is None else cleaned.read(row, end)
-            yield Piece(row, row + missing, sources.read(row, end), kept, row == start)
-
-
-def spans(gaps: tuple[Break, ...], n_samples: int) -> Iterator[tuple[int, int, int]]:
-    """Yield each stretch between gaps: its first row, the row after its last, and what is missing before.
-
-    Parameters
-    ----------
-    gaps : tuple of Break
-        In their order.
-    n_samples : int
-    """
-    start, missing = 0, 0
-    for gap in gaps:
-        row = min(gap.row, n_samples)
-        if start < row:
-            yield start, row, missing
-        start, missing = max(start, row), missing + gap.n_samples
-    if start < n_samples:
-        yield start, n_samples, missing
+            yield Piece(row, run.index + row - run.start, sources.read(row, end), kept, row == run.start)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from igbss_stream.chunk import Gap
 from igbss_stream.errors import IgbssError, RecordingError
-from igbss_stream.files.recording import Break
 from igbss_stream.files.results.output import OutputFacts, OutputFile
 from igbss_stream.files.results.series import Series
 from igbss_stream.files.results.stored_model import Origin, StoredModel
@@ -158,7 +158,7 @@ class Contents:
         return "source" if of_sources else "channel"
 
     @property
-    def gaps(self) -> tuple[Break, ...]:
+    def gaps(self) -> tuple[Gap, ...]:
         """Where samples are missing."""
         return self.sources.gaps
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream.pages.report.blocks import spans
+from igbss_stream.files.gaps import get_gap_rows, split_at_gaps
 from igbss_stream.pages.report.contents import Contents
 from igbss_stream.pages.report.overview import Overview
 from igbss_stream.pages.report.plots import Span, Trace
@@ -55,10 +55,10 @@ def around(contents: Contents, row: int) -> Stretch:
     """
     rate = contents.sources.rate
     length = min(_SAMPLES if not rate else max(2, round(SECONDS * rate)), _MOST_SAMPLES)
-    for start, stop, missing in spans(contents.gaps, contents.sources.n_samples):
-        if start <= row < stop:
-            first = max(start, min(row - length // 2, stop - length))
-            return Stretch(first, min(stop, first + length), first + missing)
+    for run in split_at_gaps(contents.gaps, contents.sources.n_samples):
+        if run.start <= row < run.stop:
+            first = max(run.start, min(row - length // 2, run.stop - length))
+            return Stretch(first, min(run.stop, first + length), run.index + first - run.start)
     raise ValueError(f"there is no row {row}")
 
 
@@ -70,7 +70,7 @@ def whole(contents: Contents) -> Span:
 
 def indices(contents: Contents, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the indices of rows, where missing samples count."""
-    at = np.array([gap.row for gap in contents.gaps], np.int64)
+    at = np.array(get_gap_rows(contents.gaps), np.int64)
     lost = np.concatenate([[0], np.cumsum([gap.n_samples for gap in contents.gaps], dtype=np.int64)])
     return np.asarray(rows + lost[np.searchsorted(at, rows, side="right")], np.int64)
 
@@ -78,8 +78,5 @@ def indices(contents: Contents, rows: NDArray[np.int64]) -> NDArray[np.int64]:
 def gap_spans(contents: Contents, most: int = 500) -> list[tuple[float, float]]:
     """Return where samples are missing, from and to; the longest ones if there are many."""
     rate = contents.sources.rate or 1.0
-    found, missing = [], 0
-    for gap in contents.gaps:
-        found.append(((gap.row + missing) / rate, (gap.row + missing + gap.n_samples) / rate))
-        missing += gap.n_samples
+    found = [(gap.start / rate, gap.stop / rate) for gap in contents.gaps]
     return sorted(sorted(found, key=lambda gap: gap[0] - gap[1])[:most])

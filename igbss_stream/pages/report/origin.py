@@ -106,11 +106,10 @@ def bad_stretches(contents: Contents) -> str:
         )
     rate = contents.sources.rate or 1.0
     unit = "s" if contents.sources.rate else "samples"
-    rows, missing = [], 0
+    rows = []
     for gap in contents.gaps[:_MOST_GAPS]:
         length = number(gap.n_samples / rate, 4) if gap.n_samples else "not known"
-        rows.append((number((gap.row + missing) / rate, 7), length, f"{gap.n_samples:,}", text(gap.reason)))
-        missing += gap.n_samples
+        rows.append((number(gap.start / rate, 7), length, f"{gap.n_samples:,}", text(gap.reason)))
     more = len(contents.gaps) - len(rows)
     return (
         "<h3>Where samples are missing</h3>"

@@ -58,7 +58,7 @@ class Aside(Closeable):
                 f"{contents.sources.n_samples} of its sources: pass the recording that it was made of "
                 "as --input"
             )
-        self._blocks = self._recording.blocks(_BLOCK)
+        self._blocks = self._recording.read_blocks(_BLOCK)
 
     def close(self) -> None:
         """Close the input, if it is open."""

@@ -9,7 +9,7 @@ from igbss_stream._util.progress import Progress
 from igbss_stream.errors import RecordingError
 from igbss_stream.files.results.output import OutputFile
 from igbss_stream.files.results.stream_recording import StreamFile, is_stream
-from igbss_stream.files.writers.locking import why_not_written
+from igbss_stream.files.writers.write_errors import why_not_written
 from igbss_stream.pages.report.contents import Contents
 from igbss_stream.pages.report.page import DETAILS, page
 

@@ -15,12 +15,12 @@ interpolate  a straight line to the next good sample; its row waits  all
 """
 
 from dataclasses import dataclass, fields
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from igbss_stream._util.runs import split_runs
 from igbss_stream.chunk import Chunk, Gap
 from igbss_stream.preparation.repair.detectors import Mask, State, count_streaks
 
@@ -340,6 +340,4 @@ def _find_runs(flags: Mask, start: int, stop: int) -> list[tuple[int, int]]:
     """Return start and stop of the runs of equal flags in a range of rows."""
     if stop <= start:
         return []
-    cuts = start + 1 + np.flatnonzero(np.diff(flags[start:stop]))
-    edges = [start, *cuts.tolist(), stop]
-    return list(pairwise(edges))
+    return [(first, last) for first, last in (start + split_runs(flags[start:stop])).tolist()]

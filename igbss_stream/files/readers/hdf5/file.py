@@ -18,6 +18,7 @@ import numpy as np
 from igbss_stream._util.compression import register_plugins
 from igbss_stream._util.dtypes import get_working_dtype, make_dtype_error
 from igbss_stream.errors import IgbssError, InputError, RecordingError
+from igbss_stream.files.messages import check_counts, one_line
 
 # What h5py raises when a file, a link, a type or an attribute is broken; it depends on the version.
 LIBRARY_ERRORS = (OSError, RuntimeError, KeyError, ValueError, TypeError)
@@ -120,18 +121,6 @@ def _checked_shape(shape: tuple[int, ...] | None, axis: int, what: str) -> tuple
     return n_samples, n_channels
 
 
-def check_counts(n_samples: int, n_channels: int, what: str, advice: str = "") -> None:
-    """Refuse fewer than two channels or samples."""
-    if n_channels < 2:
-        count = "one channel" if n_channels else "no channel"
-        raise InputError(f"{what} holds {count}; separation needs at least 2{advice}")
-    if n_samples < 2:
-        raise InputError(
-            f"{what} holds too few samples ({n_samples}) of {n_channels} channels; separation needs "
-            "at least 2"
-        )
-
-
 def special_type(handle: Any) -> str | None:
     """Name a type that NumPy has no name for, or that only looks like a number; else None."""
     try:
@@ -212,13 +201,6 @@ def stated_unit(handle: Any) -> str | None:
     return text(attribute(handle, "unit"))
 
 
-def numbered(stored: tuple[str, ...], n_channels: int) -> tuple[str, ...]:
-    """Return a name for each channel, the stored one if there is one for each."""
-    if len(stored) != n_channels:
-        stored = ("",) * n_channels
-    return tuple(name or f"channel-{i}" for i, name in enumerate(stored))
-
-
 def stated_channels(handle: Any) -> tuple[str, ...]:
     """Return the names in the attribute ``channels``, empty ones included."""
     value = attribute(handle, "channels")
@@ -235,8 +217,3 @@ def text(value: Any) -> str | None:
     if not isinstance(value, bytes):
         return None
     return value.decode("utf-8", "replace").replace("\0", "").strip() or None
-
-
-def one_line(error: Exception | str) -> str:
-    """Return a message of a library, which may have several lines, in one."""
-    return " ".join(str(error).split())

@@ -17,18 +17,16 @@ import numpy.typing as npt
 from igbss_stream._util.dtypes import get_working_dtype
 from igbss_stream.errors import InputError, ParameterError, RecordingError
 from igbss_stream.files.channel_selection import picked
+from igbss_stream.files.messages import check_counts, numbered, one_line
 from igbss_stream.files.read_options import Wanted
 from igbss_stream.files.readers.hdf5.fast_read import inflating, straight
 from igbss_stream.files.readers.hdf5.file import (
     LIBRARY_ERRORS,
-    check_counts,
     check_filters,
     checked,
     checked_type,
     damage_reported,
     naming,
-    numbered,
-    one_line,
     open_file,
 )
 from igbss_stream.files.readers.hdf5.layouts import contents
@@ -75,7 +73,7 @@ class Hdf5Recording(Recording):
         if self._raw is not None:
             self._raw.close()
 
-    def _filler(self, n: int) -> Fill:
+    def _make_filler(self, n: int) -> Fill:
         if self._raw is not None:
             return self._guarded(self._fill_from_raw)
         if self._signal.fields:
@@ -182,7 +180,7 @@ def _corrected(signal: Signal, wanted: Wanted, path: Path) -> Signal:
     what = naming(signal.dataset, path)
     if wanted.rate is not None:
         # Times that could not be told a rate from cannot tell gaps either.
-        signal = replace(signal, rate=wanted.rate, breaks=() if signal.untimed else signal.breaks)
+        signal = replace(signal, rate=wanted.rate, gaps=() if signal.untimed else signal.gaps)
     if wanted.axis is not None and wanted.axis != signal.axis and signal.axis is not None:
         if signal.fields or signal.raw:
             raise ParameterError(f"{what} has one axis that can run over samples; leave --axis out")
@@ -190,7 +188,7 @@ def _corrected(signal: Signal, wanted: Wanted, path: Path) -> Signal:
             raise ParameterError(
                 f"{what} has a scale for each channel along the other axis; pass --factor with --axis"
             )
-        signal = replace(signal, channels=(), types=(), bad=(), breaks=())
+        signal = replace(signal, channels=(), types=(), bad=(), gaps=())
     if wanted.factor is not None:
         signal = replace(signal, gain=None, offset=None, unit=None)
     return replace(signal, unit=wanted.unit or signal.unit)
@@ -237,7 +235,7 @@ def _facts(layout: Contents, signal: Signal, names: tuple[str, ...]) -> Facts:
         names,
         signal.types if len(signal.types) == len(names) else (),
         signal.bad,
-        signal.breaks,
+        signal.gaps,
         signal.notes,
     )
 

@@ -8,9 +8,10 @@ from typing import Any
 import h5py
 
 from igbss_stream.errors import RecordingError
+from igbss_stream.files.messages import numbered
 from igbss_stream.files.read_options import Wanted
 from igbss_stream.files.readers.hdf5.contents import DatasetDescription, descriptions
-from igbss_stream.files.readers.hdf5.file import LIBRARY_ERRORS, naming, numbered
+from igbss_stream.files.readers.hdf5.file import LIBRARY_ERRORS, naming
 from igbss_stream.files.readers.hdf5.layouts import plain
 from igbss_stream.files.readers.hdf5.signal import Contents, Signal
 from igbss_stream.files.signal_choice import Offered, SeveralSignalsError

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from igbss_stream.chunk import Gap
 from igbss_stream.errors import RecordingError
-from igbss_stream.files.recording import Break
 from igbss_stream.files.timing import Times
 
 
@@ -51,7 +51,7 @@ class Signal:
     channels, types, bad : tuple of str
         Names may be missing; types too.
     gain, offset : array of shape (channels,) or None
-    breaks : tuple of Break
+    gaps : tuple of Gap
     times : Times or None
         What tells rate and breaks; read only when it is known that this signal is meant, by `timed`.
     notes : tuple of str
@@ -75,7 +75,7 @@ class Signal:
     bad: tuple[str, ...] = ()
     gain: NDArray[np.float64] | None = None
     offset: NDArray[np.float64] | None = None
-    breaks: tuple[Break, ...] = ()
+    gaps: tuple[Gap, ...] = ()
     times: Times | None = None
     notes: tuple[str, ...] = ()
     trouble: str = ""
@@ -104,7 +104,7 @@ class Signal:
             return replace(self, times=None, trouble=self.trouble or str(error), untimed=not self.trouble)
         if found is None:
             return replace(self, times=None)
-        return replace(self, times=None, rate=found.rate, breaks=found.breaks)
+        return replace(self, times=None, rate=found.rate, gaps=found.gaps)
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,12 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from igbss_stream.chunk import Gap
+from igbss_stream.files.gaps import make_gaps
 from igbss_stream.files.readers.hdf5.file import LIBRARY_ERRORS, naming, positive
 from igbss_stream.files.readers.hdf5.layouts.matlab import is_matlab
 from igbss_stream.files.readers.hdf5.layouts.values import dataset, kind_of, number
 from igbss_stream.files.readers.hdf5.signal import Contents, RawFile, Signal
-from igbss_stream.files.recording import Break
 
 LAYOUT = "EEGLAB set (MATLAB 7.3)"
 _FLOAT32 = np.dtype("<f4")
@@ -60,7 +61,7 @@ def _signal(root: Any, path: Path) -> Signal:
         unit="uV",
         channels=labels,
         types=types if any(types) else (),
-        breaks=_boundaries(root, shape[0]),
+        gaps=_find_boundaries(root, shape[0]),
         notes=() if labels else ("the set has no labels of channels; they are numbered",),
         trouble=trouble,
     )
@@ -87,12 +88,12 @@ def _beside(name: str, path: Path, shape: tuple[int, int]) -> tuple[RawFile | No
     )
 
 
-def _boundaries(root: Any, n_samples: int) -> tuple[Break, ...]:
+def _find_boundaries(root: Any, n_samples: int) -> tuple[Gap, ...]:
     """Return where something was cut out: events of type boundary, their latency counted from 1."""
     kinds = _referred(root, "event/type", _MOST)
     latencies = _referred(root, "event/latency", _MOST)
     durations = _referred(root, "event/duration", _MOST)
-    breaks = []
+    places = []
     for i, kind in enumerate(kinds):
         if kind_of(kind, "MATLAB_class") != "char" or _text(kind) != "boundary" or i >= len(latencies):
             continue
@@ -100,8 +101,8 @@ def _boundaries(root: Any, n_samples: int) -> tuple[Break, ...]:
         missing = _value(durations[i]) if i < len(durations) else None
         if 0 < row < n_samples:
             known = missing is not None and 0 < missing < 1e15
-            breaks.append(Break(row, round(missing or 0) if known else 0, "boundary"))
-    return tuple(sorted(breaks, key=lambda b: b.row))
+            places.append((row, round(missing or 0) if known else 0, "boundary"))
+    return make_gaps(sorted(places, key=lambda place: place[0]))
 
 
 def _texts(root: Any, name: str, n: int) -> tuple[str, ...]:

@@ -13,10 +13,11 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from igbss_stream.chunk import Gap
+from igbss_stream.files.gaps import make_gaps
 from igbss_stream.files.readers.hdf5.file import naming, text
 from igbss_stream.files.readers.hdf5.layouts.values import dataset, groups, kind_of
 from igbss_stream.files.readers.hdf5.signal import Contents, Signal
-from igbss_stream.files.recording import Break
 
 LAYOUT = "MCS"
 _FIELDS = ("Label", "RowIndex", "Unit", "Exponent", "ADZero", "Tick", "ConversionFactor")
@@ -56,7 +57,7 @@ def _signal(group: Any, path: Path) -> Signal | None:
         types=(kind_of(group, "DataSubType") or "Analog",) * data.shape[0],
         gain=gain,
         offset=-zero * gain if zero.any() else None,
-        breaks=() if trouble else _breaks(dataset(group, "ChannelDataTimeStamps"), tick, data.shape[1]),
+        gaps=() if trouble else _find_gaps(dataset(group, "ChannelDataTimeStamps"), tick, data.shape[1]),
         notes=(f"stream {kind_of(group, 'Label') or group.name}",),
         trouble=trouble,
         untimed=bool(trouble),
@@ -80,14 +81,14 @@ def _scale(channels: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.floa
     return gain, channels["ADZero"].astype(np.float64)
 
 
-def _breaks(stretches: Any, tick: int, n_samples: int) -> tuple[Break, ...]:
+def _find_gaps(runs: Any, tick: int, n_samples: int) -> tuple[Gap, ...]:
     """Return the gaps between stretches: (time of the first sample in us, its index, that of the last)."""
-    if stretches is None or stretches.ndim != 2 or stretches.shape[1] != 3 or len(stretches) > n_samples:
+    if runs is None or runs.ndim != 2 or runs.shape[1] != 3 or len(runs) > n_samples:
         return ()
-    rows = np.asarray(stretches[()]).tolist()
-    breaks = []
+    rows = np.asarray(runs[()]).tolist()
+    places = []
     for (time, first, last), (next_time, next_first, _) in itertools.pairwise(rows):
         missing = round((next_time - time) / tick) - (last - first + 1)
         if missing and 0 < next_first < n_samples:
-            breaks.append(Break(next_first, max(0, missing), "missing"))
-    return tuple(breaks)
+            places.append((next_first, max(0, missing), "missing"))
+    return make_gaps(places)

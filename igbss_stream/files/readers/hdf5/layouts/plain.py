@@ -9,12 +9,13 @@ from typing import Any
 import h5py
 import numpy as np
 
+from igbss_stream.chunk import Gap
 from igbss_stream.errors import RecordingError
+from igbss_stream.files.gaps import make_gaps
 from igbss_stream.files.readers.hdf5.contents import datasets
 from igbss_stream.files.readers.hdf5.file import naming, stated_channels, stated_rate, stated_unit
 from igbss_stream.files.readers.hdf5.layouts.values import dataset, member, numeric
 from igbss_stream.files.readers.hdf5.signal import Contents, Signal
-from igbss_stream.files.recording import Break
 
 LAYOUT = "plain"
 _DATA = "/data"
@@ -54,20 +55,20 @@ def described(handle: Any, name: str, path: Path, file: Any) -> Signal:
         rate=rate,
         unit=stated_unit(handle),
         channels=stated_channels(handle),
-        breaks=gaps_beside(file, shape[0]) if name == _DATA and shape else (),
+        gaps=gaps_beside(file, shape[0]) if name == _DATA and shape else (),
         trouble=trouble,
         untimed=bool(trouble),
     )
 
 
-def gaps_beside(file: Any, n_samples: int) -> tuple[Break, ...]:
+def gaps_beside(file: Any, n_samples: int) -> tuple[Gap, ...]:
     """Return the gaps that the table /gaps of an open file tells of, for samples that it goes with."""
     table = dataset(file, "/gaps")
     if table is None or table.dtype.names != _GAP_FIELDS or table.size > _MOST_GAPS:
         return ()
     rows = np.asarray(table[()])
-    return tuple(
-        Break(int(row), int(count), reason.decode("utf-8", "replace") or "missing")
+    return make_gaps(
+        (int(row), int(count), reason.decode("utf-8", "replace") or "missing")
         for row, _, count, reason in rows.tolist()
         if 0 < row < n_samples and count >= 0
     )

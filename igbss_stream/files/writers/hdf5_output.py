@@ -10,10 +10,11 @@ is half closed (HDF5 2.0 still does). A file object can be told to accept everyt
 is lost.
 """
 
+import io
 import math
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -24,19 +25,55 @@ import numpy as np
 import numpy.typing as npt
 
 from igbss_stream.errors import RecordingError
-from igbss_stream.files.writers.hdf5_gathered import Gathered
-from igbss_stream.files.writers.hdf5_storage import Rows, stored
-from igbss_stream.files.writers.hdf5_stream import Stream
-from igbss_stream.files.writers.hdf5_virtual import create_virtual
-from igbss_stream.files.writers.locking import (
-    check_new,
-    claim,
-    is_at,
-    partial_of,
-    same_file,
-    sync_directory,
-    why_not_written,
+from igbss_stream.files.writers.hdf5_datasets import (
+    Gathered,
+    Rows,
+    _group,
+    _last,
+    _storable,
+    create_file,
+    create_virtual,
+    set_attributes,
+    stored,
 )
+from igbss_stream.files.writers.locking import claim, is_at, partial_of, sync_directory
+from igbss_stream.files.writers.write_errors import check_new, same_file, why_not_written
+
+
+class Stream:
+    """The file object that HDF5 sees.
+
+    Its methods are functions written in C, so that no signal handler can run, and raise, in the
+    middle of a write of HDF5.
+
+    Parameters
+    ----------
+    file : file
+    """
+
+    def __init__(self, file: io.BufferedRandom) -> None:
+        self.file = file
+        self.seek: Callable[..., object] = file.seek
+        self.tell: Callable[[], int] = file.tell
+        self.read: Callable[..., bytes | None] = file.read
+        self.readinto: Callable[..., int | None] = file.readinto
+        self.write: Callable[[Any], int] = file.write
+        self.truncate: Callable[[int], int] = file.truncate
+        self.flush: Callable[[], object] = file.flush
+
+    def accept_everything(self) -> None:
+        """Drop what is written from now on, so that a file that cannot be saved can be closed."""
+        raw = self.file.raw
+        self.seek, self.tell, self.read, self.readinto = raw.seek, raw.tell, raw.read, raw.readinto
+        self.write, self.truncate, self.flush = len, int, bool
+
+    def close(self) -> None:
+        """Close the file; HDF5 may still hold on to it if a signal interrupted its own closing."""
+        self.accept_everything()
+        self.seek, self.tell = "".format, int
+        # What the buffer holds by now is worthless if it cannot be written.
+        with suppress(OSError):
+            self.file.close()
 
 
 class Hdf5Sink:
@@ -303,7 +340,7 @@ class Hdf5Sink:
         """Bring the complete file to the disk and give it its final name."""
         for name, gathered in self._gathered.items():
             self.create(name, (gathered.rows,), gathered.dtype)
-            for block in gathered.blocks():
+            for block in gathered.read_blocks():
                 self.append(name, block)
             gathered.close()
         for name, reserved in self._reserved.items():
@@ -343,54 +380,3 @@ class Hdf5Sink:
             with suppress(OSError):
                 os.unlink(self._partial)
         self._stream.close()
-
-
-def create_file(stream: Any, oldest: int = h5py.h5f.LIBVER_V18, newest: int = h5py.h5f.LIBVER_V18) -> Any:
-    """Create an HDF5 file without times in it, which most versions of h5py would store.
-
-    Parameters
-    ----------
-    stream : file object
-        What HDF5 writes through.
-    oldest, newest : int
-        Versions of the format to use, of ``h5py.h5f.LIBVER_*``.
-    """
-    access = h5py.h5p.create(h5py.h5p.FILE_ACCESS)
-    access.set_fileobj_driver(h5py.h5fd.fileobj_driver, stream)
-    access.set_fclose_degree(h5py.h5f.CLOSE_STRONG)
-    # The format of HDF5 1.8: every reader in use knows it, and it has no limit of 64 KiB on an
-    # attribute, which the names of 4096 channels exceed. The default depends on the version of HDF5.
-    access.set_libver_bounds(oldest, newest)
-    untimed = h5py.h5p.create(h5py.h5p.FILE_CREATE)
-    untimed.set_obj_track_times(False)
-    return h5py.File(h5py.h5f.create(b"stream", h5py.h5f.ACC_TRUNC, untimed, access))
-
-
-def _group(file: Any, name: str) -> Any:
-    """Return the group that a dataset belongs in, created without times where it is missing."""
-    untimed = h5py.h5p.create(h5py.h5p.GROUP_CREATE)
-    untimed.set_obj_track_times(False)
-    group = file
-    for part in name.strip("/").split("/")[:-1]:
-        if part not in group:
-            h5py.h5g.create(group.id, part.encode(), gcpl=untimed)
-        group = group[part]
-    return group
-
-
-def _last(name: str) -> str:
-    """Return the last part of a name."""
-    return name.rsplit("/", 1)[-1]
-
-
-def set_attributes(target: Any, attrs: dict[str, Any]) -> None:
-    """Set the attributes that are not None."""
-    for name, value in attrs.items():
-        if value is not None:
-            target.attrs[name] = _storable(value)
-
-
-def _storable(value: npt.ArrayLike) -> npt.NDArray[Any]:
-    """Turn a value into an array that h5py stores; text becomes UTF-8 of variable length."""
-    array = np.asarray(value)
-    return array.astype(h5py.string_dtype()) if array.dtype.kind in "UO" else array

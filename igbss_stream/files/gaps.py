@@ -1,0 +1,74 @@
+"""Convert gaps between rows of a file and indices of a stream.
+
+A file stores no rows for missing samples, but they count in the indices of a stream. Row 0 has index 0;
+each gap shifts the indices of the rows after it by its number of missing samples.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from igbss_stream.chunk import Gap
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Rows without a gap inside.
+
+    Parameters
+    ----------
+    start, stop : int
+        First row, and the row after the last.
+    index : int
+        Index of the first row.
+    """
+
+    start: int
+    stop: int
+    index: int
+
+
+def make_gaps(places: Iterable[tuple[int, int, str]]) -> tuple[Gap, ...]:
+    """Return gaps that lie before given rows.
+
+    Parameters
+    ----------
+    places : iterable of (row, n_samples, reason)
+        In order: the row after the gap, and the other fields of `Gap`.
+    """
+    gaps, missing = [], 0
+    for row, n_samples, reason in places:
+        gaps.append(Gap(row + missing, n_samples, reason))
+        missing += n_samples
+    return tuple(gaps)
+
+
+def get_gap_rows(gaps: Iterable[Gap]) -> list[int]:
+    """Return the row after each gap."""
+    rows, missing = [], 0
+    for gap in gaps:
+        rows.append(gap.start - missing)
+        missing += gap.n_samples
+    return rows
+
+
+def count_missing(gaps: Iterable[Gap]) -> int:
+    """Return the number of missing samples."""
+    return sum(gap.n_samples for gap in gaps)
+
+
+def split_at_gaps(gaps: Sequence[Gap], n_samples: int) -> list[Run]:
+    """Return the runs between the gaps of a recording; a run may be empty.
+
+    Parameters
+    ----------
+    gaps : sequence of Gap
+        In order.
+    n_samples : int
+        Number of rows.
+    """
+    runs, start, missing = [], 0, 0
+    for gap, row in zip(gaps, get_gap_rows(gaps), strict=True):
+        stop = max(start, min(row, n_samples))  # also if a damaged file lists gaps in another order
+        runs.append(Run(start, stop, start + missing))
+        start, missing = stop, missing + gap.n_samples
+    return [*runs, Run(start, n_samples, start + missing)]
