@@ -1,4 +1,4 @@
-"""Separations as MNE's ICA, against the formulas on the samples and against MNE's own reading of them."""
+"""Test separations as MNE's ICA, against the formulas and after saving and loading by MNE."""
 
 from pathlib import Path
 from typing import Any
@@ -25,12 +25,12 @@ pytestmark = pytest.mark.filterwarnings("ignore:FigureCanvasAgg is non-interacti
 
 @pytest.fixture(scope="module")
 def raw() -> Any:
-    """Five EEG channels and an EOG channel in V, with blinks and offsets."""
+    """Return five EEG channels and an EOG channel in V, with blinks and offsets."""
     return made_up(NAMES, ["eeg"] * 5 + ["eog"], np.full(6, 2e-5))
 
 
 def made_up(names: list[str], types: list[str], scale: np.ndarray, n_samples: int = 1200) -> Any:
-    """Return a Raw whose channels mix sources of different shapes; the first blinks and is in all of them."""
+    """Return a Raw with a mixture of different sources; the first one blinks and is in all channels."""
     rng, n = np.random.default_rng(3), len(names)
     sources = rng.laplace(size=(n, n_samples)) + np.sin(np.outer(np.arange(n), np.arange(n_samples) / 30))
     sources[0] += 12 * (np.arange(n_samples) % 300 < 30)
@@ -44,12 +44,12 @@ def made_up(names: list[str], types: list[str], scale: np.ndarray, n_samples: in
 
 
 def relative(actual: Any, wanted: Any) -> float:
-    """Return the largest error of a channel, as a share of its deviation; arrays are (channels, samples)."""
+    """Return the largest error as a share of the deviation of its channel; arrays are (channels, samples)."""
     return float(np.max(np.abs(actual - wanted).max(axis=1) / wanted.std(axis=1)))
 
 
 def assert_is_ours(ica: Any, raw: Any, separation: Any, tolerance: float = 1e-10) -> None:
-    """Assert that MNE finds our sources, and takes them out as the formula does."""
+    """Assert that MNE computes our sources, and removes them like the formula."""
     x, sources = raw.get_data(ica.ch_names), separation.sources.T
     assert relative(ica.get_sources(raw).get_data(), sources) < tolerance
     out = [0, ica.n_components_ - 1]
@@ -59,19 +59,19 @@ def assert_is_ours(ica: Any, raw: Any, separation: Any, tolerance: float = 1e-10
 
 @pytest.fixture(scope="module")
 def ours(raw: Any) -> Any:
-    """Three sources of the EEG channels."""
+    """Return three sources of the EEG channels."""
     return separate(raw.get_data("eeg").T, n_sources=3)
 
 
 @pytest.fixture(scope="module")
 def ica(raw: Any) -> Any:
-    """Return the same as an ICA."""
+    """Return the same separation as an ICA."""
     return fit_ica(raw, n_sources=3)
 
 
 @pytest.mark.jit
 @pytest.mark.parametrize(("n_sources", "scaling"), [(None, "unit-variance"), (3, "back-projected")])
-def test_sources_and_cleaning_are_ours(raw: Any, n_sources: int | None, scaling: str) -> None:
+def test_sources_and_cleaning_match_ours(raw: Any, n_sources: int | None, scaling: str) -> None:
     ica = fit_ica(raw, picks=["eeg", "eog"], n_sources=n_sources, scaling=scaling)
     separation = separate(raw.get_data().T, n_sources=n_sources, scaling=scaling)
     assert ica.ch_names == NAMES
@@ -81,7 +81,7 @@ def test_sources_and_cleaning_are_ours(raw: Any, n_sources: int | None, scaling:
 
 
 @pytest.mark.jit
-def test_saved_and_read_again_it_is_the_same(raw: Any, ica: Any, ours: Any, tmp_path: Path) -> None:
+def test_saving_and_loading_preserve_the_ica(raw: Any, ica: Any, ours: Any, tmp_path: Path) -> None:
     assert_is_ours(ica, raw, ours)
     marked = ica.copy()
     marked.exclude = [1]
@@ -95,7 +95,7 @@ def test_saved_and_read_again_it_is_the_same(raw: Any, ica: Any, ours: Any, tmp_
 
 @pytest.mark.jit
 def test_average_reference(raw: Any) -> None:
-    """The rank is one less than the channels; EEGs have a projector beside it, which MNE applies again."""
+    """The rank is one below the channels; an EEG also has a projector, which MNE applies again."""
     referenced = raw.copy().set_eeg_reference("average", projection=True, verbose="ERROR")
     referenced.apply_proj(verbose="ERROR")
     with pytest.warns(IgbssWarning, match="rank 4"):
@@ -107,7 +107,7 @@ def test_average_reference(raw: Any) -> None:
 @pytest.mark.jit
 @pytest.mark.parametrize(("n_sources", "tolerance"), [(None, 1e-10), (4, 1e-7)])
 def test_channels_of_different_units(n_sources: int | None, tolerance: float) -> None:
-    """MEG beside EEG: seven orders of size; MNE inverts a matrix of that condition where sources are fewer."""
+    """MEG and EEG differ by seven orders of magnitude; with fewer sources, MNE inverts such a matrix."""
     types = ["eeg", "eeg", "mag", "mag", "grad", "grad"]
     size = {"eeg": 1e-5, "mag": 1e-13, "grad": 1e-12}
     mixed = made_up(list("abcdef"), types, np.array([size[kind] for kind in types]))
@@ -116,7 +116,7 @@ def test_channels_of_different_units(n_sources: int | None, tolerance: float) ->
 
 
 @pytest.mark.jit
-def test_bad_channels_and_bad_stretches_are_left_out_of_learning(raw: Any) -> None:
+def test_bad_channels_and_bad_segments_are_excluded_from_learning(raw: Any) -> None:
     marked = raw.copy()
     marked._data[:, 400:500] += 1.0  # volts
     marked.info["bads"] = ["Cz"]
@@ -147,12 +147,12 @@ def test_sources_as_a_raw_keep_times_and_annotations(raw: Any, ica: Any, ours: A
 
 
 def find_blinks(ica: Any, raw: Any) -> Any:
-    """Let MNE find them; by z-scores, its default, it could not where SCIPY_ARRAY_API is set, as in these tests."""
+    """Return the bad sources that MNE finds; its default, z-scores, fails if SCIPY_ARRAY_API is set, as here."""
     return ica.find_bads_eog(raw, measure="correlation", threshold=0.5, verbose="ERROR")
 
 
 @pytest.mark.jit
-def test_what_mne_does_with_an_ica_works(raw: Any, tmp_path: Path) -> None:
+def test_methods_of_mne_work(raw: Any, tmp_path: Path) -> None:
     matplotlib.use("Agg")
     ica = fit_ica(raw)
     found, scores = find_blinks(ica, raw)
@@ -179,7 +179,7 @@ def test_what_mne_does_with_an_ica_works(raw: Any, tmp_path: Path) -> None:
 
 
 def test_the_form_reproduces_any_left_inverse() -> None:
-    """Also one that is a pseudo-inverse in no unit of the channels."""
+    """Includes left inverses that are not pseudo-inverses in any unit of the channels."""
     rng = np.random.default_rng(0)
     mixing, metric = (
         rng.standard_normal((7, 3)),
@@ -199,7 +199,7 @@ def test_the_form_reproduces_any_left_inverse() -> None:
 
 
 def write_output(path: Path, separation: Any, unit: str | None = "uV", **attrs: Any) -> Path:
-    """Write the parts of an output of `batch` that hold the model, in µV."""
+    """Write the parts of an output of `batch` that contain the model, in µV."""
     with h5py.File(path, "w") as file:
         for name, value in (
             ("mixing", separation.mixing * 1e6),
@@ -247,7 +247,7 @@ def test_output_of_batch_as_an_ica(raw: Any, ours: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.jit
-def test_a_model_of_other_axes_is_refused(raw: Any, ours: Any, tmp_path: Path) -> None:
+def test_a_model_with_other_axes_is_refused(raw: Any, ours: Any, tmp_path: Path) -> None:
     path = write_output(tmp_path / "out.h5", ours)
     for shape, error, says in (
         ((2, 5, 5), ParameterError, r"not contain a linear separation .* mixing \(2, 5, 5\)"),
@@ -261,7 +261,7 @@ def test_a_model_of_other_axes_is_refused(raw: Any, ours: Any, tmp_path: Path) -
             ica_of_output(path, raw.info)
 
 
-def test_what_is_no_output_is_refused(tmp_path: Path, raw: Any) -> None:
+def test_other_files_are_refused(tmp_path: Path, raw: Any) -> None:
     with h5py.File(tmp_path / "in.h5", "w") as file:
         file["data"] = np.zeros((5, 2))
     with pytest.raises(RecordingError, match="was not written by `igbss-stream batch`"):
@@ -280,7 +280,7 @@ def test_what_is_no_output_is_refused(tmp_path: Path, raw: Any) -> None:
         ({"picks": "all"}, r"data and EOG channels only. Got trigger \(stim\)"),
     ],
 )
-def test_mistakes_are_told(raw: Any, options: Any, says: str) -> None:
+def test_invalid_parameters_are_refused(raw: Any, options: Any, says: str) -> None:
     trigger = mne.io.RawArray(
         np.zeros((1, 1200)), mne.create_info(["trigger"], RATE, "stim"), first_samp=1000, verbose="ERROR"
     )
@@ -293,7 +293,7 @@ def test_mistakes_are_told(raw: Any, options: Any, says: str) -> None:
         fit_ica(both, **options)
 
 
-def test_samples_that_are_all_bad_are_refused(raw: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entirely_bad_samples_are_refused(raw: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     marked = raw.copy().set_annotations(mne.Annotations([0.0], [6.0], ["bad"]))
     with pytest.raises(InputError, match="mark all samples as bad"):
         fit_ica(marked)
@@ -305,7 +305,7 @@ def test_samples_that_are_all_bad_are_refused(raw: Any, monkeypatch: pytest.Monk
 @needs_data
 @pytest.mark.jit
 def test_a_real_eeg(tmp_path: Path) -> None:
-    """The source that blinks is found by its electrodes, and taking it out calms them."""
+    """The source of blinks is found by its electrodes, and removing it reduces their variance."""
     raw = mne.io.read_raw_eeglab(DATA / "eeg" / "eeglab_data.set", eog=("EOG1", "EOG2"), verbose="ERROR")
     raw = raw.crop(0, 60).load_data(verbose="ERROR").filter(1.0, 40.0, verbose="ERROR")
     ica = fit_ica(raw, n_sources=8)

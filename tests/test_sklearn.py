@@ -1,4 +1,4 @@
-"""The estimator by scikit-learn's own checks, and what those do not cover."""
+"""Test the estimator with the checks of scikit-learn, and against the function."""
 
 from collections.abc import Callable
 from typing import Any
@@ -58,7 +58,7 @@ def test_inverse_transform_of_fewer_sources_is_a_projection(x: np.ndarray) -> No
         model.inverse_transform(x)
 
 
-def test_parameter_named_as_the_method() -> None:
+def test_parameter_with_the_name_of_the_method() -> None:
     model = IGBSS(transform="sum")
     assert model.get_params()["transform"] == "sum"
     assert clone(model).get_params()["transform"] == "sum"
@@ -76,7 +76,7 @@ def test_in_a_pipeline(x: np.ndarray) -> None:
     assert pipeline.get_feature_names_out().tolist() == ["igbss0", "igbss1", "igbss2", "igbss3"]
 
 
-def test_mistakes_are_found_in_fit(x: np.ndarray) -> None:
+def test_invalid_parameters_are_refused_in_fit(x: np.ndarray) -> None:
     with pytest.raises(ParameterError, match="transform must be one of exp, min-max, sum"):
         IGBSS(transform="log").fit(x)
     x[:, 2] = 5.0

@@ -78,7 +78,7 @@ def starting(
         return _of_model(model, source, settings.cleaning)
     plan = SeparationPlan(settings.model, len(source.names), cleaning=settings.cleaning)
     breaks = get_gap_rows(source.gaps)
-    survey = plan.new_survey(source.names, source.dtype, source.n_samples, pool, breaks)
+    survey = plan.make_survey(source.names, source.dtype, source.n_samples, pool, breaks)
     prepare = partial(plan.prepare, remedy=" with --drop-flat")
     return Start(survey, plan.solver, prepare, None if plan.needs_survey else plan.prepare())
 

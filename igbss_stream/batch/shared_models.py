@@ -230,7 +230,7 @@ def _prepared(group: Sequence[Member], watch: Watch | None) -> Separator:
     breaks = [
         start + row for start, member in zip(starts, group, strict=False) for row in (0, *member.breaks)
     ]
-    survey = plan.new_survey(first.channels, dtype, starts[-1], breaks=breaks)
+    survey = plan.make_survey(first.channels, dtype, starts[-1], breaks=breaks)
     for member in group:
         with open_file_of_any_kind(member.job.input, member.job.wanted) as stored:
             recording, _ = prepared(stored, member.job.settings.preparation, member.flat)

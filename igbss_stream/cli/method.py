@@ -69,8 +69,8 @@ def _check_given(
         for field in _FIELDS.get(option, (option,)):
             if requested[field] != stored[field]:
                 raise ParameterError(
-                    f"--{option.replace('_', '-')} contradicts the model in '{known.path}', whose {field} "
-                    f"is {stored[field]!r}; leave the option out"
+                    f"--{option.replace('_', '-')} contradicts the model in '{known.path}', which has "
+                    f"{field} {stored[field]!r}; leave the option out"
                 )
 
 

@@ -17,7 +17,7 @@ _ROWS_AT_ONCE = 1 << 12  # rows whose products are summed at once: a copy of the
 
 
 class CovarianceSum:
-    """Sums of products of channels about the first sample, in a unit of their own size.
+    """Sums of products of channels about the first sample, in a unit near their size.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Fit a window by e-projection: compute p_hat, and the log-values that a fit stands for."""
+"""Fit a window by e-projection: compute p_hat, and the log-values of a fit."""
 
 from functools import cached_property
 from typing import Any

@@ -45,7 +45,7 @@ class Parameter:
     ge, lt : float, optional
         Bounds: at least `ge`, less than `lt`.
     default_text : str
-        What None stands for.
+        Meaning of None as a default.
     other_type : str
         Type that Python callers may pass as well.
     other_doc : str

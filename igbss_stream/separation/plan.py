@@ -24,11 +24,11 @@ from igbss_stream.separation.transform import Transform, as_transform
 class SeparationPlan:
     """How the channels of one recording or stream will be separated.
 
-    A plan checks the settings against the number of channels. `new_survey` gathers the statistics of the
+    A plan checks the settings against the number of channels. `make_survey` gathers the statistics of the
     samples that the settings require, and `prepare` returns the `Separator`::
 
         plan = SeparationPlan(settings, n_channels)
-        survey = plan.new_survey(names, x.dtype, len(x))
+        survey = plan.make_survey(names, x.dtype, len(x))
         survey.update(x)
         separator = plan.prepare(survey)
 
@@ -93,7 +93,7 @@ class SeparationPlan:
             or not (self.by_sample and self._transform.linear)
         )
 
-    def new_survey(
+    def make_survey(
         self,
         names: Sequence[str],
         dtype: np.dtype[Any],
@@ -171,7 +171,7 @@ class SeparationPlan:
 
     def prepare_for(self, x: NDArray[Any], names: Sequence[str]) -> Separator:
         """Survey a whole array, (samples, channels), and return the separator for it."""
-        survey = self.new_survey(names, x.dtype, len(x))
+        survey = self.make_survey(names, x.dtype, len(x))
         survey.update(x)
         return self.prepare(survey)
 

@@ -275,7 +275,7 @@ def _log(values: NDArray[Any], name: str) -> Array:
             f"transform '{name}' was fitted to samples whose minimum is above these. "
             "Fit it to all samples, or use transform 'exp'."
         )
-    with np.errstate(divide="ignore"):  # log 0 = -inf stands for a sample without mass
+    with np.errstate(divide="ignore"):  # log 0 = -inf marks a sample without mass
         return np.asarray(np.log(values), dtype=np.float64)
 
 

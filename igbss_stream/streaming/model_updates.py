@@ -293,7 +293,7 @@ class Learner:
             settings = replace(settings, n_sources=n_sources, transform=previous.fitted_transform)
         aligned_to = previous.stage if previous is not None and settings.is_learned else None
         plan = SeparationPlan(settings, len(self._names), aligned_to, self._cleaning)
-        survey = plan.new_survey(self._names, x.dtype, len(x), breaks=breaks)
+        survey = plan.make_survey(self._names, x.dtype, len(x), breaks=breaks)
         survey.update(x)
         return plan.prepare(survey)
 

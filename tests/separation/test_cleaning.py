@@ -1,4 +1,4 @@
-"""Cleaning: against the formula in plain NumPy, however samples come, and what is refused."""
+"""Test cleaning against the formula in NumPy, for any chunks, and its errors."""
 
 from collections.abc import Callable
 from typing import Any
@@ -33,7 +33,7 @@ Array = NDArray[np.float64]
 
 @pytest.fixture(scope="module")
 def x() -> Array:
-    """Return channels of which the first is, for the most part, one source: an eye, say."""
+    """Return channels of which the first consists mostly of one source, like an EOG."""
     rng = np.random.default_rng(5)
     truth = rng.laplace(size=(600, 4))
     mixing = mixing_matrix(0, 4, 4) * [1.0, 1.0, 1.0, 0.3]
@@ -49,7 +49,7 @@ def linear(seed: int = 0) -> LinearStage:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_what_is_not_modelled_stays(x: Array, dtype: Any) -> None:
+def test_residuals_remain(x: Array, dtype: Any) -> None:
     stage, samples = linear(), x.astype(dtype)
     sources = stage.unmix(samples)
     cleaned = Cleaner(stage, (Excluded(0), Excluded(2, "a", 0.8))).clean(samples, sources)
@@ -61,7 +61,7 @@ def test_what_is_not_modelled_stays(x: Array, dtype: Any) -> None:
     np.testing.assert_allclose(cleaned, want, rtol=2 * np.finfo(dtype).eps, atol=1e-10)
 
 
-def test_correlations_are_those_of_sources_and_channels(x: Array) -> None:
+def test_sources_are_found_by_their_correlations(x: Array) -> None:
     stage = linear()
     want = np.corrcoef(stage.unmix(x).T, x.T)[:3, 3:]
     last = int(np.abs(want[:, 1]).argmin())  # one source must be left
@@ -78,7 +78,7 @@ def test_correlations_are_those_of_sources_and_channels(x: Array) -> None:
         assert one.correlation == pytest.approx(want[one.source, NAMES.index(one.channel)], rel=1e-9)
 
 
-def test_nothing_alike_is_told_and_nothing_taken_out(x: Array) -> None:
+def test_without_a_similar_source_nothing_is_removed(x: Array) -> None:
     stage = linear()
     cleaner = Cleaning(exclude_like=(("a", 1.0),)).make_cleaner(
         stage, survey_array(x, NAMES, covariance=True)
@@ -94,7 +94,7 @@ def test_nothing_alike_is_told_and_nothing_taken_out(x: Array) -> None:
     assert str(cleaner) == "no source"
 
 
-def test_products_go_with_their_sources() -> None:
+def test_products_are_removed_with_their_sources() -> None:
     rng = np.random.default_rng(0)
     sources, weights, offset = rng.normal(size=(60, 2)), rng.normal(size=(3, 3)), np.array([1.0, -2.0, 0.0])
     unused: Any = None  # what separates: sources are given here
@@ -119,12 +119,12 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("values", "words"), REFUSED.values(), ids=REFUSED)
-def test_values_that_cannot_be_used(values: dict[str, Any], words: str) -> None:
+def test_invalid_values(values: dict[str, Any], words: str) -> None:
     with pytest.raises(ParameterError, match=words):
         Cleaning(**values)
 
 
-def test_what_does_not_go_with_the_model(x: Array) -> None:
+def test_unsupported_models(x: Array) -> None:
     with pytest.raises(ParameterError, match="source 4 cannot be removed: there are 4 sources, 0 to 3"):
         SeparationPlan(model_settings(), 4, cleaning=Cleaning(exclude=(4,)))
     with pytest.raises(InputError, match="all 4 sources would be removed"):
@@ -147,8 +147,8 @@ def test_what_does_not_go_with_the_model(x: Array) -> None:
         changing.prepare_for(x, NAMES)
 
 
-def joined(items: list[Item]) -> tuple[Any, ...]:
-    """Return sources and cleaned channels; both are there, and of the same samples."""
+def concatenate(items: list[Item]) -> tuple[Any, ...]:
+    """Return sources and cleaned channels, after checking that they cover the same samples."""
     chunks = [item for item in items if isinstance(item, Chunk)]
     assert all(chunk.cleaned is not None and len(chunk.cleaned) == len(chunk.data) for chunk in chunks)
     return tuple(np.concatenate([getattr(chunk, name) for chunk in chunks]) for name in ("data", "cleaned"))
@@ -173,17 +173,17 @@ def learned() -> Pipeline:
 @pytest.mark.parametrize("made", [learned, fitted])
 @settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(at=st.lists(st.integers(0, 600), max_size=30))
-def test_cleaned_channels_do_not_depend_on_the_cuts(
+def test_cleaned_channels_do_not_depend_on_the_chunks(
     x: Array, made: Callable[[], Pipeline], at: list[int]
 ) -> None:
     samples = x.astype(np.float32)
-    whole, parts = joined(run(made(), [Chunk(samples, 0)])), joined(run(made(), cut(samples, at)))
+    whole, parts = concatenate(run(made(), [Chunk(samples, 0)])), concatenate(run(made(), cut(samples, at)))
     for one, other in zip(whole, parts, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.jit
-def test_models_give_way_to_each_other_in_cleaned_channels_as_in_sources(x: Array) -> None:
+def test_cleaned_channels_cross_fade_between_models(x: Array) -> None:
     models: list[StreamModel] = []
     pipeline = learned()
     items: list[Item] = []
@@ -191,21 +191,21 @@ def test_models_give_way_to_each_other_in_cleaned_channels_as_in_sources(x: Arra
         items += pipeline.push(chunk)
         if pipeline.model is not None and pipeline.model not in models:
             models.append(pipeline.model)
-    _, cleaned = joined(items)
+    _, cleaned = concatenate(items)
     assert len(models) == 4
     for before, model in zip([None, *models], models, strict=False):
         at = slice(model.since, model.since + 30)
-        new = by_hand(model, x[at])
+        new = compute_cleaned(model, x[at])
         if before is None:
             want = new
         else:
-            old, share = by_hand(before, x[at]), (np.arange(30)[:, None] + 1) / 31
+            old, share = compute_cleaned(before, x[at]), (np.arange(30)[:, None] + 1) / 31
             want = old + share * (new - old)
         np.testing.assert_allclose(cleaned[at.start - 190 : at.stop - 190], want, atol=1e-9)
 
 
-def by_hand(model: StreamModel, x: Array) -> Array:
-    """Return cleaned channels from the matrices, and the sources that are like channel a."""
+def compute_cleaned(model: StreamModel, x: Array) -> Array:
+    """Return cleaned channels, computed from the matrices and the sources similar to channel a."""
     stage, cleaner = model.separator.stage, model.separator.cleaner
     assert cleaner is not None
     assert cleaner.sources
@@ -214,13 +214,13 @@ def by_hand(model: StreamModel, x: Array) -> Array:
     return np.asarray(x - sources[:, cleaner.sources] @ stage.mixing[0][:, cleaner.sources].T)
 
 
-def test_windows_are_cleaned_of_fitted_sources_and_joined(x: Array) -> None:
+def test_cleaned_windows_are_overlapped_and_added(x: Array) -> None:
     known = model_settings(n_sources=3, structure="random", random_state=3)
     separator = SeparationPlan(known, 4, cleaning=Cleaning(exclude=(1,))).prepare_for(x, NAMES)
     pipeline = Pipeline(
         STREAM, known, window=(40, 20), model=StreamModel(1, separator, 0), cleaning=Cleaning(exclude=(1,))
     )
-    _, cleaned = joined(run(pipeline, [Chunk(x[:200], 0)]))
+    _, cleaned = concatenate(run(pipeline, [Chunk(x[:200], 0)]))
     mixing = separator.stage.mixing[0]
     total, weights = np.zeros((200, 4)), np.zeros((200, 1))
     weight = np.sin(np.pi * (np.arange(40) + 0.5) / 40)[:, None] ** 2
@@ -233,7 +233,7 @@ def test_windows_are_cleaned_of_fitted_sources_and_joined(x: Array) -> None:
     np.testing.assert_allclose(cleaned, total / weights, rtol=1e-6)
 
 
-def test_a_known_structure_waits_for_samples_only_to_find_what_is_like_a_channel(x: Array) -> None:
+def test_a_given_structure_waits_for_samples_to_find_similar_sources(x: Array) -> None:
     weights = np.array([[0.0, 0.1, 2.0], [1.0, 0.2, 0.1], [0.3, 1.0, 0.1], [0.5, 0.6, 0.2]])
     schedule = LearningSchedule(first=150, window=150)
     pipeline = Pipeline(
@@ -249,5 +249,5 @@ def test_a_known_structure_waits_for_samples_only_to_find_what_is_like_a_channel
     cleaner = pipeline.model.separator.cleaner
     assert cleaner is not None
     assert cleaner.sources == (2,)
-    _, cleaned = joined(items)
+    _, cleaned = concatenate(items)
     assert cleaned[:, 0].std() < 0.5 * x[150:, 0].std()

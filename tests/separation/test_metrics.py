@@ -1,4 +1,4 @@
-"""Scores of known mixtures."""
+"""Test the scores of known mixtures."""
 
 import itertools
 
@@ -9,7 +9,7 @@ from igbss_stream.cli.demo import mixing_matrix, render, run, time_series
 from igbss_stream.separation.metrics import match_sources, rmse, sir, standardise
 
 
-def test_rmse_is_the_least_over_all_orders() -> None:
+def test_rmse_is_the_minimum_over_all_orders() -> None:
     rng = np.random.default_rng(0)
     truth = rng.normal(size=(200, 4))
     sources = truth @ rng.normal(size=(4, 4))
@@ -36,11 +36,11 @@ def test_sir_in_decibel() -> None:
     assert sir(2.0 * truth, truth).min() > 140.0
 
 
-def test_a_constant_column_is_zero_not_a_division_by_zero() -> None:
+def test_a_constant_column_becomes_zero() -> None:
     assert not standardise(np.ones((5, 1))).any()
 
 
-def test_time_series_are_those_of_the_paper() -> None:
+def test_time_series_match_the_paper() -> None:
     sources = time_series(500)
     t = np.linspace(0, 8, 500)
     np.testing.assert_allclose(sources[:, 0], np.sin(2 * t))
@@ -65,7 +65,7 @@ def test_mean_error_over_forty_mixtures() -> None:
     assert min_max == pytest.approx(0.71, abs=0.02)
 
 
-def test_the_table_holds_every_score() -> None:
+def test_the_table_contains_every_score() -> None:
     scores = run(0)
     table = render(scores, 500)
     assert "500 samples" in table

@@ -1,4 +1,4 @@
-"""`separate` against the formulas, over types, cuts, solvers and starts."""
+"""Test `separate` against the formulas, for all types, chunks, solvers and starts."""
 
 import re
 from collections.abc import Callable
@@ -31,7 +31,7 @@ def series(seed: int, n_samples: int = 500) -> Samples:
 
 class TestClosedForm:
     def test_published_figure(self) -> None:
-        """Sources of the paper's time series, as the authors' own code gives them: RMSE 0.7226."""
+        """Sources of the paper's time series match those of the authors' code: RMSE 0.7226."""
         x = series(0)
         separation = separate(x, transform=MinMax(margin=0.1 / (x.max() - x.min())))
         assert separation.solver == "closed-form"
@@ -52,8 +52,8 @@ class TestClosedForm:
         assert separation.sources.dtype == dtype
         np.testing.assert_allclose(separation.unmixing @ separation.mixing, np.eye(n_channels), atol=1e-12)
 
-    def test_large_offsets_do_not_cost_digits(self) -> None:
-        """Summed in float64: an offset of 4200 on a signal of 10 leaves the error of storage alone."""
+    def test_large_offsets_do_not_lose_digits(self) -> None:
+        """Sums are in float64: an offset of 4200 on a signal of 10 only adds the rounding of storage."""
         rng = np.random.default_rng(0)
         x = (4200.0 + rng.normal(0.0, 10.0, (200, 64))).astype(np.float32)
         want = np.linalg.solve(1.0 - np.eye(64), x.T.astype(np.float64)).T
@@ -71,7 +71,9 @@ class TestClosedForm:
         np.testing.assert_allclose(back, x, rtol=1e-10)
 
     @given(st.lists(st.integers(0, 60), max_size=6), st.sampled_from([2, 3, 4, 7]), st.booleans())
-    def test_samples_stand_alone_to_the_bit(self, cuts: list[int], n_channels: int, dense: bool) -> None:
+    def test_samples_are_independent_to_the_bit(
+        self, cuts: list[int], n_channels: int, dense: bool
+    ) -> None:
         rng = np.random.default_rng(0)
         weights = (
             rng.uniform(0.1, 1, (1, n_channels, n_channels))
@@ -83,7 +85,7 @@ class TestClosedForm:
         parts = [stage.unmix(np.ascontiguousarray(part)) for part in np.split(x, sorted(cuts))]
         np.testing.assert_array_equal(np.concatenate(parts), stage.unmix(x))
 
-    def test_blocks_of_rows_do_not_show(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_blocks_of_rows_do_not_matter(self, monkeypatch: pytest.MonkeyPatch) -> None:
         x = np.random.default_rng(0).uniform(1.0, 2.0, (500, 3))
         whole = separate(x, transform="min-max").sources
         monkeypatch.setattr("igbss_stream.separation.engine._ROWS_AT_ONCE", 7)
@@ -106,7 +108,7 @@ class TestClosedForm:
         assert max(gaps[3:]) < max(gaps[:3]) + 1e-12
         np.testing.assert_allclose(fit.sources, exact.sources, rtol=1e-3, atol=1e-3)
 
-    def test_what_it_tells_of_its_fit(self) -> None:
+    def test_attributes_of_the_fit(self) -> None:
         x = series(2, 50)
         separation = separate(x)
         assert (separation.n_iter, separation.converged) == (1, True)
@@ -180,21 +182,21 @@ class TestFits:
             gap = np.log(fit.p_z) - fit.sources / state.scale
             np.testing.assert_allclose(gap - gap[0], 0.0, atol=1e-7)
 
-    def test_exact_data_of_fewer_sources_come_back(self) -> None:
+    def test_exact_data_of_fewer_sources_are_recovered(self) -> None:
         """Channels that the model can express are reproduced, and their sources found."""
         truth = np.random.default_rng(0).normal(0.0, 0.3, (50, 2))
         weights = np.array([[0.2, 1.0], [1.0, 0.4], [0.7, 0.7], [1.0, 1.0]])
         fit = separate(truth @ weights.T, structure=weights, transform=Exp(scale=1.0, center=0.0))
         np.testing.assert_allclose(fit.sources, truth, atol=1e-7)
 
-    def test_warm_start_at_the_optimum_is_done_at_once(self) -> None:
+    def test_a_warm_start_at_the_optimum_converges_at_once(self) -> None:
         x = series(3, 80)
         cold = separate(x, latent_mass=1e-3)
         warm = separate(x, latent_mass=1e-3, init=(cold.theta_z, cold.theta_a))
         assert (warm.n_iter, warm.converged) == (0, True)
         np.testing.assert_array_equal(warm.sources, cold.sources)
 
-    def test_runs_are_the_same_to_the_bit(self) -> None:
+    def test_runs_are_reproducible_to_the_bit(self) -> None:
         x = series(3, 80)
         options: dict[str, Any] = {"latent_mass": 1e-2, "order": 2, "init": "random", "random_state": 5}
         first, second = separate(x, **options), separate(x, **options)
@@ -202,13 +204,13 @@ class TestFits:
         np.testing.assert_array_equal(first.kl, second.kl)
 
     @pytest.mark.parametrize("solver", ["blocked", "gradient"])
-    def test_a_fit_that_does_not_converge_says_so(self, solver: str) -> None:
+    def test_a_fit_that_does_not_converge_is_reported(self, solver: str) -> None:
         fit = separate(series(0, 30), solver=solver, latent_mass=1e-3, max_iter=5)
         assert not fit.converged
         assert (fit.n_iter, "max_iter = 5" in fit.reason) == (5, True)
         assert np.all(np.diff(fit.kl) <= 0.0)
 
-    def test_solver_auto_leaves_the_closed_form_where_it_is_not_exact(self) -> None:
+    def test_solver_auto_avoids_the_closed_form_unless_it_is_exact(self) -> None:
         x = np.random.default_rng(0).normal(size=(20, 3))
         chain = [[1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [0.0, 1.0, 1.0]]
         assert separate(x, structure=chain).solver == "joint"
@@ -244,7 +246,7 @@ class TestInput:
             separate(half).sources, separate(half.astype(np.float64)).sources, rtol=1e-5, atol=1e-3
         )
 
-    def test_the_input_is_left_as_it_was(self) -> None:
+    def test_the_input_is_not_modified(self) -> None:
         x = series(0, 30)
         before = x.copy()
         separate(x, latent_mass=1e-3)
@@ -327,7 +329,7 @@ class TestInput:
             (lambda x: separate(0 * x, transform="sum"), InputError, "flat"),
         ],
     )
-    def test_what_cannot_be_used_is_named(
+    def test_errors_name_the_problem(
         self, call: Callable[[Samples], Any], error: type[Exception], message: str
     ) -> None:
         x = np.random.default_rng(1).normal(size=(20, 4))
@@ -335,7 +337,7 @@ class TestInput:
         with pytest.raises(error, match=re.escape(message)):
             call(x)
 
-    def test_zeros_are_fine_with_latent_mass(self) -> None:
+    def test_zeros_are_allowed_with_latent_mass(self) -> None:
         x = np.maximum(np.random.default_rng(1).normal(size=(20, 4)), 0.0)
         fit = separate(x, transform="sum", latent_mass=1e-2)
         assert fit.converged
@@ -345,7 +347,7 @@ class TestInput:
         with pytest.raises(InputError, match="all samples are zero"):
             silent.separate_window(x * 0.0)
 
-    def test_equal_channels_are_warned_of(self) -> None:
+    def test_equal_channels_raise_a_warning(self) -> None:
         x = np.random.default_rng(1).normal(size=(20, 4))
         with pytest.warns(IgbssWarning, match="does not distinguish channels: rows 2, 3 are equal"):
             separate(x, n_sources=2)
@@ -370,6 +372,6 @@ class TestInput:
         assert separation.mixing.shape == (4, 4, 3)
         assert separation.unmixing.shape == (4, 3, 4)
 
-    def test_names_of_numbers_that_are_no_samples(self) -> None:
+    def test_errors_name_the_array(self) -> None:
         with pytest.raises(InputError, match="mixture has dtype"):
             as_samples(np.array([["a"]]), "mixture")

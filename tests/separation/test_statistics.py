@@ -1,4 +1,4 @@
-"""The survey against plain NumPy, and what it refuses."""
+"""Test the survey against NumPy, and its errors."""
 
 import re
 from typing import Any
@@ -33,7 +33,7 @@ def in_blocks(x: Samples, cuts: list[int], **options: Any) -> Survey:
     st.sampled_from([np.float32, np.float64]),
     st.lists(st.integers(0, 200), max_size=5),
 )
-def test_survey_equals_numpy_however_the_samples_are_cut(
+def test_survey_equals_numpy_for_any_blocks(
     n_channels: int, seed: int, dtype: type, cuts: list[int]
 ) -> None:
     x: Samples = np.random.default_rng(seed).normal(100.0, 3.0, (200, n_channels)).astype(dtype)
@@ -46,7 +46,7 @@ def test_survey_equals_numpy_however_the_samples_are_cut(
     survey.check()
 
 
-def test_kept_rows_are_the_same_however_the_samples_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kept_rows_do_not_depend_on_the_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("igbss_stream.separation.scale._MAX_NUMBERS", 90)
     x = np.random.default_rng(0).normal(size=(200, 3))
     for cuts in ([], [1, 8, 50, 51, 199]):
@@ -63,7 +63,7 @@ def test_spread_is_robust_and_in_the_unit_of_the_samples() -> None:
     assert survey_array(x * 1e-19, names(x), keep_rows=True).spread == pytest.approx(2e-19, rel=0.05)
 
 
-def test_spread_of_channels_that_mostly_rest() -> None:
+def test_spread_of_mostly_constant_channels() -> None:
     x = np.zeros((100, 2))
     x[::10] = [5.0, 3.0]
     assert survey_array(x, names(x), keep_rows=True).spread == pytest.approx(x.std(axis=0).mean())
@@ -75,7 +75,7 @@ def test_spread_of_channels_that_mostly_rest() -> None:
 
 
 @pytest.mark.parametrize("block", [1, 7, 64, 1000])
-def test_bad_samples_are_counted_and_placed(block: int) -> None:
+def test_bad_samples_are_counted_and_located(block: int) -> None:
     x = np.random.default_rng(0).normal(size=(300, 6)).astype(np.float32)
     x[17, 2] = np.nan
     x[18, 2] = np.inf
@@ -89,14 +89,14 @@ def test_bad_samples_are_counted_and_placed(block: int) -> None:
         survey.check()
 
 
-def test_many_bad_channels_are_summed_up() -> None:
+def test_many_bad_channels_are_summarised() -> None:
     x = np.full((4, 7), np.nan)
     with pytest.raises(InputError, match=r"28 samples.*; 3 more channels"):
         survey_array(x, names(x)).check()
 
 
 @pytest.mark.jit  # Python warns of the overflow that compiled code goes on with
-def test_sums_that_overflow_are_no_bad_samples() -> None:
+def test_overflowing_sums_are_not_bad_samples() -> None:
     x = np.array([[1e308, 1.0], [1e308, 2.0], [-1e308, 3.0]])
     survey = survey_array(x, names(x))
     assert survey.n_bad == 0
@@ -104,7 +104,7 @@ def test_sums_that_overflow_are_no_bad_samples() -> None:
         survey.check()
 
 
-def test_flat_channels_are_named_whatever_their_offset() -> None:
+def test_flat_channels_are_named_at_any_offset() -> None:
     x = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
     x[:, 1] = 4200.0
     x[:, 3] = np.float32(4200.0) + np.float32(0.0005) * (np.arange(50) % 2)  # one rounding error
@@ -150,15 +150,15 @@ def test_rank_needs_the_covariance() -> None:
         _ = survey_array(np.ones((3, 2)), ["a", "b"]).rank
 
 
-def test_rank_where_the_first_samples_rest() -> None:
-    """The unit of the sums of products is taken where samples first move."""
+def test_rank_if_the_first_samples_are_constant() -> None:
+    """The unit of the sums of products is chosen from the first samples that move."""
     x = 1e-200 * np.random.default_rng(0).normal(size=(60, 4))
     x[:20] = x[0]
     assert in_blocks(x, [10, 20, 30], covariance=True).rank == 4
 
 
 @pytest.mark.parametrize(("dtype", "largest"), [(np.float32, 1e35), (np.float64, 5e307)])
-def test_samples_that_leave_no_room_for_sums(dtype: type, largest: float) -> None:
+def test_samples_whose_sums_could_overflow(dtype: type, largest: float) -> None:
     x: Samples = np.random.default_rng(0).normal(size=(20, 3))
     x = (x / np.abs(x).max() * largest).astype(dtype)
     with pytest.raises(InputError, match=r"samples reach .* Convert them to a larger unit"):

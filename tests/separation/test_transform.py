@@ -1,4 +1,4 @@
-"""The transforms: what they do, that they undo it, and what they refuse."""
+"""Test the transforms, their inverses and their errors."""
 
 import re
 from collections.abc import Callable
@@ -36,7 +36,7 @@ def test_the_unit_does_not_change_the_model(x: np.ndarray, name: str) -> None:
     np.testing.assert_allclose(small, large, rtol=1e-9, atol=1e-9)
 
 
-def test_exp_takes_its_center_from_medians_and_its_scale_from_spreads(x: np.ndarray) -> None:
+def test_exp_estimates_center_from_medians_and_scale_from_spreads(x: np.ndarray) -> None:
     survey = surveyed(x)
     fitted = Exp().fit(survey)
     np.testing.assert_array_equal(fitted.center, np.median(x, axis=0))
@@ -44,7 +44,7 @@ def test_exp_takes_its_center_from_medians_and_its_scale_from_spreads(x: np.ndar
     np.testing.assert_allclose(fitted.log(x), (x - np.median(x, axis=0)) / survey.spread)
 
 
-def test_exp_keeps_what_is_given(x: np.ndarray) -> None:
+def test_exp_keeps_given_values(x: np.ndarray) -> None:
     fitted = Exp(scale=2.0, center=0.0).fit(surveyed(x))
     np.testing.assert_array_equal(fitted.log(x), x / 2.0)
 
@@ -55,7 +55,7 @@ def test_one_outlier_does_not_take_all_the_mass(x: np.ndarray) -> None:
     assert np.abs(fitted.log(x)).max() == pytest.approx(10.0)
 
 
-def test_min_max_is_that_of_the_paper(x: np.ndarray) -> None:
+def test_min_max_matches_the_paper(x: np.ndarray) -> None:
     """(x + eps - min) / (max + eps - min), eps a share of the range."""
     eps = 0.25 * (x.max() - x.min())
     want = (x + eps - x.min()) / (x.max() + eps - x.min())
@@ -64,7 +64,7 @@ def test_min_max_is_that_of_the_paper(x: np.ndarray) -> None:
     assert given.fit(surveyed(x)) is given
 
 
-def test_sum_is_in_units_of_the_mean(x: np.ndarray) -> None:
+def test_sum_divides_by_the_mean(x: np.ndarray) -> None:
     np.testing.assert_allclose(np.exp(Sum().fit(surveyed(x)).log(x)), x / x.mean(), rtol=1e-12)
     given = Sum(scale=2.0)
     assert given.fit(surveyed(x)) is given
@@ -95,7 +95,7 @@ def test_sum_is_in_units_of_the_mean(x: np.ndarray) -> None:
         (lambda x: Exp().log(x), RuntimeError, "no state yet"),
     ],
 )
-def test_what_cannot_be_used_is_named(
+def test_errors_name_the_problem(
     x: np.ndarray, call: Callable[[Any], Any], error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=re.escape(message)):

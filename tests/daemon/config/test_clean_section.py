@@ -90,7 +90,7 @@ def learn(cleaning: Cleaning | None) -> Separator:
     rng = np.random.default_rng(0)
     x = rng.laplace(size=(300, 3)) @ np.array([[2.0, 0.1, 0.1], [1.0, 1.0, 0.2], [0.5, 0.3, 1.0]]).T
     plan = SeparationPlan(ModelSettings(), 3, cleaning=cleaning)
-    survey = plan.new_survey(NAMES, x.dtype, len(x))
+    survey = plan.make_survey(NAMES, x.dtype, len(x))
     survey.update(x)
     return plan.prepare(survey)
 

@@ -1,4 +1,4 @@
-"""The learned structure as `separate` and the estimator deliver it; it is the default."""
+"""Test learned structures through `separate` and the estimator."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def separation(x: Array) -> Separation:
 
 @pytest.fixture(scope="module")
 def powers() -> Array:
-    """Channels that are products of powers of sources, as the model with transform "sum" has it."""
+    """Return channels that are products of powers of sources: the model with transform "sum"."""
     return np.asarray(np.exp(laplace(200) * 0.3 @ mixing_matrix(5).T + [0.0, 3.0, -2.0]))
 
 
@@ -64,15 +64,15 @@ class TestSeparate:
         np.testing.assert_allclose(gap, gap[0, 0], atol=1e-9)
 
     @pytest.mark.parametrize("factor", [1e-19, 1.0, 1e6])
-    def test_joint_fit_meets_the_closed_form(self, factor: float) -> None:
-        """Weights of both signs are in the model as well, and the unit of the channels is not."""
+    def test_joint_fit_agrees_with_the_closed_form(self, factor: float) -> None:
+        """The model includes weights of both signs, and does not depend on the unit of the channels."""
         x = laplace(80) @ np.array([[1.0, -0.6, 0.3], [0.4, 1.0, 0.2], [-0.5, 0.1, 0.9]]) * factor
         fit = separate(x, solver="joint")
         assert fit.mixing.min() < 0.0
         assert (fit.solver, fit.converged) == ("joint", True)
         np.testing.assert_allclose(fit.sources, separate(x).sources, rtol=1e-6, atol=1e-6)
 
-    def test_latent_mass_asks_for_a_fit(self, x: Array) -> None:
+    def test_latent_mass_requires_a_fit(self, x: Array) -> None:
         fit = separate(x, latent_mass=1e-3)
         assert (fit.solver, fit.converged) == ("joint", True)
         assert fit.kl[-1] > 0.0
@@ -88,7 +88,7 @@ class TestSeparate:
         np.testing.assert_allclose(model.theta_z_, sources, rtol=1e-9, atol=1e-9)
 
     @pytest.mark.jit
-    def test_products_of_powers_come_apart(self, powers: Array) -> None:
+    def test_products_of_powers_are_separated(self, powers: Array) -> None:
         assert rmse(separate(powers, transform="sum").sources, laplace(200)) < 0.25
         fit = separate(powers, transform="sum", solver="joint")
         np.testing.assert_allclose(
@@ -103,7 +103,7 @@ class TestSeparate:
         ):
             separate(powers, transform="sum")
 
-    def test_samples_stand_alone(self, x: Array) -> None:
+    def test_samples_are_independent(self, x: Array) -> None:
         model = IGBSS().fit(x.astype(np.float32))
         whole = model.transform(x.astype(np.float32))
         parts = [model.transform(x[at : at + 7].astype(np.float32)) for at in range(0, 300, 7)]
@@ -132,7 +132,7 @@ class TestConventions:
             ({"order": 2, "solver": "joint"}, "with order = 2 needs solver = auto. Got 'joint'"),
         ],
     )
-    def test_what_does_not_go_together(self, x: Array, options: dict[str, Any], message: str) -> None:
+    def test_contradicting_options(self, x: Array, options: dict[str, Any], message: str) -> None:
         with pytest.raises(ParameterError, match=message):
             separate(x, **options)
 
@@ -169,15 +169,15 @@ class TestEstimator:
         assert not published.estimator().fit(x).mean_.any()
 
     @pytest.mark.jit
-    def test_first_fit_of_a_warm_start_is_as_any(self, x: Array) -> None:
+    def test_first_fit_with_warm_start_equals_a_cold_start(self, x: Array) -> None:
         np.testing.assert_array_equal(IGBSS(warm_start=True).fit(x).components_, IGBSS().fit(x).components_)
 
 
 @pytest.mark.jit
 class TestProducts:
-    """Sources mixed with products of sources; the seed is one of no other use."""
+    """Sources mixed with products of sources, with a seed that no other test uses."""
 
-    def test_sources_come_back_where_no_linear_map_has_them(self, mixed: Array) -> None:
+    def test_sources_are_recovered_that_no_linear_map_separates(self, mixed: Array) -> None:
         separation = separate(mixed, order=2)
         linear = rmse(separate(mixed).sources, time_series(400))
         assert rmse(separation.sources, time_series(400)) < 0.5 * linear
@@ -186,7 +186,7 @@ class TestProducts:
         assert separation.kl[-1] < 0.01 * separation.kl[0]
         np.testing.assert_allclose(separation.theta_z, separation.sources)
 
-    def test_estimator_gives_the_channels_back(self, mixed: Array) -> None:
+    def test_estimator_reproduces_the_channels(self, mixed: Array) -> None:
         model = IGBSS(order=2).fit(mixed)
         sources = model.transform(mixed)
         back = model.inverse_transform(sources)
@@ -195,13 +195,13 @@ class TestProducts:
         assert missed.max() < 1e-3  # where the mixture folds, no source meets a sample to the last digit
         np.testing.assert_array_equal(sources, separate(mixed, order=2).sources)
 
-    def test_streams_and_earlier_structures_do_not_have_them(self, mixed: Array) -> None:
+    def test_products_are_refused_with_previous(self, mixed: Array) -> None:
         with pytest.raises(ParameterError, match="previous requires order = 1"):
             separate(mixed, order=2, previous=separate(mixed))
 
 
 class TestRank:
-    def test_rank_below_the_channels_is_warned_of(self, x: Array) -> None:
+    def test_a_rank_below_the_channels_raises_a_warning(self, x: Array) -> None:
         wide = np.column_stack([x, x @ [1.0, -2.0, 0.5]]) + 4200.0
         with pytest.warns(IgbssWarning, match="the 4 channels have rank 3 .* 3 sources are separated"):
             separation = separate(wide)
@@ -215,7 +215,7 @@ class TestRank:
         with pytest.raises(InputError, match="n_sources must be at most the rank of the samples"):
             separate(wide, n_sources=4)
 
-    def test_fewer_sources_than_the_rank_are_a_fit(self) -> None:
+    def test_fewer_sources_than_the_rank_are_fitted(self) -> None:
         x = laplace(300, 4)
         separation = separate(x, n_sources=2)
         assert 0.0 < separation.kl[-1] < separation.kl[0]
@@ -229,9 +229,9 @@ class TestRank:
             separate(laplace(11, 4))
 
 
-class TestStretches:
+class TestExcerpt:
     @pytest.mark.jit
-    def test_long_recordings_are_learned_from_stretches(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_long_recordings_are_learned_from_segments(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("igbss_stream.separation.excerpt._MAX_NUMBERS", 3 * 800)
         seen: list[Array] = []
         real = structure.learn_structure
@@ -246,7 +246,9 @@ class TestStretches:
         starts = [0, 557, 1114, 1671, 2228, 2785, 3342, 3900]
         np.testing.assert_array_equal(seen[0], np.concatenate([x[start : start + 100] for start in starts]))
 
-    def test_a_channel_that_rests_in_the_stretches_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_channel_that_is_constant_in_the_segments_is_named(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr("igbss_stream.separation.excerpt._MAX_NUMBERS", 3 * 800)
         x = laplace(4000)
         x[:, 1] = 0.0
@@ -254,7 +256,7 @@ class TestStretches:
         with pytest.raises(InputError, match="channel 1 is constant in all samples"):
             separate(x)
 
-    def test_samples_that_span_too_little_are_refused(self) -> None:
+    def test_samples_of_too_low_rank_are_refused(self) -> None:
         x = laplace(100, 2) @ np.array([[1.0, 2.0, 3.0], [0.0, 1.0, 1.0]])
         with pytest.raises(InputError, match="fewer than 3 directions"):
             learn_structure(x, 3)
