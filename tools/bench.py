@@ -37,7 +37,7 @@ from bench_throughput import throughput
 
 from igbss_stream import separate
 from igbss_stream.chunk import Chunk
-from igbss_stream.cli.demo import mixing_matrix, time_series
+from igbss_stream.cli.demo import draw_mixing, make_time_series
 from igbss_stream.model import loglinear
 from igbss_stream.model.kernels import samples
 from igbss_stream.model.poset import Poset, make_incidence
@@ -91,7 +91,7 @@ def scaling() -> Iterator[Figure]:
 def fit() -> Iterator[Figure]:
     """Time a whole fit of the paper's time series, from theta = 0."""
     poset = Poset(make_incidence("systematic", 3))
-    x = time_series(500) @ mixing_matrix(0).T
+    x = make_time_series(500) @ draw_mixing(0).T
     goal = loglinear.make_target(poset, np.exp(x - x.max()), 1e-3)
     start = np.zeros((500, 3)), np.zeros((3, 3))
     runs = [solve(poset, goal, *start, tol=1e-9) for _ in range(20)]
@@ -103,7 +103,7 @@ def fit() -> Iterator[Figure]:
 
 def windows() -> Iterator[Figure]:
     """Count the iterations that a fit takes if it starts from the window before, shifted by the hop."""
-    x = time_series(5_000) @ mixing_matrix(0).T
+    x = make_time_series(5_000) @ draw_mixing(0).T
     plan = SeparationPlan(ModelSettings(structure="systematic", latent_mass=1e-3), x.shape[1])
     separator = plan.prepare_for(x, ["a", "b", "c"])
     length = 500

@@ -18,7 +18,7 @@ import psutil
 from bench_figure import Figure
 
 from igbss_stream.batch.channels import Progress
-from igbss_stream.batch.dask_runner import Workers
+from igbss_stream.batch.dask_runner import DaskRunner
 from igbss_stream.batch.job import DONE, Job, Result
 from igbss_stream.batch.settings import BatchSettings
 from igbss_stream.separation.settings import ModelSettings
@@ -75,9 +75,9 @@ def speed_up() -> Iterator[Figure]:
         folder = Path(name)
         jobs = _jobs(folder)
         began = time.perf_counter()
-        with Workers(1) as one:
+        with DaskRunner(1) as one:
             first = time.perf_counter() - began
-            with Workers(2) as two:
+            with DaskRunner(2) as two:
                 second = time.perf_counter() - began - first
                 took, cpu = ({1: list[float](), 2: list[float]()} for _ in range(2))
                 others = []
@@ -101,7 +101,7 @@ def speed_up() -> Iterator[Figure]:
         yield Figure("start of one process; of two", first, "s", math.inf, f"{second:.1f} s for two")
 
 
-def _timed(workers: Workers, jobs: list[Job]) -> tuple[float, float, float]:
+def _timed(workers: DaskRunner, jobs: list[Job]) -> tuple[float, float, float]:
     """Return the seconds that jobs take, those of CPU, and the share of all processors that others took."""
     family = [psutil.Process(), *psutil.Process().children(recursive=True)]  # idle ones take little
     before, own, began = psutil.cpu_times(), _cpu(family), time.perf_counter()
@@ -131,7 +131,7 @@ def tasks() -> Iterator[Figure]:
         Job(input=Path(f"/in{n}"), output=Path(f"/none/{n}"), settings=settings) for n in range(N_TASKS)
     ]
     for count in (1, 2):
-        with Workers(count) as workers:
+        with DaskRunner(count) as workers:
             list(workers.run(jobs, do=nothing))
             cpu = psutil.Process().cpu_times()
             seconds = []

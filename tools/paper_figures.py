@@ -29,7 +29,7 @@ Array = NDArray[np.float64]
 def series_figures(report: Report) -> None:
     """Draw one mixture of time series of each order."""
     for order in (1, 2, 3):
-        report.figure(f"time-series-order-{order}", time_series(series_mixture(order, 0)))
+        report.figure(f"time-series-order-{order}", make_time_series(series_mixture(order, 0)))
 
 
 def picture_figures(report: Report, images: Path | None) -> None:
@@ -68,7 +68,7 @@ def columns(mixture: Mixture, methods: Sequence[Method]) -> dict[str, Array]:
     }
 
 
-def time_series(mixture: Mixture) -> Figure:
+def make_time_series(mixture: Mixture) -> Figure:
     """Draw signals over time, a source a row."""
     shown = columns(mixture, (PUBLISHED_EXP, PUBLISHED_MIN_MAX, LEARNED, FAST_ICA))
     figure = Figure(figsize=(11.0, 3.6), layout="constrained")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from igbss_stream.cli.demo import mixing_matrix, time_series
+from igbss_stream.cli.demo import draw_mixing, make_time_series
 
 Array = NDArray[np.float64]
 
@@ -88,8 +88,8 @@ def cloud_experiments(runs: int) -> Iterator[Experiment]:
 
 def series_mixture(order: int, seed: int) -> Mixture:
     """Return the paper's time series, mixed by weights of 0.5 to 2."""
-    truth = time_series()
-    x = truth @ mixing_matrix(seed).T if order == 1 else interact(truth, order, 0.5, 2.0, seed)
+    truth = make_time_series()
+    x = truth @ draw_mixing(seed).T if order == 1 else interact(truth, order, 0.5, 2.0, seed)
     return Mixture(x, truth, order)
 
 

@@ -16,7 +16,7 @@ from paper_report import COLOURS, MARKERS, Report
 from scipy.signal import lfilter
 
 from igbss_stream import separate
-from igbss_stream.cli.demo import mixing_matrix, time_series
+from igbss_stream.cli.demo import draw_mixing, make_time_series
 from igbss_stream.model.structure import learn_structure
 
 Array = NDArray[np.float64]
@@ -74,12 +74,12 @@ NOISY = "One run each; the ratio is to the line named Picard or FastICA of the s
 
 def samples_problem(n_samples: int) -> Array:
     """Return the paper's time series, sampled so often, in three channels."""
-    return time_series(n_samples) @ mixing_matrix(0).T
+    return make_time_series(n_samples) @ draw_mixing(0).T
 
 
 def order_problem() -> Array:
     """Return six channels of Laplacian noise, mixed."""
-    return np.random.default_rng(0).laplace(size=(500, 6)) @ mixing_matrix(0, 6, 6).T
+    return np.random.default_rng(0).laplace(size=(500, 6)) @ draw_mixing(0, 6, 6).T
 
 
 def curves(
@@ -138,7 +138,7 @@ def channels_64(n_samples: int) -> Array:
         radius, angle = rng.uniform(0.5, 0.98), rng.uniform(0.1, 2.8)
         drive = rng.laplace(size=n_samples) if i % 2 else rng.uniform(-1.0, 1.0, n_samples)
         sources[:, i] = lfilter([1.0], [1.0, -2.0 * radius * math.cos(angle), radius**2], drive)
-    return np.asarray((sources / sources.std(axis=0)) @ mixing_matrix(0, 64, 64).T)
+    return np.asarray((sources / sources.std(axis=0)) @ draw_mixing(0, 64, 64).T)
 
 
 def once(run: Callable[[], object]) -> float:

@@ -16,7 +16,7 @@ Many::
 
     inputs              find recordings
     outputs             where each output goes
-    fingerprint, kept, settled   skip what an earlier run completed
+    resume              skip what an earlier run completed
     shared_models       one model for several recordings
     reports             write a report beside each output
     summary             outcomes as a table

@@ -1,4 +1,4 @@
-"""The channels of a recording that are separated, block by block, as they are when they are separated."""
+"""Read the channels to separate, prepared, block by block."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -13,20 +13,20 @@ from igbss_stream.preparation.offline import PreparedRecording
 from igbss_stream.preparation.settings import Preparation
 from igbss_stream.separation.statistics import Survey
 
-BLOCK_BYTES = 1 << 21  # the blocks under way and their sources stay in the processor's cache
+BLOCK_BYTES = 1 << 21  # blocks and their sources fit into the cache of the processor
 
 Progress = Callable[[str, int, int], None]
-"""Called with what is being done, the samples done and the samples in all."""
+"""Called with the name of the step, the samples processed and the total."""
 
 
-def flat_channels(recording: Recording, tell: Progress) -> list[int]:
-    """Read a recording, and return the positions of its channels that are constant.
+def find_flat_channels(recording: Recording, progress: Progress) -> list[int]:
+    """Return the positions of constant channels; reads the whole recording.
 
     Parameters
     ----------
     recording : Recording
-    tell : callable
-        Told how far it is.
+    progress : callable
+        Called with the progress.
 
     Returns
     -------
@@ -35,12 +35,12 @@ def flat_channels(recording: Recording, tell: Progress) -> list[int]:
     Raises
     ------
     InputError
-        If fewer than two channels are not, or samples are not finite.
+        If fewer than two channels vary, or samples are not finite.
     """
     survey = Survey(recording.channels, recording.dtype, recording.n_samples)
     for start, block in recording.read_blocks(_block_length(recording)):
         survey.update(block)
-        tell("looking for flat channels", start + len(block), recording.n_samples)
+        progress("looking for flat channels", start + len(block), recording.n_samples)
     if survey.n_bad:
         survey.check()
     if len(survey.flat) > recording.n_channels - 2:
@@ -51,34 +51,34 @@ def flat_channels(recording: Recording, tell: Progress) -> list[int]:
     return survey.flat
 
 
-def prepared(
+def prepare_recording(
     recording: Recording, preparation: Preparation, flat: Sequence[int]
 ) -> tuple[Recording, NDArray[np.int_]]:
-    """Return a recording as it is separated, and the positions of its channels that are.
+    """Return the prepared recording, and the positions of the channels to separate.
 
     Parameters
     ----------
     recording : Recording
     preparation : Preparation
     flat : sequence of int
-        Channels of it that are left out.
+        Channels that are left out.
     """
-    if not preparation.does_nothing:  # a flat channel must not get into a reference
+    if not preparation.does_nothing:  # a flat channel must not enter a reference
         recording = PreparedRecording(recording, preparation, flat, remedy=" with --drop-flat")
         flat = []
     return recording, np.setdiff1d(np.arange(recording.n_channels), flat)
 
 
 class Channels:
-    """The channels of a recording that are separated, block by block.
+    """The channels of a recording that are separated, read block by block.
 
     Parameters
     ----------
     recording : Recording
     keep : ndarray of int
-        Their positions, in the order in which they are separated.
+        Positions of the channels, in the order of separation.
     rows : (int, int), optional
-        The first row and the one after the last; all by default.
+        First row and the row after the last; all rows by default.
     """
 
     def __init__(
@@ -93,11 +93,13 @@ class Channels:
         self.block_length = min(_block_length(recording), self.n_samples)
         self.memory = BlockPool(self.block_length, len(keep), recording.dtype)
 
-    def read_blocks(self, length: int, tell: Progress, doing: str) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Yield (start, samples) and report progress after each block is done with."""
+    def read_blocks(
+        self, length: int, progress: Progress, doing: str
+    ) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Yield (start, samples), and report progress after each block."""
         for start, block in self.recording.read_blocks(length, self._first, self._stop):
             yield start, block if self._whole else np.ascontiguousarray(block[:, self._keep])
-            tell(doing, start + len(block) - self._first, self.n_samples)
+            progress(doing, start + len(block) - self._first, self.n_samples)
 
 
 def _block_length(recording: Recording) -> int:

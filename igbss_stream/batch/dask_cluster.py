@@ -1,4 +1,4 @@
-"""Where workers of Dask come from: processes of this machine, or a scheduler that runs elsewhere."""
+"""Start Dask workers as local processes, or connect to a scheduler."""
 
 import logging
 import os
@@ -14,21 +14,21 @@ from igbss_stream.errors import FeedError, IgbssWarning, ParameterError
 
 _log = logging.getLogger("igbss_stream")
 
-CONNECTING = 20.0  # seconds to reach a scheduler
+CONNECTING = 20.0  # time-out in seconds for reaching a scheduler
 _PROTOCOLS = ("tcp", "tls", "ws", "wss", "ucx")
 
-# On the machines of a cluster these must be the same: the first, or nothing works; the second, or the last
-# digit of a result may depend on the machine.
+# Packages whose versions must be equal on all machines of a cluster, and those whose versions should be
+# equal because the last digit of a result may otherwise depend on the machine.
 _MUST_EQUAL = ("python", "igbss_stream", "dask", "distributed")
 _SHOULD_EQUAL = ("numpy", "numba", "scipy", "h5py")
 
-# Of Dask, for processes of our own. Nothing is kept in memory that could be spilled, and a pause would last
-# for ever. A job is sent when a worker is free for it: one that waits dies with no worker but its own.
+# Settings of Dask for local processes. Workers keep nothing in memory that could be spilled, and a pause
+# would never end. A job is sent when a worker is free, so that a lost worker takes only its own job down.
 _LOCAL = {
     "distributed.scheduler.allowed-failures": 3,
     "distributed.scheduler.worker-saturation": 1.0,
     "distributed.scheduler.no-workers-timeout": "5 minutes",
-    # else a process that is lost again while it starts is not started once more, and nobody does the work
+    # otherwise a process that is lost again during its start is not restarted, and its work is never done
     "distributed.deploy.lost-worker-timeout": "1000 days",
     "distributed.worker.memory.target": False,
     "distributed.worker.memory.spill": False,
@@ -40,7 +40,7 @@ _LOCAL = {
 
 @contextmanager
 def silence() -> Iterator[None]:
-    """Let this package alone say what happens: Dask tells of every worker that comes and goes."""
+    """Silence the loggers of Dask, which report every worker that starts or stops."""
     loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
@@ -53,15 +53,15 @@ def silence() -> Iterator[None]:
 
 
 @contextmanager
-def processes(n_workers: int, preload: str) -> Iterator[Any]:
-    """Start processes of this machine, which nobody else can reach; yield a client of theirs.
+def start_processes(n_workers: int, preload: str) -> Iterator[Any]:
+    """Start processes that only this machine can reach; yield a client.
 
     Parameters
     ----------
     n_workers : int
-        A thread each.
+        Number of processes, with one thread each.
     preload : str
-        Module with `dask_setup`, which prepares each.
+        Module with the function `dask_setup`, which prepares each process.
 
     Yields
     ------
@@ -85,13 +85,13 @@ def processes(n_workers: int, preload: str) -> Iterator[Any]:
 
 
 @contextmanager
-def elsewhere(scheduler: str) -> Iterator[Any]:
-    """Connect to a scheduler; yield a client of its.
+def connect_scheduler(scheduler: str) -> Iterator[Any]:
+    """Connect to a scheduler; yield a client.
 
     Parameters
     ----------
     scheduler : str
-        Its address, or the scheduler file that it writes.
+        Address of the scheduler, or its scheduler file.
 
     Yields
     ------
@@ -100,15 +100,15 @@ def elsewhere(scheduler: str) -> Iterator[Any]:
     Raises
     ------
     ParameterError
-        If it is no address.
+        If the address is invalid.
     FeedError
-        If the scheduler cannot be reached, or its machines have other versions of what is needed.
+        If the scheduler cannot be reached, or its workers have other versions of required packages.
     """
     is_file = "://" not in scheduler and os.path.isfile(scheduler)
     protocol, mark, _ = scheduler.partition("://")
     if mark and protocol not in _PROTOCOLS:
         raise ParameterError(
-            f"--scheduler must begin with tcp:// or tls://, or name a scheduler file. Got '{scheduler}'."
+            f"--scheduler must start with tcp:// or tls://, or name a scheduler file. Got '{scheduler}'."
         )
     where = {"scheduler_file": scheduler} if is_file else {"address": scheduler}
     try:
@@ -116,7 +116,7 @@ def elsewhere(scheduler: str) -> Iterator[Any]:
     except (OSError, ValueError) as error:
         raise FeedError(
             f"the scheduler '{scheduler}' cannot be reached: {' '.join(str(error).split())}; start one "
-            "with `dask scheduler`, and give the address it prints, such as tcp://10.0.0.5:8786"
+            "with `dask scheduler`, and pass the address it prints, such as tcp://10.0.0.5:8786"
         ) from error
     with client:
         check_versions(client.get_versions(packages=["igbss_stream", *_SHOULD_EQUAL]), scheduler)
@@ -124,19 +124,19 @@ def elsewhere(scheduler: str) -> Iterator[Any]:
 
 
 def check_versions(found: Mapping[str, Any], scheduler: str) -> None:
-    """Refuse workers that could not do the work; warn of those that may do it differently.
+    """Check the package versions of all workers.
 
     Parameters
     ----------
     found : mapping
-        What `distributed.Client.get_versions` returns.
+        Result of `distributed.Client.get_versions`.
     scheduler : str
-        For the message.
+        Name of the scheduler, for messages.
 
     Raises
     ------
     FeedError
-        If a worker lacks what is needed, or has another version of it.
+        If a worker lacks a required package, or has another version of it.
 
     Warns
     -----
@@ -145,15 +145,15 @@ def check_versions(found: Mapping[str, Any], scheduler: str) -> None:
     """
     if not found["workers"]:
         _log.info("No worker has joined %s yet: waiting for one", scheduler)
-    here = _versions(found["client"])
+    here = _collect_versions(found["client"])
     for worker, there in found["workers"].items():
-        others = _versions(there)
-        wrong = _differences(_MUST_EQUAL, here, others)
+        others = _collect_versions(there)
+        wrong = _describe_differences(_MUST_EQUAL, here, others)
         if wrong:
             raise FeedError(
                 f"worker {worker} of '{scheduler}' has other versions: {wrong}; install the same everywhere"
             )
-        differs = _differences(_SHOULD_EQUAL, here, others)
+        differs = _describe_differences(_SHOULD_EQUAL, here, others)
         if differs:
             warnings.warn(
                 f"worker {worker} has other versions, and the last digits may depend on who did the work: "
@@ -163,11 +163,11 @@ def check_versions(found: Mapping[str, Any], scheduler: str) -> None:
             )
 
 
-def _versions(of: Mapping[str, Any]) -> dict[str, Any]:
+def _collect_versions(of: Mapping[str, Any]) -> dict[str, Any]:
     python = ".".join(str(of["host"]["python"]).split(".")[:2])
     return {**of["packages"], "python": python}
 
 
-def _differences(names: tuple[str, ...], here: Mapping[str, Any], there: Mapping[str, Any]) -> str:
+def _describe_differences(names: tuple[str, ...], here: Mapping[str, Any], there: Mapping[str, Any]) -> str:
     found = [name for name in names if here.get(name) != there.get(name)]
     return "; ".join(f"{name} {there.get(name) or 'is missing'}, here {here.get(name)}" for name in found)

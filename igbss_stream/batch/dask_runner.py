@@ -1,8 +1,8 @@
-"""Jobs done on Dask (extra `dask`): by processes of this machine, or by workers of a scheduler elsewhere.
+"""Run jobs on Dask (extra `dask`): in local processes, or on the workers of a scheduler.
 
-Paths and settings travel; arrays, open files and HDF5 objects do not. Each worker reads its input and
-writes its output itself. The scheduler gives the work of a lost worker to another one, which does it from
-the start: outputs appear whole or not at all, so nothing of the first attempt is left in the result.
+Only paths and settings are sent to workers, no arrays or open files. Each worker reads its input and writes
+its output itself. The scheduler assigns the job of a lost worker to another worker, which starts over.
+Outputs appear complete or not at all, so nothing of the first attempt remains in the result.
 """
 
 import logging
@@ -22,41 +22,43 @@ import distributed
 
 from igbss_stream._util.closeable import Closeable
 from igbss_stream.batch import dask_task
-from igbss_stream.batch.dask_cluster import elsewhere, processes, silence
-from igbss_stream.batch.job import DONE, FAILED, SKIPPED, Do, Job, Result, Watch, result_of
-from igbss_stream.batch.segments import parts_of
+from igbss_stream.batch.dask_cluster import connect_scheduler, silence, start_processes
+from igbss_stream.batch.job import DONE, FAILED, SKIPPED, Job, Result, RunJob, Watch, run_safely
+from igbss_stream.batch.segments import get_parts_folder
 from igbss_stream.errors import ParameterError, printable
 from igbss_stream.files.writers.locking import partial_of, remove_left_over
 
 _log = logging.getLogger("igbss_stream")
 
-STOPPING = 5.0  # seconds that jobs have to end in when the run is given up
-_LOOK = 0.05  # seconds between looks whether they have
-_EVENTS = "all"  # what a scheduler tells of: workers that come and go
+STOPPING = 5.0  # seconds that jobs have to end after the run is cancelled
+_LOOK = 0.05  # seconds between checks whether they have ended
+_EVENTS = "all"  # topic of a scheduler: workers that start and stop
 
 
-class Workers(Closeable):
-    """Workers of Dask, a context manager: leaving it ends what is not finished; nothing half done is left.
+class DaskRunner(Closeable):
+    """Context manager that runs jobs on Dask; leaving it cancels unfinished jobs and removes partial files.
 
     Parameters
     ----------
     n_workers : int, optional
-        Number of processes to start on this machine; by default as many as it has processors.
+        Number of local processes to start; the number of processors by default.
     scheduler : str, optional
-        Address of a scheduler that runs, such as ``tcp://10.0.0.5:8786``, or its scheduler file. No process
-        is started then.
+        Address of a running scheduler, such as ``tcp://10.0.0.5:8786``, or its scheduler file. No processes
+        are started then.
 
     Raises
     ------
     ParameterError
-        If both are given, or one cannot be used.
+        If both are given, or a value is invalid.
     FeedError
-        If the scheduler cannot be reached, or its machines have other versions of what is needed.
+        If the scheduler cannot be reached, or its workers have other versions of required packages.
     """
 
     def __init__(self, n_workers: int | None = None, scheduler: str | None = None) -> None:
         if n_workers is not None and scheduler is not None:
-            raise ParameterError("--workers starts processes here, --scheduler uses others: choose one.")
+            raise ParameterError(
+                "--workers starts local processes, --scheduler uses a running scheduler; pass one of them."
+            )
         if n_workers is not None and n_workers < 1:
             raise ParameterError(f"--workers must be at least 1. Got {n_workers} instead.")
         self._is_remote = scheduler is not None
@@ -66,22 +68,24 @@ class Workers(Closeable):
             opened.enter_context(silence())
             if scheduler is None:
                 count = n_workers or len(os.sched_getaffinity(0))
-                self._client = opened.enter_context(processes(count, dask_task.__name__))
+                self._client = opened.enter_context(start_processes(count, dask_task.__name__))
             else:
-                self._client = opened.enter_context(elsewhere(scheduler))
-            self._client.subscribe_topic(_EVENTS, self._tell_of_losses)
+                self._client = opened.enter_context(connect_scheduler(scheduler))
+            self._client.subscribe_topic(_EVENTS, self._log_losses)
             self._opened = opened.pop_all()
 
-    def run(self, jobs: Iterable[Job], watch: Watch | None = None, do: Do = result_of) -> Iterator[Result]:
-        """Do jobs, and yield what came of each, in the order in which they are done.
+    def run(
+        self, jobs: Iterable[Job], watch: Watch | None = None, do: RunJob = run_safely
+    ) -> Iterator[Result]:
+        """Run jobs, and yield their results in the order of completion.
 
         Parameters
         ----------
         jobs : iterable of Job
         watch : callable, optional
-            Not called: how far a job is stays in the worker.
+            Ignored: progress stays in the worker.
         do : callable
-            What is done with each: a function of a module, so that it can be named to a worker.
+            Runs a job; a module-level function, so that it can be pickled.
 
         Yields
         ------
@@ -89,7 +93,7 @@ class Workers(Closeable):
         """
         todo, suspects = [], []
         for job in jobs:
-            refused = _refused_here(job)
+            refused = _refuse_existing(job)
             if refused is None:
                 todo.append(job)
             else:
@@ -99,65 +103,65 @@ class Workers(Closeable):
                 suspects.append(result.job)
             else:
                 yield result
-        for job in suspects:  # alone: it may only have been beside one that ends its worker
+        for job in suspects:  # each alone: it may have been lost only because another job ended its worker
             yield from (result for result, _ in self._round([job], do))
 
     def close(self) -> None:
-        """End what is not finished, and the workers if they were started here."""
+        """Cancel unfinished jobs, and stop the workers if they were started here."""
         try:
-            with suppress(OSError):  # of a scheduler that is gone
-                self._client.unsubscribe_topic(_EVENTS)  # that of our own going, too
+            with suppress(OSError):  # the scheduler may be gone
+                self._client.unsubscribe_topic(_EVENTS)  # our own shutdown is no loss
             if self._unfinished:
-                self._give_up()
+                self._cancel()
         finally:
             self._opened.close()
-            if not self._is_remote:  # those that did not end in time were killed
+            if not self._is_remote:  # jobs that did not end in time were killed
                 for job in self._unfinished.values():
-                    for left in [partial_of(job.output), *parts_of(job.output).glob("*.partial")]:
+                    for left in [partial_of(job.output), *get_parts_folder(job.output).glob("*.partial")]:
                         remove_left_over(left)
             self._unfinished.clear()
 
-    def _round(self, jobs: list[Job], do: Do) -> Iterator[tuple[Result, bool]]:
-        """Do jobs; yield what came of each, and whether it was given up because workers were lost."""
+    def _round(self, jobs: list[Job], do: RunJob) -> Iterator[tuple[Result, bool]]:
+        """Run jobs; yield each result, and whether the job was abandoned because workers were lost."""
         if not jobs:
             return
-        there = partial(dask_task.do_there, do=do, run=self._run, is_remote=self._is_remote)
-        sent = [_as_sent(job, self._is_remote) for job in jobs]
+        there = partial(dask_task.run_in_worker, do=do, run=self._run, is_remote=self._is_remote)
+        sent = [_prepare_for_worker(job, self._is_remote) for job in jobs]
         name = f"igbss-{uuid.uuid4().hex}"
         futures = self._client.map(there, sent, pure=False, key=name, batch_size=1000)
         self._unfinished |= {future.key: job for future, job in zip(futures, jobs, strict=True)}
         answers = distributed.as_completed(
             futures, loop=self._client.loop, with_results=True, raise_errors=False
         )
-        del futures  # a future that is held keeps its result on a worker
+        del futures  # a future that is referenced keeps its result on a worker
         for future, answer in answers:
             result = _result(answer, self._unfinished.pop(future.key))
             future.release()
             yield result, _is_loss(answer)
 
-    def _tell_of_losses(self, event: tuple[float, Mapping[str, Any]]) -> None:
-        """Say that work is done again; called with all that the scheduler tells of."""
+    def _log_losses(self, event: tuple[float, Mapping[str, Any]]) -> None:
+        """Log jobs that are repeated; called with every event of the scheduler."""
         _, what = event
         if what.get("action") != "remove-worker" or what.get("expected"):
             return
         keys = [key for kind in ("processing-tasks", "lost-computed-tasks") for key in what.get(kind, ())]
         again = [printable(self._unfinished[key].input.name) for key in keys if key in self._unfinished]
         if again:
-            _log.warning("Worker %s was lost; done again: %s", what["worker"], ", ".join(sorted(again)))
+            _log.warning("Worker %s was lost; repeating: %s", what["worker"], ", ".join(sorted(again)))
 
-    def _give_up(self) -> None:
-        """Let the jobs that are being done end, each at its next block."""
+    def _cancel(self) -> None:
+        """Stop running jobs, each at its next block."""
         with suppress(OSError, TimeoutError, CancelledError):
             futures: list[Any] = [distributed.Future(key, self._client) for key in self._unfinished]
             self._client.cancel(futures, force=True)
             deadline = time.monotonic() + STOPPING
             while time.monotonic() < deadline:
-                if not any(self._client.run(dask_task.give_up, self._run, on_error="ignore").values()):
+                if not any(self._client.run(dask_task.cancel_run, self._run, on_error="ignore").values()):
                     return
                 time.sleep(_LOOK)
 
 
-def on_dask(
+def run_on_dask(
     jobs: Iterable[Job], n_workers: int | None = None, scheduler: str | None = None
 ) -> Iterator[Result]:
     """Do jobs on Dask, and yield what came of each, in the order in which they are done.
@@ -166,32 +170,32 @@ def on_dask(
     ----------
     jobs : iterable of Job
     n_workers, scheduler
-        See `Workers`.
+        See `DaskRunner`.
 
     Yields
     ------
     Result
     """
-    with Workers(n_workers, scheduler) as workers:
+    with DaskRunner(n_workers, scheduler) as workers:
         yield from workers.run(jobs)
 
 
-def _refused_here(job: Job) -> Result | None:
-    """Refuse an output that exists before the work begins: later it could be one of our own."""
+def _refuse_existing(job: Job) -> Result | None:
+    """Return a failed result if the output exists; once the run has started, it could be our own."""
     if job.overwrite or job.resume or not os.path.lexists(job.output):
         return None
-    return result_of(job)
+    return run_safely(job)
 
 
-def _as_sent(job: Job, is_remote: bool) -> Job:
-    """Return what a worker is told to do.
+def _prepare_for_worker(job: Job, is_remote: bool) -> Job:
+    """Return the job as it is sent to a worker.
 
-    A worker may be lost after its output got its name and before that was heard: whoever does the work
-    again finds a file that was made of the same recording in the same way, and keeps it.
+    A worker may be lost after it renamed its output and before the scheduler heard of it. The worker that
+    repeats the job finds an output with the same fingerprint and keeps it.
     """
     if not job.overwrite:
         job = replace(job, resume=True)
-    if is_remote:  # its workers begin in other folders
+    if is_remote:  # its workers have other working directories
         model = None if job.model is None else _absolute(job.model)
         job = replace(job, input=_absolute(job.input), output=_absolute(job.output), model=model)
     return job
@@ -202,7 +206,7 @@ def _absolute(path: Path) -> Path:
 
 
 def _result(answer: Any, job: Job) -> Result:
-    """Return what came of a job, also where no worker could say."""
+    """Return the result of a job, also if its worker was lost."""
     if isinstance(answer, Result):
         again = answer.status == SKIPPED and not job.resume
         return replace(answer, job=job, status=DONE if again else answer.status)
@@ -220,5 +224,5 @@ def _result(answer: Any, job: Job) -> Result:
 
 
 def _is_loss(answer: Any) -> bool:
-    """Return whether an answer says that too many workers were lost with a job."""
+    """Return whether a job was abandoned because too many workers were lost with it."""
     return isinstance(answer, tuple) and isinstance(answer[1], distributed.KilledWorker)

@@ -1,4 +1,4 @@
-"""What runs in a worker of Dask: one job, which ends at its next block if the run is given up."""
+"""Run one job in a Dask worker; it ends at its next block if the run is cancelled."""
 
 import importlib
 import logging
@@ -10,73 +10,73 @@ from typing import Any
 import distributed
 
 from igbss_stream._util.compute_pool import limit_threads
-from igbss_stream.batch.job import FAILED, Do, Job, Result
+from igbss_stream.batch.job import FAILED, Job, Result, RunJob
 from igbss_stream.files.writers.locking import partial_of, wait_until_free
 
-PATIENCE = 30.0  # seconds that a worker which was taken for lost may still hold on to its output
+LOCK_TIMEOUT = 30.0  # seconds that a worker assumed to be lost may still hold the lock of its output
 
-_given_up: set[str] = set()
+_cancelled: set[str] = set()
 _at_work: dict[str, int] = {}
 _lock = threading.Lock()
 
 
-class _GivenUp(BaseException):
-    """Nobody waits for the run any more; a sink that is open removes what it wrote."""
+class _Cancelled(BaseException):
+    """The run was cancelled; an open sink removes what it wrote."""
 
 
 def dask_setup(worker: Any) -> None:
-    """Prepare a process that was started for this run alone; Dask calls it there.
+    """Prepare a worker process; Dask calls this at its start.
 
     Parameters
     ----------
     worker : distributed.Worker
     """
-    # Ctrl-C in a terminal reaches the whole group of processes; the first one decides what it means.
+    # Ctrl-C in a terminal reaches the whole process group; only the main process handles it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     importlib.import_module("igbss_stream.separation.structure_fit")  # compile or load its kernels
 
 
-def do_there(job: Job, *, do: Do, run: str, is_remote: bool) -> Result:
-    """Do a job.
+def run_in_worker(job: Job, *, do: RunJob, run: str, is_remote: bool) -> Result:
+    """Run a job.
 
     Parameters
     ----------
     job : Job
     do : callable
     run : str
-        Name of the run that it belongs to.
+        Name of the run.
     is_remote : bool
-        Whether this may be another machine, which sees other files.
+        Whether the worker may be on another machine with other files.
 
     Returns
     -------
     Result
     """
-    unseen = _unseen(job) if is_remote else None
+    unseen = _find_missing(job) if is_remote else None
     if unseen is not None:
         return Result(job=job, status=FAILED, seconds=0.0, error=unseen)
 
-    def go_on(*_: object) -> None:
-        if run in _given_up:
-            raise _GivenUp
+    def check_cancelled(*_: object) -> None:
+        if run in _cancelled:
+            raise _Cancelled
 
-    limit_threads(1)  # a worker has a core of its own, and no more
+    limit_threads(1)  # a worker has one core
     with _lock:
         _at_work[run] = _at_work.get(run, 0) + 1
     try:
-        go_on()
-        wait_until_free(partial_of(job.output), PATIENCE)
-        return do(job, go_on)
-    except _GivenUp:
-        return Result(job=job, status=FAILED, seconds=0.0, error="the run was given up")
+        check_cancelled()
+        wait_until_free(partial_of(job.output), LOCK_TIMEOUT)
+        return do(job, check_cancelled)
+    except _Cancelled:
+        return Result(job=job, status=FAILED, seconds=0.0, error="the run was cancelled")
     finally:
         with _lock:
             _at_work[run] -= 1
 
 
-def give_up(run: str) -> int:
-    """Let a run end in this worker; return how many of its jobs have not ended yet.
+def cancel_run(run: str) -> int:
+    """Cancel a run in this worker; return the number of its jobs that have not ended yet.
 
     Parameters
     ----------
@@ -86,12 +86,12 @@ def give_up(run: str) -> int:
     -------
     int
     """
-    _given_up.add(run)
+    _cancelled.add(run)
     return _at_work.get(run, 0)
 
 
-def _unseen(job: Job) -> str | None:
-    """Say what this worker does not see of the files of a job."""
+def _find_missing(job: Job) -> str | None:
+    """Return an error message if this worker does not see the files of a job."""
     for path in [job.input] if job.make_folders else [job.input, job.output.parent]:
         if not os.path.exists(path):
             return (

@@ -1,8 +1,8 @@
-"""How the fit of each window went, written as the windows are fitted."""
+"""Write how the fit of each window went."""
 
 import numpy as np
 
-from igbss_stream.batch.windows import Window
+from igbss_stream.batch.windows import FitWindow
 from igbss_stream.files.writers.hdf5_output import Hdf5Sink
 from igbss_stream.separation.result import Separation
 
@@ -13,25 +13,25 @@ FIT = np.dtype(
         ("n_iter", "i8"),
         ("kl", "f8"),
         ("kl_row", "i8"),
-        ("converged", "?"),  # the last, as not every reader finds what follows an enumeration
+        ("converged", "?"),  # last, because some readers cannot find fields after an enumeration
     ]
 )
 
 
-class Fits:
-    """The datasets ``fits``, a row a window, and ``fits_kl``, the divergence at each iteration of each.
+class FitWriter:
+    """Write ``fits``, one row per window, and ``fits_kl``, the divergence of each iteration.
 
     Parameters
     ----------
     sink : Hdf5Sink
     n_windows : int
-        That will be fitted.
+        Number of windows to fit.
 
     Attributes
     ----------
     n_windows : int
     n_failed : int
-        Of those so far, how many did not converge.
+        Number of fits so far that did not converge.
     """
 
     def __init__(self, sink: Hdf5Sink, n_windows: int) -> None:
@@ -39,8 +39,8 @@ class Fits:
         self._sink, self._n_values = sink, 0
         sink.create("fits", (n_windows,), FIT)
 
-    def add(self, window: Window, separation: Separation) -> None:
-        """Take the fit of the next window."""
+    def add(self, window: FitWindow, separation: Separation) -> None:
+        """Append the fit of the next window."""
         kl, converged = separation.kl, separation.converged
         row = (window.row, window.n_samples, separation.n_iter, kl[-1], self._n_values, converged)
         self._sink.append("fits", np.array([row], FIT))

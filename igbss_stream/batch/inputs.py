@@ -1,7 +1,7 @@
-"""Which recordings are meant: files, folders, globs and lists of them.
+"""Find recordings in files, folders, globs and lists of them.
 
-A folder is searched, with all below it, for names that end as recordings do; what `batch` itself wrote is
-left out there, and wherever a glob finds it. What is named outright is taken as it is.
+Folders are searched recursively for the extensions of recordings. Outputs of `batch` are skipped in folders
+and globs. Files that are named explicitly are always included.
 """
 
 import glob
@@ -21,15 +21,15 @@ _PARTIAL = ".partial"
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundRecording:
     """A recording, and where it was found.
 
     Parameters
     ----------
     path : Path
     relative : Path
-        The same below the folder that was searched, or below the part of a glob that is no pattern; its
-        name alone if it was named outright.
+        Path relative to the folder that was searched, or to the fixed part of a glob; only the file name if
+        the file was named explicitly.
     """
 
     path: Path
@@ -37,51 +37,51 @@ class Found:
 
 
 def is_one_file(inputs: Sequence[str], listed: str | None) -> bool:
-    """Return whether one file is named outright, whether it is there or not.
+    """Return whether the inputs are a single file name, existing or not.
 
     Parameters
     ----------
     inputs : sequence of str
     listed : str or None
-        A list of more, if there is one.
+        Name of a list of further inputs.
     """
     return len(inputs) == 1 and listed is None and not (os.path.isdir(inputs[0]) or _is_glob(inputs[0]))
 
 
-def find(inputs: Sequence[str], listed: str | None = None) -> list[Found]:
-    """Find the recordings that are meant, each once.
+def find_recordings(inputs: Sequence[str], listed: str | None = None) -> list[FoundRecording]:
+    """Find recordings, each once.
 
     Parameters
     ----------
     inputs : sequence of str
         Files, folders and globs.
     listed : str, optional
-        A file with more of them, one a line; ``-`` is the standard input.
+        File with further inputs, one per line; ``-`` is standard input.
 
     Returns
     -------
     list of Found
-        In the order of the inputs; what one folder or glob finds is sorted.
+        In the order of the inputs; the files of a folder or glob are sorted.
 
     Raises
     ------
     IgbssError
-        If a folder or a glob finds nothing, or a list cannot be read.
+        If a folder or glob contains no recording, or the list cannot be read.
     """
     seen: set[str] = set()
     found = []
-    for entry in (*inputs, *(_entries(listed) if listed is not None else ())):
-        for item in _of_entry(entry):
+    for entry in (*inputs, *(_read_list(listed) if listed is not None else ())):
+        for item in _find_entry(entry):
             place = os.path.realpath(item.path)
             if place not in seen:
                 seen.add(place)
                 found.append(item)
     if not found:
-        raise ParameterError("no recording is given; name files, folders or globs, or pass --list FILE")
+        raise ParameterError("no recording was given; name files, folders or globs, or pass --list FILE")
     return found
 
 
-def _entries(listed: str) -> list[str]:
+def _read_list(listed: str) -> list[str]:
     try:
         if listed == "-":
             text = sys.stdin.read()
@@ -93,7 +93,7 @@ def _entries(listed: str) -> list[str]:
     return [line for line in lines if line and not line.startswith("#")]
 
 
-def _of_entry(entry: str) -> list[Found]:
+def _find_entry(entry: str) -> list[FoundRecording]:
     if os.path.isdir(entry):
         found = [path for path in _walk(entry) if not is_output(path)]
         if not found:
@@ -101,39 +101,39 @@ def _of_entry(entry: str) -> list[Found]:
                 f"'{entry}' is a directory without recordings (names that end in {', '.join(ENDINGS)}); "
                 "give files or a glob"
             )
-        return [Found(path, path.relative_to(entry)) for path in found]
+        return [FoundRecording(path, path.relative_to(entry)) for path in found]
     if not _is_glob(entry):
-        return [Found(Path(entry), Path(Path(entry).name))]
+        return [FoundRecording(Path(entry), Path(Path(entry).name))]
     matches = sorted(map(Path, glob.iglob(entry, recursive=True)))
     found = [p for p in matches if p.is_file() and p.suffix != _PARTIAL and not is_output(p)]
     if not found:
         raise RecordingError(f"'{entry}' matches no recording; check the pattern")
-    return [Found(path, path.relative_to(_fixed_part(entry))) for path in found]
+    return [FoundRecording(path, path.relative_to(_get_fixed_part(entry))) for path in found]
 
 
 def _is_glob(entry: str) -> bool:
     return _MAGIC.search(entry) is not None and not os.path.lexists(entry)
 
 
-def _fixed_part(pattern: str) -> Path:
-    """Return the folders of a glob before the first that is a pattern."""
+def _get_fixed_part(pattern: str) -> Path:
+    """Return the leading folders of a glob that contain no pattern."""
     parts = Path(pattern).parts[:-1]
     first = next((i for i, part in enumerate(parts) if _MAGIC.search(part)), len(parts))
     return Path(*parts[:first])
 
 
 def _walk(folder: str) -> Iterator[Path]:
-    """Yield the files of a folder, and of those below, that are recordings by their names, sorted."""
+    """Yield the files with extensions of recordings in a folder tree, sorted."""
 
     def refuse(error: OSError) -> None:
         raise RecordingError(f"'{error.filename}' cannot be searched: {error.strerror}")
 
     for at, folders, names in os.walk(folder, onerror=refuse):
-        folders[:] = sorted(_visible(folders))
-        for name in sorted(_visible(names)):
+        folders[:] = sorted(_skip_hidden(folders))
+        for name in sorted(_skip_hidden(names)):
             if name.lower().endswith(ENDINGS):
                 yield Path(at, name)
 
 
-def _visible(names: Iterable[str]) -> list[str]:
+def _skip_hidden(names: Iterable[str]) -> list[str]:
     return [name for name in names if not name.startswith(".")]

@@ -1,8 +1,8 @@
-"""One recording to separate, as plain data that travels between processes, and what came of it.
+"""Separate one recording as a job: plain data that travels between processes, and its result.
 
-A `Job` holds paths and settings, no open file: it may be pickled and run anywhere that sees the same files.
-`run_job` does it and raises what is wrong; `result_of` does it and tells what is wrong, so that one bad
-file stops no other; `in_turn` does many.
+A `Job` contains paths and settings but no open file, so it can be pickled and run anywhere that sees the
+same files. `run_job` raises errors; `run_safely` returns them, so that one bad file does not stop others;
+`run_sequentially` runs many.
 """
 
 import json
@@ -16,9 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from igbss_stream.batch.channels import Progress
-from igbss_stream.batch.fingerprint import Fingerprint, described, fingerprint, of_file
-from igbss_stream.batch.kept import kept, make_folder
-from igbss_stream.batch.models import KnownModel, known_model
+from igbss_stream.batch.models import KnownModel, load_model
+from igbss_stream.batch.resume import (
+    Fingerprint,
+    find_earlier_output,
+    fingerprint_file,
+    make_fingerprint,
+    make_folder,
+    to_plain,
+)
 from igbss_stream.batch.segment_context import FirstPass, Segment
 from igbss_stream.batch.separate import Outcome, separate_recording
 from igbss_stream.batch.settings import BatchSettings
@@ -28,12 +34,12 @@ from igbss_stream.files.read_options import Wanted
 
 DONE, SKIPPED, FAILED = "done", "skipped", "failed"
 
-Tell = Callable[[str], object]
-"""Called with a note of the reader, a sentence without its point."""
-Do = Callable[["Job", Progress | None], "Result"]
-"""Does a job, tells how far it is, and returns what came of it."""
+Notify = Callable[[str], object]
+"""Called with a note of the reader, a sentence without its full stop."""
+RunJob = Callable[["Job", Progress | None], "Result"]
+"""Run a job, report progress, and return the result."""
 Watch = Callable[["Job"], Progress | None]
-"""Called with a job that begins; returns what is told how far it is."""
+"""Called with a job that starts; returns the callable that receives its progress."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -45,18 +51,18 @@ class Job:
     input, output : Path
     settings : BatchSettings
     wanted : Wanted
-        What is read of the input.
+        Options for reading the input.
     overwrite : bool
-        Whether an output that exists is replaced.
+        Whether an existing output is replaced.
     resume : bool
-        Whether an output that an earlier run made of the same recording, in the same way, is kept.
+        Whether an existing output is kept if an earlier run wrote it from the same recording and settings.
     make_folders : bool
-        Whether folders of the output that are missing are made.
+        Whether missing folders of the output are created.
     model : Path or None
-        A file with the model that separates, in place of the settings' model.
+        Model file to use instead of the model of the settings.
     rows : (int, int) or None
-        The first row to separate and the one after the last, by a model in whose file there is what the
-        first pass found; see `igbss_stream.batch.segments`.
+        First row to separate and the row after the last. The model file then contains the results of the
+        first pass, see `igbss_stream.batch.segments`.
     """
 
     input: Path
@@ -72,22 +78,22 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Result:
-    """What came of a job.
+    """The result of a job.
 
     Parameters
     ----------
     job : Job
     status : {"done", "skipped", "failed"}
     seconds : float
-        That it took.
+        Duration.
     outcome : Outcome or None
-        None if it failed; of an earlier run if it was skipped.
+        None if the job failed; that of the earlier run if it was skipped.
     error : str or None
-        Why it failed.
+        Error message, if the job failed.
     trace : str or None
-        Where a fault of the program came from, if it failed by one rather than by the file or the options.
+        Traceback, if the job failed by a fault of the program.
     notes, warnings : tuple of str
-        What the reader decided, and what may not be as one expects.
+        Decisions of the reader, and warnings.
     """
 
     job: Job
@@ -101,14 +107,14 @@ class Result:
 
     @property
     def speed(self) -> float | None:
-        """Seconds of the recording a second of work; None where nothing was done or the rate is unknown."""
+        """Seconds of recording per second of work; None if nothing was done or the rate is unknown."""
         if self.status != DONE or self.outcome is None or not self.outcome.rate or not self.seconds:
             return None
         return self.outcome.n_samples / self.outcome.rate / self.seconds
 
     @property
     def message(self) -> str:
-        """The error, or else what may not be as one expects, in one line."""
+        """The error, or else the warnings, in one line."""
         if self.error is not None:
             return printable(self.error)
         fits = []
@@ -117,15 +123,15 @@ class Result:
         return printable("; ".join([*self.warnings, *fits]))
 
     def row(self) -> dict[str, Any]:
-        """Return the result as JSON and CSV know it: text, numbers and None, under the same keys always."""
+        """Return the result as a row of JSON or CSV: text, numbers and None, always with the same keys."""
         outcome = self.outcome
         facts = ("n_channels", "n_samples", "rate", "n_sources", "solver", "n_windows", "n_failed")
         return {
-            "input": _text(self.job.input),
-            "output": _text(self.job.output),
+            "input": _decode_path(self.job.input),
+            "output": _decode_path(self.job.output),
             "status": self.status,
-            # Readers may hand over numbers of NumPy, which JSON does not know.
-            **{name: None if outcome is None else described(getattr(outcome, name)) for name in facts},
+            # readers may return NumPy numbers, which JSON does not support
+            **{name: None if outcome is None else to_plain(getattr(outcome, name)) for name in facts},
             "left_out": None if outcome is None else ", ".join(outcome.left_out),
             "seconds": round(self.seconds, 6),
             "speed": None if self.speed is None else round(float(self.speed), 3),
@@ -135,16 +141,16 @@ class Result:
         }
 
 
-def run_job(job: Job, progress: Progress | None = None, tell: Tell | None = None) -> Outcome:
+def run_job(job: Job, progress: Progress | None = None, notify: Notify | None = None) -> Outcome:
     """Separate the recording of a job and write its sources.
 
     Parameters
     ----------
     job : Job
     progress : callable, optional
-        Told how far it is.
-    tell : callable, optional
-        Told what the reader decided, before the first sample is separated.
+        Called with the progress.
+    notify : callable, optional
+        Called with each note of the reader, before the first sample is separated.
 
     Returns
     -------
@@ -155,12 +161,12 @@ def run_job(job: Job, progress: Progress | None = None, tell: Tell | None = None
     IgbssError
         If the recording cannot be read or separated, or the output cannot be written.
     """
-    model = None if job.model is None else known_model(job.model)
+    model = None if job.model is None else load_model(job.model)
     with open_file_of_any_kind(job.input, job.wanted) as source:
-        if tell is not None:
+        if notify is not None:
             for note in source.notes:
-                tell(note)
-        made_from = made_of(job, model)
+                notify(note)
+        made_from = fingerprint_job(job, model)
         if job.make_folders:
             make_folder(job.output)
         return separate_recording(
@@ -181,8 +187,8 @@ def _segment(job: Job) -> Segment | None:
     return Segment(job.rows, FirstPass.read(job.model))
 
 
-def earlier_outcome(job: Job) -> Outcome | None:
-    """Return what an earlier run made of the same recording in the same way, if the job resumes and it did.
+def find_earlier_outcome(job: Job) -> Outcome | None:
+    """Return the outcome of an earlier run with the same fingerprint, if the job resumes.
 
     Parameters
     ----------
@@ -195,26 +201,26 @@ def earlier_outcome(job: Job) -> Outcome | None:
     Raises
     ------
     RecordingError
-        If the output is there, is another, and may not be replaced.
+        If the output exists with another fingerprint and may not be replaced.
     """
     if not job.resume or not os.path.lexists(job.output):
         return None
-    now = made_of(job, None if job.model is None else known_model(job.model))
-    earlier = kept(job.output, now, overwrite=job.overwrite)
+    now = fingerprint_job(job, None if job.model is None else load_model(job.model))
+    earlier = find_earlier_output(job.output, now, overwrite=job.overwrite)
     if earlier is None:
         return None
     facts = ("n_samples", "n_channels", "n_sources", "rate", "solver", "n_windows", "n_failed")
     return Outcome(**{name: getattr(earlier, name) for name in facts})
 
 
-def result_of(job: Job, progress: Progress | None = None) -> Result:
-    """Do a job, and return what came of it; only interrupts are raised.
+def run_safely(job: Job, progress: Progress | None = None) -> Result:
+    """Run a job and return its result; only interrupts are raised.
 
     Parameters
     ----------
     job : Job
     progress : callable, optional
-        Told how far it is.
+        Called with the progress.
 
     Returns
     -------
@@ -222,23 +228,23 @@ def result_of(job: Job, progress: Progress | None = None) -> Result:
 
     Notes
     -----
-    Warnings are gathered for the whole process: do one job at a time in each.
+    Warnings are collected for the whole process, so run one job at a time in each.
     """
-    return told(job, earlier_outcome, lambda job, tell: run_job(job, progress, tell))
+    return capture_result(job, find_earlier_outcome, lambda job, notify: run_job(job, progress, notify))
 
 
-def told(
-    job: Job, earlier: Callable[[Job], Outcome | None], work: Callable[[Job, Tell], Outcome]
+def capture_result(
+    job: Job, earlier: Callable[[Job], Outcome | None], work: Callable[[Job, Notify], Outcome]
 ) -> Result:
-    """Do some work for a job, and return what came of it; only interrupts are raised.
+    """Run a function for a job and return the result; only interrupts are raised.
 
     Parameters
     ----------
     job : Job
     earlier : callable
-        Returns what an earlier run made of it, if it did and the job resumes.
+        Returns the outcome of an earlier run, or None.
     work : callable
-        Does it otherwise; told what to tell.
+        Does the work otherwise; takes the job and a function that receives notes.
 
     Returns
     -------
@@ -254,7 +260,7 @@ def told(
                 outcome, status = work(job, notes.append), DONE
         except IgbssError as mistake:
             error = str(mistake)
-        except Exception as fault:  # of one file: the others are still to be had
+        except Exception as fault:  # a fault with one file must not stop the others
             error, trace = f"{type(fault).__name__}: {fault}", traceback.format_exc()
     return Result(
         job=job,
@@ -264,20 +270,22 @@ def told(
         error=error,
         trace=trace,
         notes=tuple(notes),
-        warnings=_texts(caught),
+        warnings=_collect_warnings(caught),
     )
 
 
-def in_turn(jobs: Iterable[Job], watch: Watch | None = None, do: Do = result_of) -> Iterator[Result]:
-    """Do one job after the other, and yield what came of each.
+def run_sequentially(
+    jobs: Iterable[Job], watch: Watch | None = None, do: RunJob = run_safely
+) -> Iterator[Result]:
+    """Run jobs one after the other, and yield their results.
 
     Parameters
     ----------
     jobs : iterable of Job
     watch : callable, optional
-        Called with each job as it begins; returns what is told how far it is.
+        Called with each job when it starts; returns the callable that receives its progress.
     do : callable
-        What is done with each.
+        Runs a job.
 
     Yields
     ------
@@ -287,21 +295,21 @@ def in_turn(jobs: Iterable[Job], watch: Watch | None = None, do: Do = result_of)
         yield do(job, None if watch is None else watch(job))
 
 
-def made_of(job: Job, model: KnownModel | None) -> Fingerprint:
-    """Return what the output of a job depends on.
+def fingerprint_job(job: Job, model: KnownModel | None) -> Fingerprint:
+    """Return the fingerprint of the output of a job.
 
     Parameters
     ----------
     job : Job
     model : KnownModel or None
-        That of the job.
+        Model of the job.
 
     Returns
     -------
     dict
     """
-    return fingerprint(
-        input=of_file(job.input),
+    return make_fingerprint(
+        input=fingerprint_file(job.input),
         wanted=job.wanted,
         settings=job.settings,
         model=None if model is None else model.digest,
@@ -309,8 +317,8 @@ def made_of(job: Job, model: KnownModel | None) -> Fingerprint:
     )
 
 
-def _texts(caught: Iterable[warnings.WarningMessage]) -> tuple[str, ...]:
-    """Return what this package warned of; the warnings of others are shown as ever."""
+def _collect_warnings(caught: Iterable[warnings.WarningMessage]) -> tuple[str, ...]:
+    """Return the warnings of this package, and show those of other packages as usual."""
     ours = []
     for warning in caught:
         if issubclass(warning.category, IgbssWarning):
@@ -320,6 +328,6 @@ def _texts(caught: Iterable[warnings.WarningMessage]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(ours))
 
 
-def _text(path: Path) -> str:
-    """Return a path as UTF-8 knows it; names of files may be any bytes."""
+def _decode_path(path: Path) -> str:
+    """Return a path as valid UTF-8; file names may contain arbitrary bytes."""
     return os.fsencode(path).decode(errors="replace")

@@ -1,4 +1,4 @@
-"""A model that an earlier run learned, made ready for another recording of the same channels."""
+"""Load a model that an earlier run learned, for other recordings of the same channels."""
 
 import warnings
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream.batch.fingerprint import digest
+from igbss_stream.batch.resume import digest
 from igbss_stream.errors import IgbssWarning, InputError, ParameterError, RecordingError, printable
 from igbss_stream.files.results.output import OutputFile
 from igbss_stream.files.results.stored_model import Origin, StoredModel
@@ -27,24 +27,24 @@ _LISTED = 6  # channels that a message names
 
 @dataclass(frozen=True, eq=False)
 class KnownModel:
-    """A model, with the channels that it is for.
+    """A stored model and its channels.
 
     Parameters
     ----------
     path : Path
-        Where it was read.
+        Path of the file.
     channels : tuple of str
     unit : str or None
-        Of the channels, if known.
+        Unit of the channels, if known.
     settings : ModelSettings
     preparation : Preparation
-        Of the samples that it was learned from.
+        Preparation of the samples that it was learned from.
     separator : Separator
         Needs no samples.
     digest : str
-        The same for equal models.
+        Equal for equal models.
     origin : Origin
-        What it was made of.
+        Recordings that it was learned from.
     """
 
     path: Path
@@ -57,14 +57,15 @@ class KnownModel:
     origin: Origin
 
     def positions(self, channels: Sequence[str], unit: str | None) -> NDArray[np.int_]:
-        """Return where the channels of the model are among those of a recording.
+        """Return the positions of the channels of the model in a recording.
 
         Parameters
         ----------
         channels : sequence of str
-            Of the recording: the same names, in any order; in the same order if names are not unique.
+            Channels of the recording: the same names in any order, or in the same order if names are not
+            unique.
         unit : str or None
-            Of the recording.
+            Unit of the recording.
 
         Returns
         -------
@@ -73,7 +74,7 @@ class KnownModel:
         Raises
         ------
         InputError
-            If the recording has other channels, or another unit.
+            If channels or unit differ from those of the model.
         """
         if unit is not None and self.unit is not None and unit != self.unit:
             raise InputError(
@@ -86,30 +87,30 @@ class KnownModel:
             return np.array([list(channels).index(name) for name in self.channels])
         raise InputError(
             f"the channels are not those of the model of '{self.path}': "
-            f"{unlike(channels, self.channels)}; pass --channels, or another model"
+            f"{describe_channel_differences(channels, self.channels)}; pass --channels, or another model"
         )
 
     def check(self, survey: Survey) -> None:
-        """Refuse samples that are not finite; warn of channels that are flat, which a known model takes.
+        """Check that samples are finite, and warn about flat channels, which a stored model accepts.
 
         Parameters
         ----------
         survey : Survey
-            Of all samples.
+            Survey of all samples.
         """
         if survey.n_bad:
             survey.check()
         flat = [survey.names[i] for i in survey.flat]
         if flat:
             warnings.warn(
-                f"{_named(flat)} flat (constant): the sources are those of the model all the same.",
+                f"{_named(flat)} flat (constant); the model is applied all the same.",
                 IgbssWarning,
                 stacklevel=2,
             )
 
 
-def known_model(path: Path) -> KnownModel:
-    """Read a model that `batch` wrote, with sources or on its own.
+def load_model(path: Path) -> KnownModel:
+    """Read the model in an output or a model file of `batch`.
 
     Parameters
     ----------
@@ -122,7 +123,7 @@ def known_model(path: Path) -> KnownModel:
     Raises
     ------
     IgbssError
-        If it cannot be read, or is none that can be used again.
+        If the file cannot be read, or the model cannot be applied to other recordings.
     """
     with OutputFile(path) as output:
         stored = output.model()
@@ -132,7 +133,7 @@ def known_model(path: Path) -> KnownModel:
         preparation = _preparation(stored.preparation)
     except (KeyError, TypeError, ValueError) as error:
         raise RecordingError(f"the model in '{path}' cannot be read: {error}") from error
-    refuse_products(settings, f"the model in '{path}'")
+    check_no_products(settings, f"the model in '{path}'")
     return KnownModel(
         path,
         stored.channels,
@@ -148,29 +149,29 @@ def known_model(path: Path) -> KnownModel:
     )
 
 
-def refuse_products(settings: ModelSettings, what: str) -> None:
-    """Refuse to share a model with products of sources: they are learned anew for each recording.
+def check_no_products(settings: ModelSettings, what: str) -> None:
+    """Check that a model has no products of sources, which cannot be applied to other recordings.
 
     Parameters
     ----------
     settings : ModelSettings
     what : str
-        For the message.
+        Description of the model, for the message.
 
     Raises
     ------
     ParameterError
-        If there are products.
+        If the model has products of sources.
     """
     if settings.has_products:
         raise ParameterError(
-            f"{what} has order {settings.order}: products of sources are learned anew for each recording, "
-            "and cannot be applied to others"
+            f"{what} has order {settings.order}, and products of sources cannot be applied to other "
+            "recordings; learn a model with order 1"
         )
 
 
 def _settings(described: dict[str, Any]) -> ModelSettings:
-    """Return settings from their JSON; a generator of random numbers is not needed any more."""
+    """Return settings from their JSON; the random generator is not needed any more."""
     values = dict(described)
     if isinstance(values["structure"], list):
         values["structure"] = np.asarray(values["structure"], dtype=np.float64)
@@ -182,13 +183,13 @@ def _settings(described: dict[str, Any]) -> ModelSettings:
 
 
 def _preparation(described: dict[str, Any]) -> Preparation:
-    """Return a preparation from its JSON, which knows no tuples."""
+    """Return a preparation from its JSON, which has no tuples."""
     values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in described.items()}
     return Preparation(**values)
 
 
 def _separator(stored: StoredModel, settings: ModelSettings, transform: Transform) -> Separator:
-    """Return what separated the samples that the model was learned from, the same to the bit."""
+    """Return the separator that the model was stored from, identical to the bit."""
     mixing, unmixing = (
         np.ascontiguousarray(w if w.ndim == 3 else w[None], dtype=np.float64)
         for w in (stored.mixing, stored.unmixing)
@@ -203,8 +204,8 @@ def _separator(stored: StoredModel, settings: ModelSettings, transform: Transfor
     return SeparationPlan(settings, poset.n_channels).restore(poset, stage, transform, stored.losses)
 
 
-def unlike(channels: Sequence[str], wanted: Sequence[str]) -> str:
-    """Say how channels differ from those that are wanted.
+def describe_channel_differences(channels: Sequence[str], wanted: Sequence[str]) -> str:
+    """Describe how channels differ from those of the model.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What the output of `batch` holds: samples, which are appended block by block, and what made them."""
+"""Write the contents of an output: samples block by block, the model, and the origin."""
 
 import json
 import os
@@ -22,7 +22,7 @@ from igbss_stream.separation.settings import to_plain
 
 
 def reserve_samples(sink: Hdf5Sink, source: Channels, separator: Separator, compression: str) -> None:
-    """Reserve the sources, and the cleaned channels if there are to be any.
+    """Create the datasets of the sources and, with cleaning, of the cleaned channels.
 
     Parameters
     ----------
@@ -37,19 +37,19 @@ def reserve_samples(sink: Hdf5Sink, source: Channels, separator: Separator, comp
         "sources",
         (n_samples, separator.stage.n_sources),
         compression=compression,
-        **of_sources(recording, separator),
+        **describe_sources(recording, separator),
     )
     if separator.cleaning is not None:
         sink.create(
             "cleaned",
             (n_samples, len(source.names)),
             compression=compression,
-            **of_cleaned(recording, source.names),
+            **describe_cleaned(recording, source.names),
         )
 
 
-def of_sources(recording: Recording, separator: Separator) -> dict[str, Any]:
-    """Return type and attributes of the sources of a recording.
+def describe_sources(recording: Recording, separator: Separator) -> dict[str, Any]:
+    """Return the dtype and attributes of the sources.
 
     Parameters
     ----------
@@ -69,15 +69,15 @@ def of_sources(recording: Recording, separator: Separator) -> dict[str, Any]:
     }
 
 
-def of_cleaned(recording: Recording, channels: Sequence[str]) -> dict[str, Any]:
-    """Return type and attributes of the cleaned channels of a recording.
+def describe_cleaned(recording: Recording, channels: Sequence[str]) -> dict[str, Any]:
+    """Return the dtype and attributes of the cleaned channels.
 
     Parameters
     ----------
     recording : Recording
-        As it is separated.
+        The prepared recording.
     channels : sequence of str
-        Those that are separated.
+        Channels that are separated.
 
     Returns
     -------
@@ -92,7 +92,7 @@ def of_cleaned(recording: Recording, channels: Sequence[str]) -> dict[str, Any]:
 
 
 def append_samples(sink: Hdf5Sink, sources: NDArray[Any], cleaned: NDArray[Any] | None) -> None:
-    """Append what was made of the samples that come next.
+    """Append the sources, and cleaned channels, of the next samples.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def append_samples(sink: Hdf5Sink, sources: NDArray[Any], cleaned: NDArray[Any] 
 
 
 def write_gaps(sink: Hdf5Sink, recording: Recording) -> None:
-    """Say where samples are missing, as recordings of streams do; gaps take no rows.
+    """Write the gaps in the format of recorded streams; gaps take no rows.
 
     Parameters
     ----------
@@ -129,18 +129,18 @@ def write_model(
     separator: Separator,
     preparation: Preparation,
 ) -> None:
-    """Write what makes sources of samples.
+    """Write the model.
 
     Parameters
     ----------
     sink : Hdf5Sink
     channels : sequence of str
     unit : str or None
-        Of the channels.
+        Unit of the channels.
     separator : Separator
         Prepared.
     preparation : Preparation
-        Of the samples.
+        Preparation of the samples.
     """
     stage = separator.stage
     mixing, unmixing = (
@@ -165,24 +165,24 @@ def write_model(
 
 
 def write_origin(sink: Hdf5Sink, recording: Recording, model: KnownModel | None, **attrs: str) -> None:
-    """Write which recording the samples are of, and where their model is from.
+    """Write the names of the recording and of the model file.
 
     Parameters
     ----------
     sink : Hdf5Sink
     recording : Recording
     model : KnownModel or None
-        What separated them, if it was not made of this recording.
+        The model, if it was read from a file.
     **attrs
-        More attributes of the output.
+        Further attributes of the output.
     """
     name = os.fsencode(recording.path.name).decode(errors="replace")
-    told = None if model is None else json.dumps(model.origin.told(model.path))
-    sink.set_attrs(input=name, dataset=recording.dataset, model=told, **attrs)
+    origin = None if model is None else json.dumps(model.origin.told(model.path))
+    sink.set_attrs(input=name, dataset=recording.dataset, model=origin, **attrs)
 
 
 def write_excluded(sink: Hdf5Sink, cleaner: Cleaner) -> None:
-    """Write which sources were taken out, and why: the channel is empty where a number was given.
+    """Write which sources were removed and why; the channel is empty for sources given by number.
 
     Parameters
     ----------

@@ -1,11 +1,11 @@
-"""Where the sources of each recording go, by a template; what cannot be is refused beforehand."""
+"""Plan the output path of each recording from a template, and refuse conflicts before anything runs."""
 
 import os
 from collections.abc import Sequence
 from pathlib import Path
 from string import Formatter
 
-from igbss_stream.batch.inputs import Found
+from igbss_stream.batch.inputs import FoundRecording
 from igbss_stream.errors import ParameterError
 
 FIELDS = ("stem", "name", "parent", "path", "index")
@@ -15,20 +15,20 @@ _NOT_HDF5 = {".edf", ".bdf", ".vhdr", ".fif", ".set", ".csv", ".tsv", ".txt", ".
 
 
 def is_template(output: str) -> bool:
-    """Return whether an output names a folder, by a slash at its end, or has fields."""
+    """Return whether an output has fields, or names a folder by a trailing slash."""
     return "{" in output or "}" in output or (output.endswith("/") and output.strip("/") != "")
 
 
-def place_all(output: str, found: Sequence[Found], model: Path | None = None) -> list[Path]:
-    """Return where the sources of each recording go.
+def plan_outputs(output: str, found: Sequence[FoundRecording], model: Path | None = None) -> list[Path]:
+    """Return the output path of each recording.
 
     Parameters
     ----------
     output : str
-        A folder, which stands for ``FOLDER/{stem}.h5``; a template; or a plain name for a single recording.
+        A folder (short for ``FOLDER/{stem}.h5``), a template, or a file name for a single recording.
     found : sequence of Found
     model : Path, optional
-        A file that is read for all of them.
+        Model file that is read for all of them.
 
     Returns
     -------
@@ -37,24 +37,23 @@ def place_all(output: str, found: Sequence[Found], model: Path | None = None) ->
     Raises
     ------
     ParameterError
-        If the template cannot be used, two recordings would share an output, or one is the output of
-        another.
+        If the template is invalid, two recordings share an output, or an output is a recording.
     """
     template = output
     if not is_template(output):
         if os.path.isdir(output):
-            template = f"{_literal(output)}/{_DEFAULT}"
+            template = f"{_escape_braces(output)}/{_DEFAULT}"
         elif len(found) > 1:
             raise ParameterError(
                 f"--output '{output}' is one file for {len(found)} recordings; end it with / for a folder, "
                 f"or give a template such as 'out/{_DEFAULT}'. Fields: {_LISTED}"
             )
         else:
-            template = _literal(output)
+            template = _escape_braces(output)
     elif output.endswith("/"):
         template = output + _DEFAULT
     _check(template)
-    places = [_filled(template, item, n) for n, item in enumerate(found, 1)]
+    places = [_fill_template(template, item, n) for n, item in enumerate(found, 1)]
     _check_places(places, found)
     for place in places:
         check_ending(place)
@@ -64,7 +63,7 @@ def place_all(output: str, found: Sequence[Found], model: Path | None = None) ->
 
 
 def check_ending(place: Path) -> None:
-    """Refuse a name that is of another format than what is written.
+    """Check that a path does not have the extension of another format.
 
     Parameters
     ----------
@@ -73,23 +72,23 @@ def check_ending(place: Path) -> None:
     Raises
     ------
     ParameterError
-        If it ends as a file of another format does.
+        If it has the extension of another format.
     """
     if place.suffix.lower() in _NOT_HDF5:
-        called = place.with_suffix(".h5")
+        renamed = place.with_suffix(".h5")
         raise ParameterError(
-            f"--output '{place}' ends in {place.suffix}, but batch writes HDF5: call it '{called}'. "
-            "`igbss-stream export` makes EDF, BDF and BrainVision of it, and --report a page"
+            f"--output '{place}' ends in {place.suffix}, but batch writes HDF5; pass '{renamed}'. "
+            "`igbss-stream export` converts it to EDF, BDF or BrainVision, and --report writes a page"
         )
 
 
-def folder_of(output: str) -> Path:
-    """Return the folder that all outputs lie in or below, whichever they are.
+def get_output_folder(output: str) -> Path:
+    """Return the folder that contains all outputs, directly or in subfolders.
 
     Parameters
     ----------
     output : str
-        As in `place_all`.
+        See `plan_outputs`.
 
     Returns
     -------
@@ -101,26 +100,28 @@ def folder_of(output: str) -> Path:
     return Path(fixed) if fixed.endswith("/") else Path(fixed).parent
 
 
-def _literal(text: str) -> str:
+def _escape_braces(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
 
 def _check(template: str) -> None:
-    """Refuse fields that there are not."""
+    """Check the fields of a template."""
     try:
         fields = [part[1:] for part in Formatter().parse(template) if part[1] is not None]
     except ValueError as error:
-        raise ParameterError(f"--output '{template}' is no template: {error}. Fields: {_LISTED}") from None
+        raise ParameterError(
+            f"--output '{template}' is not a valid template: {error}. Fields: {_LISTED}"
+        ) from None
     for name, form, conversion in fields:
         if name not in FIELDS or conversion or (form and name != "index"):
             shown = f"{{{name}{'!' + conversion if conversion else ''}{':' + form if form else ''}}}"
             raise ParameterError(
-                f"--output '{template}' has the field {shown}; there are {_LISTED}, and index may have a "
-                "width, as in {index:03d}. Double the braces to have them in the name."
+                f"--output '{template}' has the field {shown}. The fields are {_LISTED}; index may have "
+                "a width, as in {index:03d}. Double the braces for literal ones."
             )
 
 
-def _filled(template: str, item: Found, index: int) -> Path:
+def _fill_template(template: str, item: FoundRecording, index: int) -> Path:
     absolute = Path(os.path.abspath(item.path))
     try:
         text = template.format(
@@ -135,7 +136,7 @@ def _filled(template: str, item: Found, index: int) -> Path:
     return Path(text)
 
 
-def _check_places(places: Sequence[Path], found: Sequence[Found]) -> None:
+def _check_places(places: Sequence[Path], found: Sequence[FoundRecording]) -> None:
     inputs = {os.path.realpath(item.path): item.path for item in found}
     taken: dict[str, Path] = {}
     for place, item in zip(places, found, strict=True):
@@ -146,13 +147,13 @@ def _check_places(places: Sequence[Path], found: Sequence[Found]) -> None:
                 "{name} or {index}" if other.parent == item.path.parent else "{path}, {parent} or {index}"
             )
             raise ParameterError(
-                f"'{other}' and '{item.path}' would both be written to '{place}'; tell them apart in "
-                f"--output by {apart}"
+                f"'{other}' and '{item.path}' would both be written to '{place}'; distinguish "
+                f"them in --output by {apart}"
             )
         if at in inputs:
             raise ParameterError(
                 f"the output '{place}' of '{item.path}' is one of the recordings, '{inputs[at]}', which "
-                "are never overwritten; choose another --output, or name folders and quoted globs, which "
-                "leave out what batch wrote"
+                "are never overwritten; choose another --output, or name folders or quoted globs, which "
+                "skip outputs of batch"
             )
         taken[at] = item.path

@@ -1,4 +1,4 @@
-"""What separates a recording, before its first sample: of the settings, or of a model that exists."""
+"""Prepare the separator of a recording, from settings or from a stored model."""
 
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -17,8 +17,8 @@ from igbss_stream.separation.statistics import Survey
 
 
 @dataclass(frozen=True, eq=False)
-class Start:
-    """A separator, or how one is made from a survey of the samples.
+class PlannedSeparation:
+    """A separator, or the way to make one from a survey of the samples.
 
     Parameters
     ----------
@@ -27,10 +27,10 @@ class Start:
     solver : str
         Name of the solver.
     prepare : callable
-        Takes the survey of all samples: refuses them if they cannot be separated, else returns the
+        Function of the survey of all samples; raises if they cannot be separated, else returns the
         separator.
     separator : Separator or None
-        None if it depends on the samples. Else samples may be surveyed while they are separated.
+        None if it depends on the samples. Otherwise samples may be surveyed while they are separated.
     """
 
     survey: Survey
@@ -38,35 +38,35 @@ class Start:
     prepare: Callable[[Survey], Separator]
     separator: Separator | None
 
-    def look(self, source: Channels, tell: Progress) -> Separator:
-        """Read all samples, and return the separator.
+    def look(self, source: Channels, progress: Progress) -> Separator:
+        """Survey all samples, and return the separator.
 
         Parameters
         ----------
         source : Channels
-        tell : callable
-            Told how far it is.
+        progress : callable
+            Called with the progress.
         """
-        for _, block in source.read_blocks(source.block_length, tell, "surveying"):
+        for _, block in source.read_blocks(source.block_length, progress, "surveying"):
             self.survey.update(source.memory.copy(block))
-        with report_to(tell):
+        with report_to(progress):
             return self.prepare(self.survey)
 
 
-def starting(
+def prepare_separator(
     source: Channels, settings: BatchSettings, model: KnownModel | None = None, pool: Executor | None = None
-) -> Start:
-    """Return what separates a recording.
+) -> PlannedSeparation:
+    """Return the separator of a recording, or the way to make it.
 
     Parameters
     ----------
     source : Channels
-        In the order of the model, if there is one.
+        Channels in the order of the model, if there is one.
     settings : BatchSettings
     model : KnownModel, optional
-        What separates, in place of the settings' model.
+        Model to use instead of the model of the settings.
     pool : Executor, optional
-        Where sums over samples are reckoned.
+        Pool that computes sums over samples.
 
     Returns
     -------
@@ -80,10 +80,10 @@ def starting(
     breaks = get_gap_rows(source.gaps)
     survey = plan.make_survey(source.names, source.dtype, source.n_samples, pool, breaks)
     prepare = partial(plan.prepare, remedy=" with --drop-flat")
-    return Start(survey, plan.solver, prepare, None if plan.needs_survey else plan.prepare())
+    return PlannedSeparation(survey, plan.solver, prepare, None if plan.needs_survey else plan.prepare())
 
 
-def _of_model(model: KnownModel, source: Channels, cleaning: Cleaning | None) -> Start:
+def _of_model(model: KnownModel, source: Channels, cleaning: Cleaning | None) -> PlannedSeparation:
     """Return a model as it starts; sources that are like a channel are found in this recording."""
     finds = cleaning is not None and cleaning.needs_survey
     if cleaning is not None:
@@ -100,4 +100,4 @@ def _of_model(model: KnownModel, source: Channels, cleaning: Cleaning | None) ->
 
     survey = Survey(source.names, source.dtype, source.n_samples, covariance=finds)
     looks_first = finds or not model.separator.by_sample
-    return Start(survey, model.separator.solver, prepare, None if looks_first else clean(None))
+    return PlannedSeparation(survey, model.separator.solver, prepare, None if looks_first else clean(None))

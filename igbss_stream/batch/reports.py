@@ -12,7 +12,7 @@ from igbss_stream.pages.report.write import Written, report_place, write_report
 
 
 def check_reports(jobs: Sequence[Job]) -> None:
-    """Refuse reports that cannot be, before anything is separated.
+    """Check that all reports can be written, before anything is separated.
 
     Parameters
     ----------
@@ -21,19 +21,20 @@ def check_reports(jobs: Sequence[Job]) -> None:
     Raises
     ------
     IgbssError
-        If a report would be written to a place that something else has.
+        If the path of a report is taken.
     """
     taken: dict[Path, Path] = {}
     for job in jobs:
         place = report_place(job.output)
         if place in (job.output, job.input):
             raise ParameterError(
-                f"the report on '{job.output}' would be written to '{place}' itself; end --output in .h5"
+                f"the report on '{job.output}' would be written to '{place}' itself; use the extension .h5 "
+                "for --output"
             )
         if place in taken:
             raise ParameterError(
                 f"the reports on '{taken[place]}' and '{job.output}' would both be written to '{place}'; "
-                "tell the outputs apart in more than their ending"
+                "give the outputs names that differ in more than the extension"
             )
         if os.path.lexists(place) and not (job.overwrite or job.resume):
             raise RecordingError(
@@ -42,41 +43,41 @@ def check_reports(jobs: Sequence[Job]) -> None:
         taken[place] = job.output
 
 
-def report_on(job: Job, tell: Progress | None = None) -> Written:
-    """Write the report on what a job made.
+def write_job_report(job: Job, progress: Progress | None = None) -> Written:
+    """Write the report on the output of a job.
 
     Parameters
     ----------
     job : Job
-    tell : callable, optional
-        Told how far it is.
+    progress : callable, optional
+        Called with the progress.
 
     Raises
     ------
     IgbssError
-        If it cannot be written.
+        If the report cannot be written.
     """
-    return write_report(job.output, report_place(job.output), tell=tell)
+    return write_report(job.output, report_place(job.output), tell=progress)
 
 
-def reported(result: Result, tell: Progress | None = None) -> Result:
-    """Write the report on what came of a job, unless it failed, or was skipped and has one.
+def add_report(result: Result, progress: Progress | None = None) -> Result:
+    """Write the report on a result, unless the job failed, or was skipped and has a report.
 
     Parameters
     ----------
     result : Result
-    tell : callable, optional
-        Told how far it is.
+    progress : callable, optional
+        Called with the progress.
 
     Returns
     -------
     Result
-        With a warning if there could be no report: the output is there all the same.
+        With a warning if the report could not be written; the output is complete all the same.
     """
     if result.status == FAILED or (result.status != DONE and report_place(result.job.output).exists()):
         return result
     try:
-        report_on(result.job, tell)
+        write_job_report(result.job, progress)
     except IgbssError as error:
-        return replace(result, warnings=(*result.warnings, f"there is no report: {error}"))
+        return replace(result, warnings=(*result.warnings, f"the report was not written: {error}"))
     return result

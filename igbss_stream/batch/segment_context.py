@@ -1,7 +1,7 @@
-"""What the first pass over a recording found that all its segments have to share, kept with the model.
+"""Store what the first pass over a recording found and all its segments share.
 
-Which channels are flat, and which sources are like a channel, takes all samples to say: a segment on its
-own would find otherwise.
+Which channels are flat, and which sources resemble a channel, depends on all samples; a single segment
+would give another answer. The results are stored in the model file.
 """
 
 import json
@@ -15,21 +15,21 @@ from igbss_stream.files.results.output import OutputFile
 from igbss_stream.separation.cleaning import Cleaner, Cleaning, Excluded
 from igbss_stream.separation.engine import Separator
 
-ATTRIBUTE = "first_pass"  # of the file with the model
+ATTRIBUTE = "first_pass"  # attribute of the model file
 
 
 @dataclass(frozen=True, kw_only=True)
 class FirstPass:
-    """What all samples of a recording say.
+    """Results of the pass over all samples of a recording.
 
     Parameters
     ----------
     flat : tuple of int
         Positions of the channels that are left out.
     excluded : tuple of Excluded
-        Sources that are taken out of the channels, if these are cleaned.
+        Sources to remove from the channels, with cleaning.
     notices : tuple of str
-        What one may not expect of them.
+        Notices about these sources.
     """
 
     flat: tuple[int, ...] = ()
@@ -38,13 +38,13 @@ class FirstPass:
 
     @classmethod
     def of(cls, flat: Sequence[int], cleaner: Cleaner | None) -> Self:
-        """Return what was found.
+        """Return the results of a pass.
 
         Parameters
         ----------
         flat : sequence of int
         cleaner : Cleaner or None
-            What takes sources out, if channels are cleaned.
+            Removes sources from the channels, with cleaning.
         """
         if cleaner is None:
             return cls(flat=tuple(flat))
@@ -52,7 +52,7 @@ class FirstPass:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Return what `to_json` told, from the file with the model.
+        """Read the results from the model file.
 
         Parameters
         ----------
@@ -61,30 +61,30 @@ class FirstPass:
         Raises
         ------
         RecordingError
-            If it cannot be read, or does not have it.
+            If the file cannot be read, or does not contain them.
         """
         with OutputFile(path) as file:
-            told = file.told(ATTRIBUTE)
+            stored = file.told(ATTRIBUTE)
         return cls(
-            flat=tuple(told["flat"]),
-            excluded=tuple(map(Excluded.from_list, told["excluded"])),
-            notices=tuple(told["notices"]),
+            flat=tuple(stored["flat"]),
+            excluded=tuple(map(Excluded.from_list, stored["excluded"])),
+            notices=tuple(stored["notices"]),
         )
 
     def to_json(self) -> str:
-        """Return it as JSON, which gives numbers back to the bit."""
+        """Return the results as JSON, which preserves numbers to the bit."""
         excluded = [one.to_list() for one in self.excluded]
         return json.dumps({"flat": self.flat, "excluded": excluded, "notices": self.notices})
 
     def separator(self, model: KnownModel, cleaning: Cleaning | None) -> Separator:
-        """Return what separates each segment, and takes the same sources out of it.
+        """Return the separator of all segments, which removes the same sources from each.
 
         Parameters
         ----------
         model : KnownModel
-            Learned, or made ready, by the pass.
+            Model that the pass learned or loaded.
         cleaning : Cleaning or None
-            As asked for.
+            Requested cleaning.
         """
         separator = model.separator
         cleaner = None if cleaning is None else Cleaner(separator.stage, self.excluded)
@@ -93,14 +93,14 @@ class FirstPass:
 
 @dataclass(frozen=True)
 class Segment:
-    """Rows of a recording that are separated on their own.
+    """Rows of a recording that are separated as one job.
 
     Parameters
     ----------
     rows : (int, int)
-        The first one, and the one after the last; all are known to be good.
+        First row and the row after the last; all samples are known to be usable.
     found : FirstPass
-        By the pass over the whole recording.
+        Results of the pass over the whole recording.
     """
 
     rows: tuple[int, int]

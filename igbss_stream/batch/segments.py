@@ -1,8 +1,8 @@
-"""One large recording done in segments, by as many workers as there are: the same sources to the bit.
+"""Separate one large recording in segments, in parallel, with the same sources to the bit.
 
-The model is learned first, by one pass over the whole recording, as without segments, and put into a file.
-Each segment is then a job of its own, which applies that model to its rows. At last the output is made:
-its samples are those of the parts, by HDF5's virtual layout, and not copied::
+First, the model is learned by one pass over the whole recording, as without segments, and written to a
+file. Each segment is then a separate job that applies this model to its rows. Finally the output is
+written; its samples refer to those of the parts by HDF5's virtual layout and are not copied::
 
     out.h5              /sources and /cleaned (virtual), /mixing, /unmixing, ... as without segments
     out.h5.parts/       model.h5, 0000.h5, 0001.h5, ...
@@ -18,31 +18,31 @@ from itertools import pairwise
 from pathlib import Path
 
 from igbss_stream._util.compute_pool import compute_pool
-from igbss_stream.batch.channels import Channels, Progress, flat_channels, prepared
+from igbss_stream.batch.channels import Channels, Progress, find_flat_channels, prepare_recording
 from igbss_stream.batch.job import (
     DONE,
     FAILED,
-    Do,
     Job,
+    Notify,
     Result,
-    Tell,
+    RunJob,
     Watch,
-    earlier_outcome,
-    made_of,
-    result_of,
-    told,
+    capture_result,
+    find_earlier_outcome,
+    fingerprint_job,
+    run_safely,
 )
-from igbss_stream.batch.kept import kept, make_folder
-from igbss_stream.batch.models import KnownModel, known_model
+from igbss_stream.batch.models import KnownModel, load_model
 from igbss_stream.batch.output_writer import (
-    of_cleaned,
-    of_sources,
+    describe_cleaned,
+    describe_sources,
     write_excluded,
     write_gaps,
     write_model,
     write_origin,
 )
-from igbss_stream.batch.prepare_separator import starting
+from igbss_stream.batch.prepare_separator import prepare_separator
+from igbss_stream.batch.resume import find_earlier_output, make_folder
 from igbss_stream.batch.segment_context import ATTRIBUTE, FirstPass
 from igbss_stream.batch.separate import Outcome
 from igbss_stream.errors import IgbssWarning, ParameterError
@@ -54,16 +54,16 @@ from igbss_stream.files.writers.write_errors import check_new
 from igbss_stream.preparation.settings import Preparation
 from igbss_stream.separation.engine import CLOSED_FORM, Separator
 
-MOST = 10_000  # segments of a recording
+MOST = 10_000  # maximum number of segments of a recording
 
 
-Doer = Callable[[Iterable[Job], Watch | None, Do], Iterator[Result]]
-"""Does jobs, in any order, and yields what came of each; `in_turn` and `Workers.run` are such."""
+JobRunner = Callable[[Iterable[Job], Watch | None, RunJob], Iterator[Result]]
+"""Does jobs, in any order, and yields what came of each; `run_sequentially` and `Workers.run` are such."""
 
 
 @dataclass
-class _Whole:
-    """A recording whose segments are being done."""
+class _SegmentedJob:
+    """A recording whose segments are being separated."""
 
     job: Job
     learned: Result
@@ -71,7 +71,7 @@ class _Whole:
     failures: list[str] = field(default_factory=list)
 
 
-def parts_of(output: Path) -> Path:
+def get_parts_folder(output: Path) -> Path:
     """Return the folder of the parts of an output.
 
     Parameters
@@ -85,22 +85,22 @@ def parts_of(output: Path) -> Path:
     return output.with_name(f"{output.name}.parts")
 
 
-def _model_of(job: Job) -> Path:
-    return parts_of(job.output) / "model.h5"
+def _get_model_path(job: Job) -> Path:
+    return get_parts_folder(job.output) / "model.h5"
 
 
-def in_segments(
-    jobs: Iterable[Job], watch: Watch | None = None, *, runner: Doer, seconds: float
+def run_in_segments(
+    jobs: Iterable[Job], watch: Watch | None = None, *, runner: JobRunner, seconds: float
 ) -> Iterator[Result]:
-    """Do jobs in segments, and yield what came of each recording.
+    """Run jobs in segments, and yield the result of each recording.
 
     Parameters
     ----------
     jobs : iterable of Job
     watch : callable, optional
-        Called with each job as it begins; returns what is told how far it is.
+        Called with each job when it starts; returns the callable that receives its progress.
     runner : Doer
-        Does the segments.
+        Runs the jobs of the segments.
     seconds : float
         Length of a segment.
 
@@ -108,15 +108,17 @@ def in_segments(
     ------
     Result
     """
-    began, wholes = time.perf_counter(), dict[Path, _Whole]()
+    began, wholes = time.perf_counter(), dict[Path, _SegmentedJob]()
     for result in runner(jobs, watch, partial(_learn, seconds=seconds)):
         if result.status == DONE and result.outcome is not None:
-            spans = _spans(result.outcome.n_samples, result.outcome.rate, seconds)
-            wholes[result.job.output] = _Whole(result.job, result, spans)
+            spans = _split_rows(result.outcome.n_samples, result.outcome.rate, seconds)
+            wholes[result.job.output] = _SegmentedJob(result.job, result, spans)
         else:
             yield result
-    parts = {part.output: whole for whole in wholes.values() for part in _parts(whole)}
-    for result in runner([part for whole in wholes.values() for part in _parts(whole)], watch, result_of):
+    parts = {part.output: whole for whole in wholes.values() for part in _make_parts(whole)}
+    for result in runner(
+        [part for whole in wholes.values() for part in _make_parts(whole)], watch, run_safely
+    ):
         if result.status == FAILED:
             first, stop = result.job.rows or (0, 0)
             parts[result.job.output].failures.append(f"rows {first} to {stop}: {result.message}")
@@ -128,62 +130,68 @@ def in_segments(
             )
     good = [whole.job for whole in wholes.values() if not whole.failures]
     for result in runner(good, watch, _join):
-        told_before = wholes[result.job.output].learned
+        learned = wholes[result.job.output].learned
         yield replace(
             result,
             seconds=time.perf_counter() - began,
-            notes=told_before.notes,
-            warnings=told_before.warnings,
+            notes=learned.notes,
+            warnings=learned.warnings,
         )
 
 
-def _parts(whole: _Whole) -> list[Job]:
-    """Return the jobs of the segments; parts of an earlier run that are others give way."""
-    folder = parts_of(whole.job.output)
+def _make_parts(whole: _SegmentedJob) -> list[Job]:
+    """Return the jobs of the segments; outdated parts of earlier runs are replaced."""
+    folder = get_parts_folder(whole.job.output)
     return [
         replace(
-            whole.job, output=folder / f"{n:04d}.h5", model=_model_of(whole.job), rows=span, overwrite=True
+            whole.job,
+            output=folder / f"{n:04d}.h5",
+            model=_get_model_path(whole.job),
+            rows=span,
+            overwrite=True,
         )
         for n, span in enumerate(whole.spans)
     ]
 
 
-def _spans(n_samples: int, rate: float | None, seconds: float) -> list[tuple[int, int]]:
+def _split_rows(n_samples: int, rate: float | None, seconds: float) -> list[tuple[int, int]]:
     """Return the rows of each segment."""
     if rate is None:
         raise ParameterError(
-            "--segment is in seconds, and the recording does not say its rate; pass --rate."
+            "--segment is in seconds, but the recording has no sampling rate; pass --rate."
         )
     length = round(min(seconds * rate, n_samples))
     if length < 1 or n_samples > MOST * length:
         raise ParameterError(
-            f"--segment must make 1 to {MOST} segments: at least {n_samples / rate / MOST:g} s here. Got "
+            f"--segment must give 1 to {MOST} segments: at least {n_samples / rate / MOST:g} s here. Got "
             f"{seconds:g} s instead."
         )
     return list(pairwise([*range(0, n_samples, length), n_samples]))
 
 
 def _learn(job: Job, progress: Progress | None = None, *, seconds: float) -> Result:
-    """Learn the model of a recording and write it beside the parts, unless the output is complete."""
-    return told(job, earlier_outcome, partial(_learned, progress=progress, seconds=seconds))
+    """Learn the model of a recording and write it to the folder of parts, unless the output is complete."""
+    return capture_result(
+        job, find_earlier_outcome, partial(_learn_model, progress=progress, seconds=seconds)
+    )
 
 
-def _learned(job: Job, tell: Tell, *, progress: Progress | None, seconds: float) -> Outcome:
-    known = None if job.model is None else known_model(job.model)
-    path = _model_of(job)
+def _learn_model(job: Job, notify: Notify, *, progress: Progress | None, seconds: float) -> Outcome:
+    known = None if job.model is None else load_model(job.model)
+    path = _get_model_path(job)
     with open_file_of_any_kind(job.input, job.wanted) as recording:
         for note in recording.notes:
-            tell(note)
+            notify(note)
         if job.make_folders:
             make_folder(job.output)
         check_new(job.output, overwrite=job.overwrite, source=recording.path)
         _check_preparation(job.settings.preparation)
-        _spans(recording.n_samples, recording.rate, seconds)
-        made_from = made_of(job, known)
-        if not (job.resume and path.exists() and kept(path, made_from, overwrite=True)):
-            _look(job, recording, known, json.dumps(made_from), progress or _tell_nothing)
-        model = known_model(path)
-        for notice in FirstPass.read(path).notices:  # here, as segments are not asked what they say
+        _split_rows(recording.n_samples, recording.rate, seconds)
+        made_from = fingerprint_job(job, known)
+        if not (job.resume and path.exists() and find_earlier_output(path, made_from, overwrite=True)):
+            _look(job, recording, known, json.dumps(made_from), progress or _ignore)
+        model = load_model(path)
+        for notice in FirstPass.read(path).notices:  # reported here once, not by each segment
             warnings.warn(f"{notice}.", IgbssWarning, stacklevel=2)
         facts = recording.n_samples, len(model.channels), model.separator.stage.n_sources
         return Outcome(*facts, recording.rate, model.separator.solver)
@@ -192,62 +200,62 @@ def _learned(job: Job, tell: Tell, *, progress: Progress | None, seconds: float)
 def _look(
     job: Job, recording: Recording, known: KnownModel | None, made_from: str, progress: Progress
 ) -> None:
-    """Find what takes all samples to say, and write it: flat channels, the model, sources to take out."""
+    """Find flat channels, the model and the sources to remove from all samples, and write them."""
     preparation = job.settings.preparation
-    flat = flat_channels(recording, progress) if job.settings.drop_flat else []
-    recording, keep = prepared(recording, preparation, flat)
+    flat = find_flat_channels(recording, progress) if job.settings.drop_flat else []
+    recording, keep = prepare_recording(recording, preparation, flat)
     if known is not None:
         keep = keep[known.positions([recording.channels[i] for i in keep], recording.unit)]
     source = Channels(recording, keep)
     with compute_pool() as pool:
-        start = starting(source, job.settings, known, pool)
+        start = prepare_separator(source, job.settings, known, pool)
         _check_solver(start.solver)
         separator = start.look(source, progress)
     found = FirstPass.of(flat, separator.cleaner)
-    make_folder(_model_of(job))
-    with Hdf5Sink(_model_of(job), overwrite=True) as sink:
+    make_folder(_get_model_path(job))
+    with Hdf5Sink(_get_model_path(job), overwrite=True) as sink:
         write_model(sink, source.names, recording.unit, separator, preparation)
         sink.set_attrs(job=made_from, **{ATTRIBUTE: found.to_json()})
 
 
-def _tell_nothing(*_: object) -> None:
+def _ignore(*_: object) -> None:
     pass
 
 
 def _check_preparation(preparation: Preparation) -> None:
     if not preparation.is_rowwise:
         raise ParameterError(
-            "filters and another rate do not go with --segment: they take the recording from its start. "
-            "Leave --segment out, or filter and resample the recording into a file of its own first."
+            "--segment cannot be combined with filters or resampling, which need the recording from its "
+            "start. Omit --segment, or filter and resample the recording into a separate file first."
         )
 
 
 def _check_solver(solver: str) -> None:
     if solver != CLOSED_FORM:
         raise ParameterError(
-            "--segment goes with sources that are found sample by sample (solver 'closed-form'). Got "
-            f"solver '{solver}' instead, which fits windows; leave --segment out."
+            "--segment needs a solver that separates sample by sample ('closed-form'). Got "
+            f"solver '{solver}' instead, which fits windows; omit --segment."
         )
 
 
 def _join(job: Job, progress: Progress | None = None) -> Result:
-    """Make the output of parts that are complete."""
-    return told(job, earlier_outcome, _joined)
+    """Write the output from complete parts."""
+    return capture_result(job, find_earlier_outcome, _join_parts)
 
 
-def _joined(job: Job, tell: Tell) -> Outcome:
-    known = None if job.model is None else known_model(job.model)
-    model, found = known_model(_model_of(job)), FirstPass.read(_model_of(job))
+def _join_parts(job: Job, notify: Notify) -> Outcome:
+    known = None if job.model is None else load_model(job.model)
+    model, found = load_model(_get_model_path(job)), FirstPass.read(_get_model_path(job))
     separator = found.separator(model, job.settings.cleaning)
     with (
         open_file_of_any_kind(job.input, job.wanted) as stored,
         Hdf5Sink(job.output, overwrite=job.overwrite, source=stored.path, virtual=True) as sink,
     ):
-        recording, _ = prepared(stored, job.settings.preparation, found.flat)
-        _join_samples(sink, _pieces(job, recording.n_samples), recording, separator, model.channels)
+        recording, _ = prepare_recording(stored, job.settings.preparation, found.flat)
+        _join_samples(sink, _list_parts(job, recording.n_samples), recording, separator, model.channels)
         write_gaps(sink, recording)
         write_model(sink, model.channels, recording.unit, separator, job.settings.preparation)
-        write_origin(sink, recording, known, job=json.dumps(made_of(job, known)))
+        write_origin(sink, recording, known, job=json.dumps(fingerprint_job(job, known)))
         if separator.cleaner is not None:
             write_excluded(sink, separator.cleaner)
         return Outcome(
@@ -261,9 +269,9 @@ def _joined(job: Job, tell: Tell) -> Outcome:
         )
 
 
-def _pieces(job: Job, n_samples: int) -> list[tuple[str, int]]:
-    """Return the parts, as the output names them, and how many rows each has."""
-    folder, pieces, row = parts_of(job.output), list[tuple[str, int]](), 0
+def _list_parts(job: Job, n_samples: int) -> list[tuple[str, int]]:
+    """Return the paths of the parts relative to the output, and their numbers of rows."""
+    folder, pieces, row = get_parts_folder(job.output), list[tuple[str, int]](), 0
     while row < n_samples:
         part = folder / f"{len(pieces):04d}.h5"
         pieces.append((f"{folder.name}/{part.name}", facts_of(part).n_samples))
@@ -280,7 +288,7 @@ def _join_samples(
 ) -> None:
     n_samples = recording.n_samples
     shape = n_samples, separator.stage.n_sources
-    sink.join("sources", shape, pieces=pieces, **of_sources(recording, separator))
+    sink.join("sources", shape, pieces=pieces, **describe_sources(recording, separator))
     if separator.cleaning is not None:
         shape = n_samples, len(channels)
-        sink.join("cleaned", shape, pieces=pieces, **of_cleaned(recording, channels))
+        sink.join("cleaned", shape, pieces=pieces, **describe_cleaned(recording, channels))

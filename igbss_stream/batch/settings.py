@@ -1,4 +1,4 @@
-"""How `batch` separates a recording: all that its output depends on, but for the recording itself."""
+"""Settings of `batch`: everything an output depends on, except the recording."""
 
 import math
 from dataclasses import dataclass, field
@@ -12,26 +12,26 @@ from igbss_stream.separation.settings import ModelSettings
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BatchSettings:
-    """How a recording is separated.
+    """Settings of a separation.
 
     Parameters
     ----------
     model : ModelSettings
     preparation : Preparation
-        What is done to the samples first; nothing by default.
+        Preparation of the samples; none by default.
     window : float, optional
-        Seconds that are fitted together, about, where samples do not stand alone.
+        Approximate window length in seconds, for solvers that fit windows.
     drop_flat : bool
-        Whether flat channels are left out; else the recording is refused.
+        Whether flat channels are left out; otherwise the recording is refused.
     cleaning : Cleaning, optional
-        Which sources are taken out of the channels; cleaned channels are written if it is there.
+        Sources to remove; cleaned channels are written if it is given.
     compression : {"none", "gzip", "lz4"}
-        How sources are stored.
+        Compression of the output.
 
     Raises
     ------
     ParameterError
-        If a value cannot be used.
+        If a value is invalid.
     """
 
     model: ModelSettings

@@ -1,4 +1,4 @@
-"""What came of many recordings: a table for people, a file for programs, and the exit code."""
+"""Summarise the results of many recordings: a file for programs, totals, and the exit code."""
 
 import csv
 import io
@@ -17,8 +17,8 @@ ENDINGS = (".csv", ".json", ".jsonl")
 EXIT_FAULT, EXIT_FAILED = 1, 2
 
 
-def check_place(path: Path, inputs: Sequence[Path], *, replace: bool) -> None:
-    """Refuse a summary that cannot be written, before anything is run.
+def check_summary_path(path: Path, inputs: Sequence[Path], *, replace: bool) -> None:
+    """Check that a summary can be written, before anything runs.
 
     Parameters
     ----------
@@ -26,15 +26,15 @@ def check_place(path: Path, inputs: Sequence[Path], *, replace: bool) -> None:
     inputs : sequence of Path
         Recordings, which are never overwritten.
     replace : bool
-        Whether a file that exists is replaced.
+        Whether an existing file is replaced.
 
     Raises
     ------
     IgbssError
-        If it cannot be written there.
+        If the summary cannot be written there.
     """
     if path.suffix.lower() not in ENDINGS:
-        raise ParameterError(f"--summary '{path}' must end in {', '.join(ENDINGS)}")
+        raise ParameterError(f"--summary '{path}' must have one of the extensions {', '.join(ENDINGS)}")
     if any(same_file(path, recording) for recording in inputs):
         raise RecordingError(f"--summary '{path}' is one of the recordings; choose another name")
     if path.exists() and not (replace and path.is_file()):
@@ -45,8 +45,8 @@ def check_place(path: Path, inputs: Sequence[Path], *, replace: bool) -> None:
         raise RecordingError(f"--summary '{path}' cannot be written: there is no directory '{path.parent}'")
 
 
-def write(path: Path, results: Sequence[Result]) -> None:
-    """Write a summary for programs, by the ending of its name: CSV, JSON, or an object of JSON a line.
+def write_summary(path: Path, results: Sequence[Result]) -> None:
+    """Write a summary as CSV, JSON or JSON lines, by the extension of the file.
 
     Parameters
     ----------
@@ -56,24 +56,24 @@ def write(path: Path, results: Sequence[Result]) -> None:
     Raises
     ------
     RecordingError
-        If it cannot be written.
+        If the file cannot be written.
     """
     rows = [result.row() for result in results]
-    text = {".csv": _as_csv, ".json": _as_json, ".jsonl": as_lines}[path.suffix.lower()](rows)
+    text = {".csv": _as_csv, ".json": _as_json, ".jsonl": format_json_lines}[path.suffix.lower()](rows)
     try:
         write_atomically(path, lambda file: file.write(text.encode()))
     except OSError as error:
         raise RecordingError(f"--summary '{path}' cannot be written: {error.strerror}") from error
 
 
-def totals(results: Sequence[Result], n_jobs: int, seconds: float) -> str:
-    """Say in a line how many recordings came to what.
+def format_totals(results: Sequence[Result], n_jobs: int, seconds: float) -> str:
+    """Return one line with the number of recordings by status.
 
     Parameters
     ----------
     results : sequence of Result
     n_jobs : int
-        How many were asked for; not all are run if the user interrupts.
+        Number of jobs; not all have run if the user interrupted.
     seconds : float
 
     Returns
@@ -81,13 +81,13 @@ def totals(results: Sequence[Result], n_jobs: int, seconds: float) -> str:
     str
     """
     counts = {status: sum(r.status == status for r in results) for status in (DONE, SKIPPED, FAILED)}
-    said = ", ".join(f"{count} {status}" for status, count in counts.items())
-    left = f", {n_jobs - len(results)} not begun" if len(results) < n_jobs else ""
-    return f"{n_jobs} recording{'s' * (n_jobs != 1)}: {said}{left} in {seconds:.2f} s"
+    listed = ", ".join(f"{count} {status}" for status, count in counts.items())
+    left = f", {n_jobs - len(results)} not started" if len(results) < n_jobs else ""
+    return f"{n_jobs} recording{'s' * (n_jobs != 1)}: {listed}{left} in {seconds:.2f} s"
 
 
-def exit_code(results: Sequence[Result]) -> int:
-    """Return 0 if all is well, 2 if a recording failed, 1 if one failed by a fault of the program.
+def get_exit_code(results: Sequence[Result]) -> int:
+    """Return 0 if all succeeded, 2 if a recording failed, 1 after a fault of the program.
 
     Parameters
     ----------
@@ -111,6 +111,6 @@ def _as_json(rows: Sequence[dict[str, Any]]) -> str:
     return json.dumps(whole, indent=1, allow_nan=False) + "\n"
 
 
-def as_lines(rows: Sequence[dict[str, Any]]) -> str:
-    """Return results, as `Result.row` has them, as an object of JSON a line."""
+def format_json_lines(rows: Sequence[dict[str, Any]]) -> str:
+    """Return rows of `Result.row` as JSON lines."""
     return "".join(json.dumps(row, allow_nan=False) + "\n" for row in rows)

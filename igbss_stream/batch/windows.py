@@ -1,4 +1,4 @@
-"""A recording cut into windows that are fitted, none of them across a place where samples are missing."""
+"""Cut a recording into windows for fitting; no window crosses a gap."""
 
 import math
 from collections.abc import Iterable, Iterator
@@ -13,15 +13,15 @@ from igbss_stream.files.gaps import split_at_gaps
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class FitWindow:
     """Rows that are fitted together.
 
     Parameters
     ----------
     row, n_samples : int
-        The first row, and how many there are.
+        First row and number of rows.
     index : int
-        Of the first row, counted with the samples that are missing before it.
+        Sample index of the first row, including the samples missing before it.
     """
 
     row: int
@@ -29,8 +29,8 @@ class Window:
     index: int
 
 
-def planned(n_samples: int, gaps: tuple[Gap, ...], about: int, periods: int) -> list[Window]:
-    """Return windows that cover a recording, of about equal length between one gap and the next.
+def plan_windows(n_samples: int, gaps: tuple[Gap, ...], about: int, periods: int) -> list[FitWindow]:
+    """Return windows that cover a recording, of about equal length between gaps.
 
     Parameters
     ----------
@@ -38,9 +38,9 @@ def planned(n_samples: int, gaps: tuple[Gap, ...], about: int, periods: int) -> 
         Rows of the recording.
     gaps : tuple of Gap
     about : int
-        Wanted length.
+        Target length.
     periods : int
-        Length is a whole number of these, but for the last window before a gap.
+        Lengths are multiples of this, except for the last window before a gap.
 
     Returns
     -------
@@ -51,27 +51,27 @@ def planned(n_samples: int, gaps: tuple[Gap, ...], about: int, periods: int) -> 
         count = max(1, round((run.stop - run.start) / about))
         length = math.ceil((run.stop - run.start) / count / periods) * periods
         windows += [
-            Window(row, min(length, run.stop - row), run.index + row - run.start)
+            FitWindow(row, min(length, run.stop - row), run.index + row - run.start)
             for row in range(run.start, run.stop, max(1, length))
         ]
     return windows
 
 
-def cut(
-    blocks: Iterable[tuple[int, NDArray[Any]]], windows: list[Window]
-) -> Iterator[tuple[Window, NDArray[Any]]]:
-    """Cut blocks, which follow each other, into windows, which cover them.
+def cut_windows(
+    blocks: Iterable[tuple[int, NDArray[Any]]], windows: list[FitWindow]
+) -> Iterator[tuple[FitWindow, NDArray[Any]]]:
+    """Cut consecutive blocks into the windows that cover them.
 
     Parameters
     ----------
     blocks : iterable of (row, samples)
-        The samples may lie in the same memory each time.
+        Blocks may reuse the same memory.
     windows : list of Window
 
     Returns
     -------
     iterator of (Window, samples)
-        The samples hold good only until the next window is asked for.
+        The samples are valid until the next window is requested.
     """
     ahead = iter(windows)
     window, begun = next(ahead, None), list[NDArray[Any]]()

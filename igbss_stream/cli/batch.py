@@ -1,4 +1,4 @@
-"""The command `batch`: recordings in, their sources out."""
+"""The command `batch`: separate recordings."""
 
 import sys
 from functools import partial
@@ -7,13 +7,17 @@ from typing import Any
 
 import click
 
-from igbss_stream.cli.cleaning_options import cleaning_of, cleaning_options
-from igbss_stream.cli.console import reading_options, reports_mistakes
-from igbss_stream.cli.many_options import many_options
+from igbss_stream.cli.batch_options import (
+    cleaning_options,
+    many_options,
+    open_runner,
+    parse_cleaning,
+    storage_options,
+    worker_options,
+)
+from igbss_stream.cli.console import reading_options, report_errors
 from igbss_stream.cli.model_options import model_options
 from igbss_stream.cli.preparation_options import preparation_options
-from igbss_stream.cli.storage_options import storage_options
-from igbss_stream.cli.worker_options import runner_of, worker_options
 
 _BATCH_EXAMPLES = """\b
 Examples:
@@ -36,7 +40,7 @@ Examples:
     required=True,
     metavar="FILE",
     type=click.Path(),
-    help="HDF5 file to write; a folder, with / at its end; or a template, 'out/{stem}.h5'.",
+    help="HDF5 file to write, a folder (with a trailing /), or a template such as 'out/{stem}.h5'.",
 )
 @many_options
 @worker_options
@@ -44,20 +48,23 @@ Examples:
 @preparation_options
 @model_options
 @cleaning_options
-@click.option("--window", type=float, help="Seconds that are fitted together, where a fit is needed.")
-@click.option("--drop-flat", is_flag=True, help="Leave out channels that are constant.")
+@click.option("--window", type=float, help="Window length in seconds, for solvers that fit windows.")
+@click.option("--drop-flat", is_flag=True, help="Leave out flat (constant) channels.")
 @storage_options
 @click.option(
     "--report",
     is_flag=True,
-    help="Write a page on the result beside the output, see `igbss-stream report`.",
+    help="Write a report beside the output, see `igbss-stream report`.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace the output if it exists.")
 @click.option(
-    "--json", "as_json", is_flag=True, help="Print a JSON object a recording, as --summary FILE.jsonl has."
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print one JSON object per recording, as --summary FILE.jsonl.",
 )
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors and warnings.")
-@reports_mistakes
+@click.option("-q", "--quiet", is_flag=True, help="Print only errors and warnings.")
+@report_errors
 def batch(
     inputs: tuple[str, ...],
     output: str,
@@ -88,29 +95,28 @@ def batch(
 ) -> None:
     """Separate recordings and write their sources.
 
-    INPUT is a file, a folder, which is searched with all below it, or a glob in quotes. Of many recordings
-    every one is tried; a table at the end tells what came of each, and the exit code is 2 if any failed.
+    INPUT is a file, a folder (searched recursively), or a quoted glob. All recordings are tried; a table at
+    the end lists the results, and the exit code is 2 if any failed.
     """
-    from igbss_stream.batch.inputs import find, is_one_file
+    from igbss_stream.batch.inputs import find_recordings, is_one_file
     from igbss_stream.batch.job import Job
-    from igbss_stream.batch.outputs import check_ending, folder_of, is_template, place_all
+    from igbss_stream.batch.outputs import check_ending, get_output_folder, is_template, plan_outputs
     from igbss_stream.batch.settings import BatchSettings
-    from igbss_stream.cli.batch_many import Many, separate_many
+    from igbss_stream.cli.batch_many import ManyRun, separate_many
     from igbss_stream.cli.batch_single import separate_one
     from igbss_stream.cli.method import choose_method
     from igbss_stream.files.read_options import Wanted
 
     if not inputs and listed is None:
         raise click.UsageError("Missing argument 'INPUT...'.")
-    by, preparation = choose_method(
-        model, model_per, options, [name for name in options if _is_given(name)]
-    )
+    given = [name for name in options if _is_given(name)]
+    model_settings, preparation = choose_method(model, model_per, options, given)
     settings = BatchSettings(
-        model=by,
+        model=model_settings,
         preparation=preparation,
         window=window,
         drop_flat=drop_flat,
-        cleaning=cleaning_of(exclude, exclude_like),
+        cleaning=parse_cleaning(exclude, exclude_like),
         compression=compression,
     )
     wanted = Wanted(dataset, axis, rate, channels, factor, unit)
@@ -121,24 +127,24 @@ def batch(
         check_ending(Path(output))
         jobs = [job(input=Path(inputs[0]), output=Path(output))]
     else:
-        found = find(inputs, listed)
+        found = find_recordings(inputs, listed)
         jobs = [
             job(input=item.path, output=place, make_folders=True)
-            for item, place in zip(found, place_all(output, found, model), strict=True)
+            for item, place in zip(found, plan_outputs(output, found, model), strict=True)
         ]
     if alone:
         separate_one(jobs[0], report=report, quiet=quiet)
         return
-    many = Many(
+    many = ManyRun(
         jobs=jobs,
         model_per=model_per,
-        folder=folder_of(output),
+        folder=get_output_folder(output),
         summary=summary,
         report=report,
         quiet=quiet,
         as_json=as_json,
     )
-    with runner_of(workers, scheduler, segment) as runner:
+    with open_runner(workers, scheduler, segment) as runner:
         code = separate_many(many, runner)
     if code:
         sys.exit(code)

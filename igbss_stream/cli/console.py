@@ -1,4 +1,4 @@
-"""What commands share: how they tell that something is wrong, and how far they are."""
+"""Errors, progress bars, tables and options that commands share."""
 
 import functools
 import logging
@@ -23,25 +23,25 @@ if TYPE_CHECKING:
 
 EXIT_MISTAKE = 2
 EXIT_INTERRUPTED = 130
-_NO_CURSOR = ("dumb", "unknown")  # terminals on which a bar would be a line for each of its changes
+_NO_CURSOR = ("dumb", "unknown")  # terminals that cannot redraw a line
 _TIE = "\N{NO-BREAK SPACE}"
-_LEAST_NAME = 8  # characters of the name of a file that are shown
-_LEAST_TEXT = 15  # characters of a text that a table has beside each other, where there are as many
+_LEAST_NAME = 8  # characters of a file name that are shown at least
+_LEAST_TEXT = 15  # minimum width of a text column in a table
 
 Completion = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
-"""What completes the value of an option: given what is typed of it."""
+"""Completes the value of an option from its beginning."""
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
-"""What `click.option` returns: adds to a command."""
+"""A decorator of commands, such as `click.option` returns."""
 
 
-def reports_mistakes(command: Callable[..., None]) -> Callable[..., None]:
-    """Print an `IgbssError` as one line and exit with code 2; `--debug` shows where it came from."""
+def report_errors(command: Callable[..., None]) -> Callable[..., None]:
+    """Decorate a command to print an `IgbssError` as one line and exit with code 2; add `--debug`."""
 
     @click.option("--debug", is_flag=True, help="Show a traceback when something is wrong.")
     @functools.wraps(command)
     def wrapped(debug: bool, **options: Any) -> None:
         level = logging.WARNING if options.get("quiet") else logging.INFO
-        logging.basicConfig(format="%(message)s", level=level, handlers=[_Above()])
+        logging.basicConfig(format="%(message)s", level=level, handlers=[_WarningHandler()])
         warnings.showwarning = _show_warning
         try:
             command(**options)
@@ -57,8 +57,8 @@ def reports_mistakes(command: Callable[..., None]) -> Callable[..., None]:
     return wrapped
 
 
-def with_options(*options: Decorator) -> Decorator:
-    """Return a decorator that adds options to a command, which lists them in this order.
+def add_options(*options: Decorator) -> Decorator:
+    """Return a decorator that adds options to a command, listed in this order.
 
     Parameters
     ----------
@@ -77,14 +77,14 @@ def with_options(*options: Decorator) -> Decorator:
     return add
 
 
-def completes(*values: str, files: bool = False) -> Completion:
-    """Return what completes an option by the tab key; the command itself says which values it refuses.
+def complete_from(*values: str, files: bool = False) -> Completion:
+    """Return the tab completion of an option; the command itself checks the value.
 
     Parameters
     ----------
     *values : str
     files : bool
-        Whether the option may be the name of a file as well.
+        Whether the option may also be a file name.
 
     Returns
     -------
@@ -99,42 +99,42 @@ def completes(*values: str, files: bool = False) -> Completion:
     return complete
 
 
-reading_options = with_options(
-    click.option("--dataset", help="Dataset that holds the samples.  [default: found by the layout]"),
+reading_options = add_options(
+    click.option("--dataset", help="Dataset that contains the samples.  [default: found by the layout]"),
     click.option(
         "--axis",
         type=int,
-        help="Axis of the dataset that runs over samples, 0 or 1.  [default: by the layout, or 0]",
+        help="Axis of the dataset that counts samples, 0 or 1.  [default: by the layout, or 0]",
     ),
-    click.option("--rate", type=float, help="Samples a second, if the file does not say or says it wrong."),
+    click.option("--rate", type=float, help="Sampling rate in Hz, if missing or wrong in the file."),
     click.option(
         "--channels",
-        help="Channels to take, with commas between: names, positions from 0, ranges such as 0-7.  "
-        "[default: all that are measured]",
+        help="Channels to use, separated by commas: names, positions from 0, ranges such as 0-7.  "
+        "[default: all measured channels]",
     ),
     click.option(
         "--factor",
         type=float,
-        help="Multiply stored numbers by this, in place of the scale of the file.",
+        help="Multiply stored numbers by this instead of the scale in the file.",
     ),
-    click.option("--unit", help="Unit of the samples, if the file does not say or says it wrong."),
+    click.option("--unit", help="Unit of the samples, if missing or wrong in the file."),
 )
 
-key_options = with_options(
+key_options = add_options(
     click.option(
-        "--server-key", metavar="KEY", help="Public key of a publisher that encrypts, in single quotes."
+        "--server-key", metavar="KEY", help="Public key of an encrypting publisher, in single quotes."
     ),
     click.option(
         "--key-file",
         type=click.Path(path_type=Path),
-        help="File with the secret key of this end, as `make-keys` writes it.  [default: a new key, "
-        "which is enough where everybody is let in]",
+        help="File with the secret key of this client, as written by `make-keys`.  [default: a new key, "
+        "sufficient if the publisher accepts everyone]",
     ),
 )
 
 
-class _Above(logging.Handler):
-    """Tells of what is logged as `warn` does."""
+class _WarningHandler(logging.Handler):
+    """Print log records as warnings."""
 
     def emit(self, record: logging.LogRecord) -> None:
         warn(self.format(record))
@@ -147,33 +147,33 @@ def _show_warning(message: Warning | str, category: type[Warning], *where: Any, 
         warn(warnings.formatwarning(message, category, *where[:2]))
 
 
-def _shows_bars(quiet: bool) -> bool:
-    """Tell whether bars can be shown: on a terminal that can go back to a line, if they are wanted."""
+def _can_show_bars(quiet: bool) -> bool:
+    """Return whether progress bars can be shown: on a terminal that can redraw lines, unless quiet."""
     can_go_back = sys.stderr.isatty() and os.environ.get("TERM", "").lower() not in _NO_CURSOR
     return not quiet and can_go_back and not _is_in_background()
 
 
 def _is_in_background() -> bool:
-    """Tell whether the shell has begun this with `&`: bars would go over what else is typed and told."""
+    """Return whether the process runs in the background, where bars would disturb the terminal."""
     try:
         return os.tcgetpgrp(sys.stderr.fileno()) != os.getpgrp()
-    except (OSError, AttributeError):  # no terminal of ours, or a system that has no such thing
+    except (OSError, AttributeError):  # no controlling terminal, or a system without process groups
         return False
 
 
 @contextmanager
-def _bars() -> "Iterator[Bars]":
-    """Show rows with what is done, how much of it, how fast, and how long it will take."""
+def _open_bars() -> "Iterator[Bars]":
+    """Show rows of step, progress, speed and remaining time."""
     from rich.console import Console
     from rich.progress import BarColumn, ProgressColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bars
     from rich.text import Text
 
     class Rate(ProgressColumn):
-        """How many a second, once that is known."""
+        """Units per second, once known."""
 
         def render(self, task: Any) -> Text:
-            return Text(_rate(task.speed), style="progress.data.speed")
+            return Text(_format_rate(task.speed), style="progress.data.speed")
 
     columns = (
         TextColumn("{task.description}", markup=False),
@@ -188,11 +188,11 @@ def _bars() -> "Iterator[Bars]":
 
 @contextmanager
 def progress_bar(quiet: bool) -> Iterator[Progress | None]:
-    """Show what is done, how fast and how long it will take, on a terminal; nothing elsewhere."""
-    if not _shows_bars(quiet):
+    """Show a progress bar on a terminal, and nothing elsewhere."""
+    if not _can_show_bars(quiet):
         yield None
         return
-    with _bars() as bars:
+    with _open_bars() as bars:
         tasks: dict[str, Any] = {}
 
         def progress(doing: str, done: int, total: int | None) -> None:
@@ -203,20 +203,20 @@ def progress_bar(quiet: bool) -> Iterator[Progress | None]:
         yield progress
 
 
-def _rate(speed: float | None) -> str:
-    """Return a rate as it is shown: slow steps have a fraction."""
+def _format_rate(speed: float | None) -> str:
+    """Format a speed; slow steps have a fraction."""
     if speed is None:
         return ""
     return f"{speed:,.0f}/s" if speed >= 10 else f"{speed:.1f}/s"
 
 
 class FilesProgress:
-    """Tells how far a run over many files is: a line a file; nothing if quiet.
+    """Report the progress of a run over many files: one line per file; nothing if quiet.
 
     Parameters
     ----------
     total : int
-        How many files there are.
+        Number of files.
     quiet : bool
     """
 
@@ -224,46 +224,46 @@ class FilesProgress:
         self.total, self.done, self._quiet = total, 0, quiet
 
     def begin(self, name: str) -> Progress | None:
-        """Note that a file begins; return what is told how far it is."""
+        """Note that a file starts; return the callable that receives its progress."""
         return None
 
     def end(self, text: str) -> None:
-        """Note that a file is done, and what came of it."""
+        """Note that a file is done, with its result."""
         self.done += 1
         if not self._quiet:
             click.echo(f"{self.done} of {self.total}: {text}", err=True)
 
 
 class _FileBars(FilesProgress):
-    """Tells it by two bars: how many files are done, and how far the current one is."""
+    """Report it by two bars: the files done, and the progress of the current file."""
 
     def __init__(self, total: int, bars: "Bars") -> None:
         super().__init__(total)
-        self._bars = bars
-        self._files = bars.add_task(self._said(), total=total)
+        self._open_bars = bars
+        self._files = bars.add_task(self._format_count(), total=total)
         self._current = bars.add_task("", total=None, visible=False)
         self._doing = ""
 
     def begin(self, name: str) -> Progress | None:
         def progress(doing: str, done: int, total: int | None) -> None:
-            shown = _named(name, doing, self._bars.console.width // 2)
-            if shown != self._doing:  # rate and time left are of this alone
-                self._bars.reset(self._current, description=shown, total=total, visible=True)
+            shown = _shorten(name, doing, self._open_bars.console.width // 2)
+            if shown != self._doing:  # speed and remaining time refer to this step
+                self._open_bars.reset(self._current, description=shown, total=total, visible=True)
                 self._doing = shown
-            self._bars.update(self._current, completed=done, total=total)
+            self._open_bars.update(self._current, completed=done, total=total)
 
         return progress
 
     def end(self, text: str) -> None:
         self.done += 1
-        self._bars.update(self._files, completed=self.done, description=self._said())
+        self._open_bars.update(self._files, completed=self.done, description=self._format_count())
 
-    def _said(self) -> str:
+    def _format_count(self) -> str:
         return f"recordings {self.done} of {self.total}"
 
 
-def _named(name: str, doing: str, room: int) -> str:
-    """Return what is done with a file; of a name that is too long, its begin and its end."""
+def _shorten(name: str, doing: str, room: int) -> str:
+    """Return the step and the file; long names are shortened in the middle."""
     room = max(_LEAST_NAME, room - len(doing))
     if len(name) > room:
         name = f"{name[: room // 2 - 1]}..{name[len(name) - room // 2 + 1 :]}"
@@ -272,25 +272,25 @@ def _named(name: str, doing: str, room: int) -> str:
 
 @contextmanager
 def files_progress(quiet: bool, total: int) -> Iterator[FilesProgress]:
-    """Show how far a run over many files is: bars on a terminal, a line a file elsewhere."""
-    if not _shows_bars(quiet):
+    """Show the progress of a run over many files: bars on a terminal, lines elsewhere."""
+    if not _can_show_bars(quiet):
         yield FilesProgress(total, quiet=quiet)
         return
-    with _bars() as bars:
+    with _open_bars() as bars:
         yield _FileBars(total, bars)
 
 
 def show_table(header: Sequence[str], rows: Sequence[Sequence[str]], text: Sequence[str]) -> None:
     """Print a table that fits the terminal, or plain text in columns elsewhere.
 
-    A terminal too narrow for columns has a paragraph for each row.
+    A terminal that is too narrow shows a paragraph per row.
 
     Parameters
     ----------
     header : sequence of str
     rows : sequence of sequence of str
     text : sequence of str
-        Columns that hold text, the first one among them: the others are numbers, to the right.
+        Names of the text columns, including the first; the others contain numbers, aligned to the right.
     """
     if not sys.stdout.isatty():
         table = [header, *rows]
@@ -303,32 +303,32 @@ def show_table(header: Sequence[str], rows: Sequence[Sequence[str]], text: Seque
     from rich.text import Text
 
     console = Console()
-    if console.width < _least_width(header, rows, text):
+    if console.width < _get_min_width(header, rows, text):
         for row in rows:
-            click.echo(_paragraph(header, row, text, console.width))
+            click.echo(_format_paragraph(header, row, text, console.width))
         return
     shown = Table(box=None, pad_edge=False)
     for name in header:
         is_text = name in text
         shown.add_column(name, justify="left" if is_text else "right", overflow="fold", no_wrap=not is_text)
     for row in rows:
-        shown.add_row(*map(Text, row))  # names of files are text, never markup
+        shown.add_row(*map(Text, row))  # file names are plain text, never markup
     console.print(shown)
 
 
-def _least_width(header: Sequence[str], rows: Sequence[Sequence[str]], text: Sequence[str]) -> int:
-    """Return the columns of a terminal that a table needs at least: its text may fold, its numbers not."""
+def _get_min_width(header: Sequence[str], rows: Sequence[Sequence[str]], text: Sequence[str]) -> int:
+    """Return the minimum width of a table: text may fold, numbers may not."""
     longest = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     folded = [max(len(name), min(n, _LEAST_TEXT)) for name, n in zip(header, longest, strict=True)]
     needed = [least if name in text else n for name, n, least in zip(header, longest, folded, strict=True)]
     return sum(needed) + 2 * (len(needed) - 1)
 
 
-def _paragraph(header: Sequence[str], row: Sequence[str], text: Sequence[str], width: int) -> str:
-    """Return a row as lines: its name, below it the rest."""
+def _format_paragraph(header: Sequence[str], row: Sequence[str], text: Sequence[str], width: int) -> str:
+    """Format a row as a paragraph: the name, and below it the rest."""
     cells = dict(zip(header, row, strict=True))
-    told = [f"{name} {cell}" for name, cell in cells.items() if name not in text and cell != "-"]
-    together = "  ".join(told).replace(" ", _TIE).replace(2 * _TIE, "  ")
+    numbers = [f"{name} {cell}" for name, cell in cells.items() if name not in text and cell != "-"]
+    together = "  ".join(numbers).replace(" ", _TIE).replace(2 * _TIE, "  ")
     first, *others = (cells[name] for name in text if cells[name] != "-")
     lines = [line for part in (*others, together) for line in textwrap.wrap(part, max(20, width - 2))]
     return "\n".join([first, *(f"  {line.replace(_TIE, ' ')}" for line in lines)])
@@ -340,5 +340,5 @@ def say(text: str) -> None:
 
 
 def warn(text: str) -> None:
-    """Print a line on standard error: above the bars, which stand in for it while there are any."""
+    """Print a line on standard error; active bars redirect it above themselves."""
     print(text, file=sys.stderr, flush=True)

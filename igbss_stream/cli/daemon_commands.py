@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from igbss_stream._util.atomic_write import write_atomically
-from igbss_stream.cli.console import EXIT_MISTAKE, reports_mistakes
+from igbss_stream.cli.console import EXIT_MISTAKE, report_errors
 from igbss_stream.errors import RecordingError
 
 _CHECK_EXAMPLES = """\b
@@ -34,7 +34,7 @@ Examples:
 @click.command(epilog=_CHECK_EXAMPLES)
 @click.argument("path", metavar="CONFIG", type=click.Path(path_type=Path))
 @click.option("--json", is_flag=True, help="Print one JSON object, even if there are mistakes.")
-@reports_mistakes
+@report_errors
 def check(path: Path, json: bool) -> None:
     """Report the mistakes in a configuration and their places, or else what it would run."""
     from igbss_stream.daemon.config.lint import lint
@@ -68,7 +68,7 @@ def check(path: Path, json: bool) -> None:
     help="Kind of the sink of sources.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace the file if it exists.")
-@reports_mistakes
+@report_errors
 def init(path: Path, source: str, sink: str, overwrite: bool) -> None:
     """Write a commented configuration, by default igbss.yaml."""
     from igbss_stream.daemon.config.reference import build_template
@@ -84,7 +84,7 @@ def init(path: Path, source: str, sink: str, overwrite: bool) -> None:
 
 @click.command(epilog=_SCHEMA_EXAMPLES)
 @click.option("--markdown", is_flag=True, help="Print the reference as Markdown instead.")
-@reports_mistakes
+@report_errors
 def schema(markdown: bool) -> None:
     """Print the JSON Schema of configurations, for editors."""
     import json
@@ -96,7 +96,7 @@ def schema(markdown: bool) -> None:
 
 @click.command(epilog=_RUN_EXAMPLES)
 @click.argument("path", metavar="CONFIG", type=click.Path(path_type=Path))
-@reports_mistakes
+@report_errors
 def run(path: Path) -> None:
     """Separate live streams until stopped; `check` shows what would run."""
     from igbss_stream.daemon.daemon import run as run_daemon

@@ -1,4 +1,4 @@
-"""A mixture with known sources: the time series of the IGBSS paper, and how well they come back."""
+"""Separate a mixture with known sources: the time series of the IGBSS paper."""
 
 import json
 import time
@@ -13,7 +13,7 @@ from igbss_stream._util.progress import Progress, report_to
 from igbss_stream.separation.api import separate
 from igbss_stream.separation.metrics import rmse, sir
 
-WAYS: dict[str, dict[str, Any]] = {
+METHODS: dict[str, dict[str, Any]] = {
     "published, exp": {"structure": "systematic"},
     "published, min-max": {"structure": "systematic", "transform": "min-max"},
     "learned": {},
@@ -22,7 +22,7 @@ WAYS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Score:
-    """How one way of looking at the channels compares with the true sources."""
+    """Scores of one method against the true sources."""
 
     name: str
     rmse: float
@@ -30,8 +30,8 @@ class Score:
     seconds: float
 
 
-def time_series(n_samples: int = 500) -> NDArray[np.float64]:
-    """Return a sine, a square wave and a sawtooth over eight seconds, (samples, 3).
+def make_time_series(n_samples: int = 500) -> NDArray[np.float64]:
+    """Return a sine, a square wave and a sawtooth over eight seconds, of shape (samples, 3).
 
     The sources of Luo, Azizi, Sugiyama (UAI 2021), section "Time Series Data Analysis".
     """
@@ -39,8 +39,8 @@ def time_series(n_samples: int = 500) -> NDArray[np.float64]:
     return np.column_stack([np.sin(2 * t), np.sign(np.sin(3 * t)), 2 * (t % 1.0) - 1])
 
 
-def mixing_matrix(seed: int, n_channels: int = 3, n_sources: int = 3) -> NDArray[np.float64]:
-    """Return weights drawn from 0.5 to 2, (channels, sources), as in the paper."""
+def draw_mixing(seed: int, n_channels: int = 3, n_sources: int = 3) -> NDArray[np.float64]:
+    """Draw weights from 0.5 to 2, of shape (channels, sources), as in the paper."""
     return np.random.default_rng(seed).uniform(0.5, 2.0, (n_channels, n_sources))
 
 
@@ -50,23 +50,23 @@ def run(seed: int = 0, n_samples: int = 500, progress: Progress | None = None) -
     Parameters
     ----------
     seed : int
-        Of the mixing matrix.
+        Seed of the mixing matrix.
     n_samples : int
     progress : callable, optional
-        Told how many of the ways are done.
+        Called with the number of methods done.
 
     Returns
     -------
     list of Score
-        The channels as they are, then their separation in each of the `WAYS`.
+        Scores of the channels themselves, then of each of the `METHODS`.
     """
-    import_module("igbss_stream.model.structure")  # its kernels are loaded before the clock starts
-    truth = time_series(n_samples)
-    x = truth @ mixing_matrix(seed).T
+    import_module("igbss_stream.model.structure")  # load the kernels before the clock starts
+    truth = make_time_series(n_samples)
+    x = truth @ draw_mixing(seed).T
     scores = [Score("channels as received", rmse(x, truth), float(sir(x, truth).min()), 0.0)]
-    for done, (name, options) in enumerate(WAYS.items()):
+    for done, (name, options) in enumerate(METHODS.items()):
         if progress is not None:
-            progress("separating", done, len(WAYS))
+            progress("separating", done, len(METHODS))
         began = time.perf_counter()
         with report_to(progress):
             sources = separate(x, **options).sources
@@ -81,7 +81,7 @@ def as_json(scores: list[Score], seed: int, n_samples: int) -> str:
 
 
 def render(scores: list[Score], n_samples: int) -> str:
-    """Return the scores as a table with what it means."""
+    """Return the scores as a table with an explanation."""
     lines = [
         f"A sine, a square wave and a sawtooth, {n_samples} samples, mixed by weights of 0.5 to 2.",
         "",
@@ -93,7 +93,7 @@ def render(scores: list[Score], n_samples: int) -> str:
     lines += [
         "",
         "RMSE is between standardised signals, signs as delivered: 0 is perfect, 1.41 unrelated.",
-        "The published structure is fixed before it sees data, so the channels stay mostly mixed;",
-        "the learned one, the default, is found in the samples.",
+        "The published structure is fixed in advance, so the channels stay mostly mixed;",
+        "the default structure is learned from the samples.",
     ]
     return "\n".join(lines)

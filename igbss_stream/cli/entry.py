@@ -1,6 +1,6 @@
-"""The command `igbss-stream`.
+"""The command group `igbss-stream`, and the commands `inspect` and `demo`.
 
-What a command needs is imported when it runs, so that `--help` answers at once.
+Commands import what they need when they run, so that `--help` answers immediately.
 """
 
 import os
@@ -11,7 +11,7 @@ import click
 
 from igbss_stream._util.version import __version__
 from igbss_stream.cli.batch import batch
-from igbss_stream.cli.console import progress_bar, reading_options, reports_mistakes
+from igbss_stream.cli.console import progress_bar, reading_options, report_errors
 from igbss_stream.cli.daemon_commands import check, init, run, schema
 from igbss_stream.cli.export import export
 from igbss_stream.cli.feed_commands import listen, replay, simulate
@@ -30,12 +30,12 @@ Examples:
 \b
 Exit codes:
   0    done
-  1    a fault of the program, which is told with a traceback
-  2    a mistake in what was asked for, in a file or in the samples; the message says what to do
-  130  interrupted by Ctrl-C; `run` ends with 0 then, as it does by SIGTERM
+  1    a fault of the program; a traceback is printed
+  2    a mistake in the options, a file or the samples; the message says what to do
+  130  interrupted by Ctrl-C (`run` exits with 0 on Ctrl-C and on SIGTERM)
 
 \b
-Completion by the tab key, in the file that the shell reads at its start:
+Tab completion; add to the start-up file of your shell:
   bash  eval "$(_IGBSS_STREAM_COMPLETE=bash_source igbss-stream)"
   zsh   eval "$(_IGBSS_STREAM_COMPLETE=zsh_source igbss-stream)"
   fish  _IGBSS_STREAM_COMPLETE=fish_source igbss-stream | source"""
@@ -56,9 +56,9 @@ Examples:
 )
 @click.version_option(__version__, prog_name="igbss-stream")
 def main() -> None:
-    """Separate the sources behind the channels of recordings and feeds."""
-    # The threads of linear algebra wait for each other by spinning: a daemon beside another, or beside its
-    # own learner, loses far more by them than it gains. With one, sums are also the same on every machine.
+    """Separate the sources behind the channels of recordings and live streams."""
+    # Threads of linear algebra wait for each other by spinning, which costs a daemon beside another, or
+    # beside its own learner, more than it gains. With one thread, sums are also the same on every machine.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
@@ -82,12 +82,12 @@ for _command in (
 @main.command(epilog=_INSPECT_EXAMPLES)
 @click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
 @reading_options
-@click.option("--fast", is_flag=True, help="Do not read the samples: no NaN, flat channels and rank.")
+@click.option("--fast", is_flag=True, help="Do not read the samples; skips NaN, flat channels and rank.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option("-q", "--quiet", is_flag=True, help="Do not show how far it is.")
-@reports_mistakes
+@click.option("-q", "--quiet", is_flag=True, help="Do not show progress.")
+@report_errors
 def inspect(path: Path, fast: bool, as_json: bool, quiet: bool, **wanted: Any) -> None:
-    """Say how a file is read and what its samples are like, and list its datasets."""
+    """Describe how a file is read, what its samples are like, and which datasets it has."""
     from igbss_stream.files import inspection as examining
     from igbss_stream.files.open import is_hdf5
     from igbss_stream.files.read_options import Wanted
@@ -109,10 +109,10 @@ def inspect(path: Path, fast: bool, as_json: bool, quiet: bool, **wanted: Any) -
 @click.option("--seed", default=0, show_default=True, help="Seed of the mixing matrix.")
 @click.option("--samples", default=500, show_default=True, help="Length of the mixture.")
 @click.option("--json", "json", is_flag=True, help="Print one JSON object.")
-@click.option("-q", "--quiet", is_flag=True, help="Do not show how far it is.")
-@reports_mistakes
+@click.option("-q", "--quiet", is_flag=True, help="Do not show progress.")
+@report_errors
 def demo(seed: int, samples: int, json: bool, quiet: bool) -> None:
-    """Separate a mixture whose sources are known, and print how well they came back."""
+    """Separate a mixture with known sources, and print scores."""
     from igbss_stream.cli.demo import as_json, render, run
 
     if samples < _LEAST_DEMO:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from igbss_stream.cli.console import progress_bar, reports_mistakes, warn
+from igbss_stream.cli.console import progress_bar, report_errors, warn
 from igbss_stream.errors import ParameterError, RecordingError, printable
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ Examples:
 @click.option("--overwrite", is_flag=True, help="Replace the output if it exists.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on what was written.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
-@reports_mistakes
+@report_errors
 def export(
     output_of_batch: Path,
     output: Path,

@@ -1,4 +1,4 @@
-"""The commands around the daemon: `replay` and `simulate` feed it, `listen` watches what it publishes."""
+"""The commands `replay`, `simulate` and `listen`."""
 
 import math
 import sys
@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import click
 
 from igbss_stream.cli.console import (
+    add_options,
     key_options,
     progress_bar,
     reading_options,
-    reports_mistakes,
-    with_options,
+    report_errors,
 )
 from igbss_stream.errors import ParameterError
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from igbss_stream.playback.pacing import PacedStream
 
 
-_feed_options = with_options(
+_feed_options = add_options(
     click.option(
         "--to",
         "address",
         required=True,
-        help="Address to publish at: tcp://HOST:PORT, ipc://PATH or a port of this machine; * as the "
-        "port takes a free one.",
+        help="Address to publish at: tcp://HOST:PORT, ipc://PATH or a local port; the port * picks a free "
+        "one.",
     ),
     click.option(
         "--block",
@@ -40,14 +40,11 @@ _feed_options = with_options(
         "--speed",
         default=1.0,
         show_default=True,
-        help="2 is twice as fast as real time; 0 is as fast as subscribers can read, and they miss "
-        "nothing.",
+        help="2 is twice as fast as real time; 0 is as fast as subscribers can read, without losses.",
     ),
-    click.option("--wait", is_flag=True, help="Begin when a first subscriber is there."),
-    click.option(
-        "--json", "as_json", is_flag=True, help="Print one JSON object at the end, on what was published."
-    ),
-    click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors and warnings."),
+    click.option("--wait", is_flag=True, help="Wait for the first subscriber."),
+    click.option("--json", "as_json", is_flag=True, help="Print one JSON object with counts at the end."),
+    click.option("-q", "--quiet", is_flag=True, help="Print only errors and warnings."),
 )
 
 
@@ -62,10 +59,10 @@ Examples:
 @click.command(epilog=_REPLAY_EXAMPLES)
 @click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
 @reading_options
-@click.option("--name", help="Name of the stream.  [default: that of the file]")
-@click.option("--loop", is_flag=True, help="Begin again at the end, until interrupted; indices go on.")
+@click.option("--name", help="Name of the stream.  [default: the name of the file]")
+@click.option("--loop", is_flag=True, help="Start again at the end, until interrupted; indices continue.")
 @_feed_options
-@reports_mistakes
+@report_errors
 def replay(
     path: Path,
     dataset: str | None,
@@ -83,7 +80,7 @@ def replay(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Publish a recording as if it came live."""
+    """Publish a recording as a live stream."""
     from igbss_stream.files.open import open_recording
     from igbss_stream.playback import replay as replaying
 
@@ -103,31 +100,31 @@ Examples:
 
 @click.command(epilog=_SIMULATE_EXAMPLES)
 @click.option("--channels", "n_channels", default=32, show_default=True, help="Number of electrodes.")
-@click.option("--rate", default=250.0, show_default=True, help="Samples a second, above 100.")
-@click.option("--seed", default=0, show_default=True, help="Another one is another head.")
+@click.option("--rate", default=250.0, show_default=True, help="Sampling rate in Hz, above 100.")
+@click.option("--seed", default=0, show_default=True, help="Random seed; each seed is another head.")
 @click.option(
     "--drift",
     default=0.0,
     show_default=True,
-    help="How far sources wander on the head, in radians; 0.05 is much.",
+    help="Drift of the sources on the head, in radians; 0.05 is large.",
 )
 @click.option(
     "--montage",
     type=click.Choice(["even", "10-20"]),
     default="even",
     show_default=True,
-    help="Where the electrodes lie: evenly, called E1, E2 ..., or as the 10-20 system names them.",
+    help="Electrodes: evenly distributed and named E1, E2, ..., or those of the 10-20 system.",
 )
-@click.option("--duration", type=float, help="Seconds until it ends.  [default: never]")
+@click.option("--duration", type=float, help="Length in seconds.  [default: endless]")
 @click.option(
     "--truth",
     type=click.Path(path_type=Path),
-    help="HDF5 file to write the true sources and mixing to; needs --duration.",
+    help="Write the true sources and mixing to this HDF5 file; needs --duration.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace the file of --truth if it exists.")
 @click.option("--name", default="simulation", show_default=True, help="Name of the stream.")
 @_feed_options
-@reports_mistakes
+@report_errors
 def simulate(
     n_channels: int,
     rate: float,
@@ -145,19 +142,19 @@ def simulate(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Publish a made-up EEG whose sources are known.
+    """Publish a simulated EEG with known sources.
 
-    Blinks, alpha, mains of 50 Hz, muscle and heart, with a background behind them; the same seed gives
-    the same samples.
+    The sources are blinks, alpha, mains of 50 Hz, muscle, heart and background. The same seed gives the
+    same samples.
     """
     from igbss_stream.playback.simulate import Simulation, simulate_stream, write_truth
 
     simulation = Simulation(n_channels, rate, seed, drift, montage)
-    n_samples = None if duration is None else _n_samples(duration, rate)
+    n_samples = None if duration is None else _count_samples(duration, rate)
     feed = simulate_stream(simulation, name, block, speed=speed, n_samples=n_samples)
     if truth is not None:
         if n_samples is None:
-            raise ParameterError("--truth needs --duration, to know where the file ends.")
+            raise ParameterError("--truth needs --duration, which sets the length of the file.")
         with progress_bar(quiet) as progress:
             write_truth(simulation, truth, n_samples, overwrite=overwrite, progress=progress)
     _publish(feed, address, wait=wait, as_json=as_json, quiet=quiet)
@@ -179,21 +176,21 @@ def _refuse_old_name(context: click.Context, parameter: click.Parameter, value: 
 
 @click.command(epilog=_LISTEN_EXAMPLES)
 @click.argument("address")
-@click.option("--topic", default="", help="Name of the stream.  [default: the first one that comes]")
+@click.option("--topic", default="", help="Name of the stream.  [default: the first to arrive]")
 @key_options
-@click.option("--record", type=click.Path(path_type=Path), help="HDF5 file to write what comes to.")
+@click.option("--record", type=click.Path(path_type=Path), help="Record the stream to this HDF5 file.")
 @click.option(
     "--if-exists",
     default="refuse",
     show_default=True,
     type=click.Choice(["refuse", "overwrite", "append", "number"]),
-    help="What to do if the file of --record exists; number records beside it.",
+    help="What to do if the file of --record exists; number writes a numbered file beside it.",
 )
 @click.option("--existing", hidden=True, expose_value=False, callback=_refuse_old_name)
 @click.option("--seconds", type=float, help="Stop after this time.  [default: when the stream ends]")
-@click.option("--json", is_flag=True, help="Print one JSON object a second.")
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors and warnings.")
-@reports_mistakes
+@click.option("--json", is_flag=True, help="Print one JSON object per second.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only errors and warnings.")
+@report_errors
 def listen(
     address: str,
     topic: str,
@@ -205,23 +202,23 @@ def listen(
     json: bool,
     quiet: bool,
 ) -> None:
-    """Watch a published stream: its rate, gaps, delay, and the size of its sources.
+    """Monitor a published stream: rate, gaps, latency and amplitudes of its sources.
 
-    A table on a terminal, elsewhere a line a second. Ends with the stream, or after Ctrl-C.
+    Shows a table on a terminal and prints a line per second elsewhere. Ends with the stream, or on Ctrl-C.
     """
     from igbss_stream._util.signals import StopSignal
-    from igbss_stream.cli.key_file import client_keys
+    from igbss_stream.cli.key_file import load_client_keys
     from igbss_stream.playback import listen as listening
     from igbss_stream.playback.render import open_display
     from igbss_stream.subscriber import Subscriber
 
     if seconds is not None and not 0 < seconds < math.inf:
         raise ParameterError(f"--seconds must be a time above 0. Got {seconds:g} instead.")
-    (keys,) = client_keys(key_file, {"--server-key": server_key})
+    (keys,) = load_client_keys(key_file, {"--server-key": server_key})
     with (
         StopSignal() as stop,
         Subscriber(address, topic, keys=keys) as subscriber,
-        _recorder(record, if_exists) as recorder,
+        _open_recorder(record, if_exists) as recorder,
         open_display(quiet=quiet, json=json) as show,
     ):
         listening.listen(
@@ -230,8 +227,10 @@ def listen(
     sys.exit(stop.exit_code)
 
 
-def _recorder(path: Path | None, if_exists: "Existing") -> "AbstractContextManager[RecordingSink | None]":
-    """Return the sink of a recording, if one is wanted."""
+def _open_recorder(
+    path: Path | None, if_exists: "Existing"
+) -> "AbstractContextManager[RecordingSink | None]":
+    """Return the sink of a recording, if one was requested."""
     if path is None:
         return nullcontext()
     from igbss_stream.files.writers.stream_recording import RecordingSink
@@ -267,8 +266,8 @@ def _publish(paced: "PacedStream", address: str, *, wait: bool, as_json: bool, q
     sys.exit(stop.exit_code)
 
 
-def _n_samples(seconds: float, rate: float) -> int:
-    """Return a duration in samples."""
+def _count_samples(seconds: float, rate: float) -> int:
+    """Convert a duration to samples."""
     if not (math.isfinite(seconds) and seconds * rate >= 1):
-        raise ParameterError(f"--duration must be a time of at least one sample. Got {seconds:g} instead.")
+        raise ParameterError(f"--duration must be at least one sample. Got {seconds:g} instead.")
     return round(seconds * rate)

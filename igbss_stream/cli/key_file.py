@@ -1,4 +1,4 @@
-"""Keys for a command that reads an encrypted stream: public ones as options, the secret one in a file."""
+"""Load the keys of a command that reads an encrypted stream."""
 
 import os
 import re
@@ -14,22 +14,22 @@ _LARGEST = 1 << 16  # bytes of a file that may be one of keys
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
-def client_keys(
+def load_client_keys(
     key_file: Path | None, server_keys: Mapping[str, str | None]
 ) -> tuple[ClientKeys | None, ...]:
-    """Return the keys for each publisher; None for one that does not encrypt.
+    """Return the keys for each publisher; None for a publisher without encryption.
 
     Parameters
     ----------
     key_file : path or None
-        Holds the secret key of this end; without it, a new one is made for each publisher.
+        File with the secret key of this client; by default, a new key is generated for each publisher.
     server_keys : mapping of str to str or None
-        Public key of each publisher, by the option that gives it; None where it was not given.
+        Public key of each publisher, by the name of its option; None if it was not given.
 
     Raises
     ------
     ParameterError
-        If something is no key, or the file is of no use.
+        If a key is invalid, or the file cannot be used.
     """
     if key_file is not None and not any(server_keys.values()):
         raise ParameterError(
@@ -37,18 +37,18 @@ def client_keys(
         )
     secret_key = None if key_file is None else read_secret_key(key_file)
     return tuple(
-        None if server_key is None else _keys(option, server_key, secret_key)
+        None if server_key is None else _make_keys(option, server_key, secret_key)
         for option, server_key in server_keys.items()
     )
 
 
-def _keys(option: str, server_key: str, secret_key: str | None) -> ClientKeys:
+def _make_keys(option: str, server_key: str, secret_key: str | None) -> ClientKeys:
     try:
         return ClientKeys(server_key, secret_key)
-    except ParameterError:  # it shows what was given, which may be a secret in the wrong place
+    except ParameterError:  # its message shows the value, which may be a secret in the wrong place
         raise ParameterError(
-            f"{option} must be a public key of 40 characters (Z85), in single quotes, as $ and & mean "
-            f"something to the shell. Got one of {len(server_key)} characters that is none instead."
+            f"{option} must be a public key of 40 characters (Z85), in single quotes because the "
+            f"shell interprets $ and &. Got {len(server_key)} characters that are no key instead."
         ) from None
 
 
@@ -58,7 +58,7 @@ def read_secret_key(path: Path) -> str:
     Parameters
     ----------
     path : path
-        Of a file that its owner alone can read.
+        Path of a file that only its owner can read.
 
     Returns
     -------
@@ -67,7 +67,7 @@ def read_secret_key(path: Path) -> str:
     Raises
     ------
     ParameterError
-        If it cannot be read, others can read it, or it does not hold one key.
+        If the file cannot be read, is readable by others, or does not contain exactly one key.
     """
     try:
         with path.open("rb") as file:
@@ -75,17 +75,18 @@ def read_secret_key(path: Path) -> str:
     except OSError as error:
         raise ParameterError(f"--key-file '{path}' cannot be read: {error.strerror}.") from None
     if mode & _OTHERS:
-        raise ParameterError(f"--key-file '{path}' is open to others than its owner: chmod 600 '{path}'.")
-    found = list(_keys_in(data.decode("ascii", "replace")))
+        raise ParameterError(f"--key-file '{path}' is readable by other users; run chmod 600 '{path}'.")
+    found = list(_find_keys(data.decode("ascii", "replace")))
     if len(found) != 1:
         raise ParameterError(
-            f"--key-file '{path}' must hold one secret key of 40 characters (Z85), alone or as NAME=KEY. "
-            f"It holds {len(found) or 'none'}."
+            f"--key-file '{path}' must contain one secret key of 40 characters (Z85), alone or as "
+            "NAME=KEY. "
+            f"It contains {len(found) or 'none'}."
         )
     return found[0]
 
 
-def _keys_in(text: str) -> Iterator[str]:
+def _find_keys(text: str) -> Iterator[str]:
     for line in map(str.strip, text.splitlines()):
         named = _NAMED.fullmatch(line)
         if is_key(line):

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from igbss_stream.batch.models import KnownModel, known_model, refuse_products
+from igbss_stream.batch.models import KnownModel, check_no_products, load_model
 from igbss_stream.cli.model_options import make_model_settings
-from igbss_stream.cli.preparation_options import preparation_from
+from igbss_stream.cli.preparation_options import parse_preparation
 from igbss_stream.errors import ParameterError
 from igbss_stream.preparation.settings import Preparation
 from igbss_stream.separation.settings import ModelSettings
@@ -44,17 +44,17 @@ def choose_method(
     IgbssError
         If a value cannot be used, options contradict each other or the model, or the model cannot be read.
     """
-    preparation = preparation_from(options)
+    preparation = parse_preparation(options)
     settings = make_model_settings(options)
     if model_per != "file":
         if model is not None:
             raise ParameterError(
                 f"--model-per {model_per} learns a model; leave out --model-per or --model"
             )
-        refuse_products(settings, f"--model-per {model_per} with structure 'learned'")
+        check_no_products(settings, f"--model-per {model_per} with structure 'learned'")
     if model is None:
         return settings, preparation
-    known = known_model(model)
+    known = load_model(model)
     _check_given(given, settings, preparation, known)
     return known.settings, known.preparation
 

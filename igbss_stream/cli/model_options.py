@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from igbss_stream.cli.console import Decorator, completes, with_options
+from igbss_stream.cli.console import Decorator, add_options, complete_from
 from igbss_stream.errors import ParameterError
 from igbss_stream.separation.parameters import PARAMETERS, Parameter
 
@@ -32,7 +32,7 @@ def _make_option(name: str, parameter: Parameter) -> Decorator:
     if is_optional and parameter.default_text:
         help_text += f"  [default: {parameter.default_text}]"
     if parameter.choices:
-        more["shell_complete"] = completes(*parameter.choices, files=name == "structure")
+        more["shell_complete"] = complete_from(*parameter.choices, files=name == "structure")
     return click.option(
         f"--{name.replace('_', '-')}",
         type=parameter.kind,
@@ -49,7 +49,7 @@ def _make_options() -> Iterator[Decorator]:
         yield from _AFTER.get(name, ())
 
 
-model_options = with_options(*_make_options())
+model_options = add_options(*_make_options())
 
 
 def make_model_settings(options: dict[str, Any]) -> "ModelSettings":

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from igbss_stream.cli.console import progress_bar, reports_mistakes
+from igbss_stream.cli.console import progress_bar, report_errors
 from igbss_stream.errors import ParameterError, printable
 
 _EXAMPLES = """\b
@@ -49,7 +49,7 @@ Examples:
 @click.option("--overwrite", is_flag=True, help="Replace the report if it exists.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on what was written.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
-@reports_mistakes
+@report_errors
 def report(
     output_of_batch: Path,
     output: Path | None,

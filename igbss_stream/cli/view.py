@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from igbss_stream.cli.console import key_options, reports_mistakes
+from igbss_stream.cli.console import key_options, report_errors
 from igbss_stream.errors import ParameterError
 
 _GIVES_WAY = 5  # to the daemon that serves it, where there is not enough for both
@@ -39,7 +39,7 @@ Examples:
 )
 @click.option("--open", "opened", is_flag=True, help="Open the page in the browser.")
 @click.option("--parent", type=int, hidden=True, help="End when the process of this number is gone.")
-@reports_mistakes
+@report_errors
 def view(
     address: str,
     topic: str,
@@ -74,7 +74,7 @@ def view(
         ) from None
     from igbss_stream._util.scheduling import use_normal_priority
     from igbss_stream._util.signals import StopSignal
-    from igbss_stream.cli.key_file import client_keys
+    from igbss_stream.cli.key_file import load_client_keys
     from igbss_stream.pages.view.feed import Feed
 
     if parent is not None:
@@ -86,7 +86,7 @@ def view(
         if opened:
             click.launch(url)
 
-    keys, channels_keys = client_keys(
+    keys, channels_keys = load_client_keys(
         key_file, {"--server-key": server_key, "--channels-server-key": channels_server_key}
     )
     feed = Feed(address, topic, keys=keys, channels=channels, channels_keys=channels_keys, metrics=metrics)

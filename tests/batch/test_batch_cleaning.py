@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from numpy.typing import NDArray
 
 from igbss_stream.cli import main
-from igbss_stream.cli.demo import mixing_matrix
+from igbss_stream.cli.demo import draw_mixing
 from igbss_stream.separation.cleaning import MIN_CORRELATION
 from tests.commands import Command, Refusal, assert_says
 from tests.doc_pages import commands
@@ -24,7 +24,7 @@ def blinking(n_samples: int = 1000) -> Array:
     """Return four channels; the first is an eye, which shows in the others as well."""
     rng = np.random.default_rng(1)
     truth = rng.laplace(size=(n_samples, 4))
-    mixing = mixing_matrix(2, 4, 4)
+    mixing = draw_mixing(2, 4, 4)
     mixing[0] = [0.1, 0.1, 0.1, 2.0]
     return np.asarray(20.0 * truth @ mixing.T + [4000.0, 0.0, -7.0, 1.0])
 

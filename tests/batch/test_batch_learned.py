@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from igbss_stream import separate
-from igbss_stream.cli.demo import mixing_matrix, time_series
+from igbss_stream.cli.demo import draw_mixing, make_time_series
 from igbss_stream.separation.metrics import sir
 from tests.commands import Command, Refusal, assert_says
 from tests.realdata import DATA, needs_data
@@ -16,7 +16,7 @@ from tests.recordings import read_output, write_recording
 
 @pytest.fixture
 def mixture() -> np.ndarray:
-    return np.asarray(time_series(400) @ mixing_matrix(11).T)
+    return np.asarray(make_time_series(400) @ draw_mixing(11).T)
 
 
 @pytest.mark.jit
@@ -27,7 +27,7 @@ def test_learned_structure_separates_and_gives_back_the_channels(
     separated(path, "--structure", "learned")
     output = read_output(tmp_path / "out.h5")
     np.testing.assert_array_equal(output.sources, separate(mixture, structure="learned").sources)
-    assert sir(output.sources, time_series(400)).min() > 20.0
+    assert sir(output.sources, make_time_series(400)).min() > 20.0
     with h5py.File(tmp_path / "out.h5") as file:
         back = output.sources @ file["mixing"][()].T + file["mean"][()]
         assert (file["mixing"].attrs["unit"], file["mean"].attrs["unit"]) == ("uV", "uV")

@@ -6,8 +6,8 @@ from pathlib import Path
 import h5py
 import pytest
 
-from igbss_stream.batch.inputs import Found, find, is_one_file
-from igbss_stream.batch.outputs import folder_of, is_template, place_all
+from igbss_stream.batch.inputs import FoundRecording, find_recordings, is_one_file
+from igbss_stream.batch.outputs import get_output_folder, is_template, plan_outputs
 from igbss_stream.errors import IgbssError
 
 
@@ -27,33 +27,33 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def names(found: list[Found]) -> list[str]:
+def names(found: list[FoundRecording]) -> list[str]:
     return [str(item.path) for item in found]
 
 
 def test_folder_is_searched_for_what_is_named_as_recordings_are() -> None:
-    found = find(["in"])
+    found = find_recordings(["in"])
     assert names(found) == ["in/a.EDF", "in/b.h5", "in/sub/c.vhdr", "in/sub/deep/d.snirf"]
     assert [str(item.relative) for item in found] == ["a.EDF", "b.h5", "sub/c.vhdr", "sub/deep/d.snirf"]
 
 
 def test_glob_is_expanded_and_leaves_out_what_batch_wrote() -> None:
-    found = find(["in/**/*.h5*"])
+    found = find_recordings(["in/**/*.h5*"])
     assert names(found) == ["in/b.h5"]
-    assert names(find(["i*/sub/*"])) == ["in/sub/c.eeg", "in/sub/c.vhdr"]
-    assert str(find(["in/sub/**/*.snirf"])[0].relative) == "deep/d.snirf"
+    assert names(find_recordings(["i*/sub/*"])) == ["in/sub/c.eeg", "in/sub/c.vhdr"]
+    assert str(find_recordings(["in/sub/**/*.snirf"])[0].relative) == "deep/d.snirf"
 
 
 def test_what_is_named_outright_is_taken_whatever_it_is(folder: Path) -> None:
     (folder / "x[1].h5").touch()
     named = ["x[1].h5", "in/sub/sources.h5", "in/notes.txt", "gone.h5"]
-    assert names(find(named)) == named
-    assert str(find(["in/sub/sources.h5"])[0].relative) == "sources.h5"
+    assert names(find_recordings(named)) == named
+    assert str(find_recordings(["in/sub/sources.h5"])[0].relative) == "sources.h5"
 
 
 def test_each_recording_once_in_the_order_given(folder: Path) -> None:
     (folder / "link.h5").symlink_to("in/b.h5")
-    assert names(find(["link.h5", "in/sub", "./in/b.h5", "in"])) == [
+    assert names(find_recordings(["link.h5", "in/sub", "./in/b.h5", "in"])) == [
         "link.h5", "in/sub/c.vhdr", "in/sub/deep/d.snirf", "in/a.EDF",
     ]  # fmt: skip
 
@@ -62,9 +62,9 @@ def test_list_of_more(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "# those of Monday\n\n  in/b.h5  \nin/sub\n"
     (folder / "list.txt").write_text(text)
     expected = ["in/a.EDF", "in/b.h5", "in/sub/c.vhdr", "in/sub/deep/d.snirf"]
-    assert names(find(["in/a.EDF"], "list.txt")) == expected
+    assert names(find_recordings(["in/a.EDF"], "list.txt")) == expected
     monkeypatch.setattr("sys.stdin", io.StringIO(text))
-    assert names(find([], "-")) == expected[1:]
+    assert names(find_recordings([], "-")) == expected[1:]
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_what_finds_nothing_is_refused(
     (folder / "empty.txt").touch()
     (folder / "in/.git/e.h5").unlink()
     with pytest.raises(IgbssError) as error:
-        find(inputs, listed)
+        find_recordings(inputs, listed)
     for word in words:
         assert word in str(error.value)
 
@@ -105,8 +105,8 @@ def test_one_file_is_told_from_many() -> None:
     ],
 )
 def test_templates(template: str, places: list[str]) -> None:
-    found = find(["in/[ac]*", "in/sub/[ac]*.vhdr"])[:1] + find(["in/**/c.vhdr"])
-    assert [str(place) for place in place_all(template, found)] == places
+    found = find_recordings(["in/[ac]*", "in/sub/[ac]*.vhdr"])[:1] + find_recordings(["in/**/c.vhdr"])
+    assert [str(place) for place in plan_outputs(template, found)] == places
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_templates(template: str, places: list[str]) -> None:
 )  # fmt: skip
 def test_templates_that_cannot_be(template: str, words: list[str]) -> None:
     with pytest.raises(IgbssError) as error:
-        place_all(template, find(["in"]))
+        plan_outputs(template, find_recordings(["in"]))
     for word in words:
         assert word in str(error.value), str(error.value)
 
@@ -137,17 +137,20 @@ def test_recordings_of_one_name_need_a_telling_template(folder: Path) -> None:
     with pytest.raises(
         IgbssError, match=r"'in/b.h5' and 'in/sub/b.bdf' would both be .* 'out/b.h5'.*by {path}"
     ):
-        place_all("out/", find(["in"]))
-    places = place_all("out/{path}.h5", find(["in"]))
+        plan_outputs("out/", find_recordings(["in"]))
+    places = plan_outputs("out/{path}.h5", find_recordings(["in"]))
     assert len({str(place) for place in places}) == 5
 
 
 def test_folder_of_all_outputs_does_not_depend_on_what_is_found() -> None:
     assert (
-        folder_of("out/") == folder_of("out/{stem}.h5") == folder_of("out/x-{parent}/{stem}") == Path("out")
+        get_output_folder("out/")
+        == get_output_folder("out/{stem}.h5")
+        == get_output_folder("out/x-{parent}/{stem}")
+        == Path("out")
     )
-    assert folder_of("in") == Path("in")
-    assert folder_of("{stem}.h5") == folder_of("x.h5") == Path()
+    assert get_output_folder("in") == Path("in")
+    assert get_output_folder("{stem}.h5") == get_output_folder("x.h5") == Path()
 
 
 def test_a_plain_name_is_no_template() -> None:

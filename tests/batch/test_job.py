@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from igbss_stream.batch import job as jobs
-from igbss_stream.batch.job import Job, Result, in_turn, result_of, run_job
+from igbss_stream.batch.job import Job, Result, run_job, run_safely, run_sequentially
 from igbss_stream.batch.separate import Outcome
 from igbss_stream.batch.settings import BatchSettings
 from igbss_stream.errors import RecordingError
@@ -33,13 +33,13 @@ def test_travels_and_does_the_same_there(recording: Path) -> None:
     run_job(job)
     here = job.output.read_bytes()
     job.output.unlink()
-    result = pickle.loads(pickle.dumps(result_of(pickle.loads(pickle.dumps(job)))))
+    result = pickle.loads(pickle.dumps(run_safely(pickle.loads(pickle.dumps(job)))))
     assert (result.status, result.error, result.outcome.n_channels) == ("done", None, 4)
     assert job.output.read_bytes() == here
 
 
 def test_row_is_json(recording: Path) -> None:
-    row = json.loads(json.dumps(result_of(a_job(recording)).row(), allow_nan=False))
+    row = json.loads(json.dumps(run_safely(a_job(recording)).row(), allow_nan=False))
     assert row["input"] == str(recording)
     assert (row["status"], row["n_samples"], row["n_channels"], row["n_sources"]) == ("done", 60, 4, 4)
     assert row["speed"] == pytest.approx(60 / RATE / row["seconds"], rel=1e-2)
@@ -62,7 +62,7 @@ def test_mistake_is_told_and_stops_nothing(recording: Path, tmp_path: Path) -> N
         a_job(path, output=output, make_folders=True)
         for path, output in zip([bad, tmp_path / "gone", recording], outputs, strict=True)
     ]
-    results = list(in_turn(todo))
+    results = list(run_sequentially(todo))
     assert [result.status for result in results] == ["failed", "failed", "done"]
     assert "1 samples are NaN" in results[0].message
     assert "does not exist" in results[1].message
@@ -74,7 +74,7 @@ def test_mistake_is_told_and_stops_nothing(recording: Path, tmp_path: Path) -> N
 
 def test_fault_of_the_program_is_told_apart(recording: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "separate_recording", lambda *_, **__: [][0])
-    result = result_of(a_job(recording))
+    result = run_safely(a_job(recording))
     assert result.status == "failed"
     assert result.trace is not None
     assert "test_job.py" in result.trace
@@ -87,12 +87,12 @@ def test_interrupt_is_not_held_back(recording: Path, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(jobs, "separate_recording", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        result_of(a_job(recording))
+        run_safely(a_job(recording))
 
 
 def test_warnings_are_in_the_result(recording: Path) -> None:
     settings = BatchSettings(model=model_settings(n_sources=2))
-    result = result_of(a_job(recording, settings=settings))
+    result = run_safely(a_job(recording, settings=settings))
     assert result.status == "done"
     assert "does not distinguish channels" in result.warnings[0]
     assert result.message == result.warnings[0]

@@ -177,10 +177,10 @@ class Terminal(io.StringIO):
 def test_terminal_shows_bars_and_a_table(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from igbss_stream.batch.inputs import find
-    from igbss_stream.batch.outputs import place_all
+    from igbss_stream.batch.inputs import find_recordings
+    from igbss_stream.batch.outputs import plan_outputs
     from igbss_stream.batch.settings import BatchSettings
-    from igbss_stream.cli.batch_many import Many, separate_many
+    from igbss_stream.cli.batch_many import ManyRun, separate_many
     from tests.published import model_settings
 
     screen, bars = Terminal(), Terminal()
@@ -189,13 +189,13 @@ def test_terminal_shows_bars_and_a_table(
     monkeypatch.setattr(sys, "stdout", screen)
     monkeypatch.setattr(sys, "stderr", bars)
     write_recording(folder / "[red]x.h5", noise())
-    found = find([str(folder)])
+    found = find_recordings([str(folder)])
     settings = BatchSettings(model=model_settings())
     todo = [
         jobs.Job(input=item.path, output=place, settings=settings, make_folders=True)
-        for item, place in zip(found, place_all(f"{tmp_path}/out/", found), strict=True)
+        for item, place in zip(found, plan_outputs(f"{tmp_path}/out/", found), strict=True)
     ]
-    assert separate_many(Many(jobs=todo, model_per="file", folder=tmp_path)) == 2
+    assert separate_many(ManyRun(jobs=todo, model_per="file", folder=tmp_path)) == 2
     assert_says(screen.getvalue(), "x real time", "[red]x.h5", "4 recordings: 3 done")
     assert "recordings 4 of 4" in bars.getvalue()
 

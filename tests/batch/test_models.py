@@ -294,10 +294,10 @@ def test_recordings_of_a_model_that_is_learned_are_not_read_for_it_again(
 
     def checked(job: Any, watch: Any) -> Any:
         read.append(job.input.name)
-        return groups_checked(job, watch)
+        return groups_check_recording(job, watch)
 
-    groups_checked = shared_models._checked
-    monkeypatch.setattr(shared_models, "_checked", checked)
+    groups_check_recording = shared_models._check_recording
+    monkeypatch.setattr(shared_models, "_check_recording", checked)
     result = igbss(*batch)
     # With one model for all, the recording that cannot share it may be one that is new: all are looked at.
     assert read == (["d.h5"] if per == "group" else ["c.h5", "d.h5", "a.h5", "b.h5", "c.h5", "d.h5"])

@@ -92,14 +92,14 @@ def test_recordings_and_outputs_may_be_moved(
 
 
 def test_what_holds_the_samples_beside_a_head_counts_too(tmp_path: Path) -> None:
-    from igbss_stream.batch.fingerprint import of_file
+    from igbss_stream.batch.resume import fingerprint_file
 
     (tmp_path / "a.vhdr").write_text("head")
     (tmp_path / "a.eeg").write_bytes(b"1234")
-    before = of_file(tmp_path / "a.vhdr")
+    before = fingerprint_file(tmp_path / "a.vhdr")
     assert before["beside"][0]["name"] == "a.eeg"
     (tmp_path / "a.eeg").write_bytes(b"12345")
-    assert of_file(tmp_path / "a.vhdr") != before
+    assert fingerprint_file(tmp_path / "a.vhdr") != before
 
 
 @pytest.mark.parametrize("what", ["text", "other HDF5", "older version"])

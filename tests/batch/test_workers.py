@@ -17,9 +17,9 @@ import pytest
 
 from igbss_stream.batch import dask_cluster
 from igbss_stream.batch.channels import Progress
-from igbss_stream.batch.dask_runner import Workers
-from igbss_stream.batch.job import Job, Result, in_turn, result_of
-from igbss_stream.batch.segments import in_segments
+from igbss_stream.batch.dask_runner import DaskRunner
+from igbss_stream.batch.job import Job, Result, run_safely, run_sequentially
+from igbss_stream.batch.segments import run_in_segments
 from igbss_stream.batch.settings import BatchSettings
 from igbss_stream.errors import FeedError, IgbssWarning
 from igbss_stream.files.writers.locking import lock, wait_until_free
@@ -33,9 +33,9 @@ SETTINGS = BatchSettings(model=model_settings())
 
 
 @pytest.fixture(scope="module")
-def workers() -> Iterator[Workers]:
+def workers() -> Iterator[DaskRunner]:
     """Start two processes, which all tests here share."""
-    with Workers(2) as started:
+    with DaskRunner(2) as started:
         yield started
 
 
@@ -67,11 +67,11 @@ def within(folder: Path) -> dict[Path, bytes]:
     return {path.relative_to(folder): content for path, content in contents(folder).items()}
 
 
-def test_two_processes_do_what_one_does(workers: Workers, tmp_path: Path) -> None:
+def test_two_processes_do_what_one_does(workers: DaskRunner, tmp_path: Path) -> None:
     bad = noise()
     bad[7, 2] = np.nan
     inputs = [*recordings(tmp_path), write_recording(tmp_path / "bad.h5", bad), tmp_path / "gone.h5"]
-    alone = facts(list(in_turn(jobs_of(inputs, tmp_path / "alone"))))
+    alone = facts(list(run_sequentially(jobs_of(inputs, tmp_path / "alone"))))
     assert [kind for kind, *_ in alone.values()] == ["done"] * 6 + ["failed"] * 2
     (tmp_path / "there").mkdir()
     assert facts(list(workers.run(jobs_of(inputs, tmp_path / "there")))) == alone
@@ -79,10 +79,10 @@ def test_two_processes_do_what_one_does(workers: Workers, tmp_path: Path) -> Non
     assert len(files(tmp_path / "there")) == 6
 
 
-def test_iterations_of_windows_are_those_of_one_process(workers: Workers, tmp_path: Path) -> None:
+def test_iterations_of_windows_are_those_of_one_process(workers: DaskRunner, tmp_path: Path) -> None:
     settings = BatchSettings(model=model_settings(latent_mass=0.05), window=0.08)
     inputs = recordings(tmp_path, 3)
-    for folder, run in ("alone", in_turn), ("there", workers.run):
+    for folder, run in ("alone", run_sequentially), ("there", workers.run):
         list(run(jobs_of(inputs, tmp_path / folder, settings=settings)))
     assert files(tmp_path / "there") == files(tmp_path / "alone")
     for path in (tmp_path / "there").iterdir():
@@ -90,7 +90,7 @@ def test_iterations_of_windows_are_those_of_one_process(workers: Workers, tmp_pa
         assert len(output.fits_kl) == np.sum(output.fits["n_iter"] + 1) > 3
 
 
-def test_output_that_exists_is_refused_or_kept(workers: Workers, tmp_path: Path) -> None:
+def test_output_that_exists_is_refused_or_kept(workers: DaskRunner, tmp_path: Path) -> None:
     inputs = recordings(tmp_path, 2)
     first = jobs_of(inputs[:1], tmp_path / "out")
     assert [result.status for result in workers.run(first)] == ["done"]
@@ -122,8 +122,8 @@ def killed(job: Job, progress: Progress | None = None) -> Result:
     if job.input.name == "in2.h5":
         os.kill(os.getpid(), signal.SIGKILL)
     if job.input.name == "in0.h5":
-        return result_of(job, in_the_middle)
-    result = result_of(job, progress)
+        return run_safely(job, in_the_middle)
+    result = run_safely(job, progress)
     if job.input.name == "in1.h5":
         die("end")
     return result
@@ -131,11 +131,11 @@ def killed(job: Job, progress: Progress | None = None) -> Result:
 
 @pytest.mark.jit  # starts many processes
 def test_worker_that_is_killed_changes_nothing(
-    workers: Workers, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    workers: DaskRunner, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     inputs = recordings(tmp_path, 5)
     del inputs[2]
-    alone = facts(list(in_turn(jobs_of(inputs, tmp_path / "alone"))))
+    alone = facts(list(run_sequentially(jobs_of(inputs, tmp_path / "alone"))))
     assert facts(list(workers.run(jobs_of(inputs, tmp_path / "there"), do=killed))) == alone
     outputs = files(tmp_path / "there")
     assert outputs.pop("in0.h5.middle") == outputs.pop("in1.h5.end") == b""
@@ -145,7 +145,7 @@ def test_worker_that_is_killed_changes_nothing(
 
 @pytest.mark.slow
 def test_recording_that_ends_every_worker_is_named_and_stops_no_other(
-    workers: Workers, tmp_path: Path
+    workers: DaskRunner, tmp_path: Path
 ) -> None:
     found = facts(list(workers.run(jobs_of(recordings(tmp_path), tmp_path / "there"), do=killed)))
     assert found.pop("in2.h5")[0] == "failed"
@@ -154,7 +154,7 @@ def test_recording_that_ends_every_worker_is_named_and_stops_no_other(
     assert_says(lost.message, "4 workers were lost", "tcp://127.0.0.1:")
 
 
-def test_nobody_else_can_reach_the_processes(workers: Workers) -> None:
+def test_nobody_else_can_reach_the_processes(workers: DaskRunner) -> None:
     this = psutil.Process()
     found = [each.net_connections() for each in (this, *this.children(recursive=True))]
     listening = [
@@ -308,10 +308,10 @@ def test_worker_of_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) -
         check(numpy="1")
 
 
-def test_segments_of_workers(workers: Workers, tmp_path: Path) -> None:
+def test_segments_of_workers(workers: DaskRunner, tmp_path: Path) -> None:
     inputs = recordings(tmp_path, 2)
-    for folder, runner in ("alone", in_turn), ("there", workers.run):
-        done = in_segments(jobs_of(inputs, tmp_path / folder), runner=runner, seconds=0.1)
+    for folder, runner in ("alone", run_sequentially), ("there", workers.run):
+        done = run_in_segments(jobs_of(inputs, tmp_path / folder), runner=runner, seconds=0.1)
         assert [result.status for result in done] == ["done", "done"]
     assert within(tmp_path / "there") == within(tmp_path / "alone")
     assert len(within(tmp_path / "there")) == 2 * (3 + 1 + 1)

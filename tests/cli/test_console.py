@@ -55,10 +55,10 @@ CODE = """
 import logging, warnings
 import click
 from igbss_stream.errors import IgbssWarning
-from igbss_stream.cli.console import files_progress, progress_bar, reports_mistakes
+from igbss_stream.cli.console import files_progress, progress_bar, report_errors
 @click.command()
 @click.option("--quiet", is_flag=True)
-@reports_mistakes
+@report_errors
 def command(quiet):
     logging.getLogger("igbss_stream").info("a note")
     with progress_bar(quiet) as progress:

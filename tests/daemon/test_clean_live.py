@@ -11,7 +11,7 @@ import pytest
 
 from igbss_stream import Subscriber
 from igbss_stream.chunk import Chunk, Gap, Stream
-from igbss_stream.cli.demo import mixing_matrix
+from igbss_stream.cli.demo import draw_mixing
 from igbss_stream.feeds.zmq_publisher import ZmqPublisher
 from tests.commands import Command, Spawn
 from tests.daemons import DEADLINE, DaemonProcess, free_port, until
@@ -25,7 +25,7 @@ FIRST, N_SAMPLES = 1000, 2000
 
 def simulate_eyes() -> Any:
     rng = np.random.default_rng(4)
-    mixing = mixing_matrix(2, 4, 4)
+    mixing = draw_mixing(2, 4, 4)
     mixing[0] = [0.1, 0.1, 0.1, 2.0]
     return (20.0 * rng.laplace(size=(N_SAMPLES, 4)) @ mixing.T + [4000.0, 0.0, -7.0, 1.0]).astype("f4")
 

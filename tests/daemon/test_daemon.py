@@ -15,7 +15,7 @@ import pytest
 
 from igbss_stream import Subscriber
 from igbss_stream.chunk import Chunk, Gap, Stream
-from igbss_stream.cli.demo import mixing_matrix
+from igbss_stream.cli.demo import draw_mixing
 from igbss_stream.feeds.zmq_publisher import ZmqPublisher
 from tests import published
 from tests.commands import Spawn
@@ -147,7 +147,7 @@ def test_signals_end_the_run_in_order(start: Start, number: int) -> None:
 
 def test_learned_models_continue_after_a_restart(start: Start, tmp_path: Path) -> None:
     rng = np.random.default_rng(4)
-    x = np.asarray(rng.laplace(size=(3000, 3)) @ mixing_matrix(3).T, dtype=np.float32)
+    x = np.asarray(rng.laplace(size=(3000, 3)) @ draw_mixing(3).T, dtype=np.float32)
     more = (
         "    learning: {first: 2, window: 2, every: null, ahead: 0, fade: 0}\n"
         f"state: {{path: {tmp_path / 'state'}, every: 60}}"

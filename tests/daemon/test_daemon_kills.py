@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap
-from igbss_stream.cli.demo import mixing_matrix
+from igbss_stream.cli.demo import draw_mixing
 from igbss_stream.subscriber import Subscriber
 from tests.commands import Spawn
 from tests.daemons import DEADLINE, DaemonProcess, free_port, until
@@ -54,7 +54,7 @@ class Listener:
 
 def write_config(folder: Path, port: int) -> Path:
     rng = np.random.default_rng(8)
-    x = rng.laplace(size=(LENGTH, 3)) @ mixing_matrix(3).T
+    x = rng.laplace(size=(LENGTH, 3)) @ draw_mixing(3).T
     recording = write_recording(folder / "in.h5", x.astype(np.float32), rate=RATE)
     path = folder / "run.yaml"
     path.write_text(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from igbss_stream.batch.windows import Window, cut, planned
+from igbss_stream.batch.windows import FitWindow, cut_windows, plan_windows
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.files.gaps import Run, count_missing, get_gap_rows, make_gaps, split_at_gaps
 from igbss_stream.files.open import open_recording
@@ -98,10 +98,10 @@ def test_no_window_lies_across_a_gap_and_periods_count_what_is_missing(
 @pytest.mark.parametrize("block", [1, 5, 13, 60])
 def test_windows_hold_the_rows_that_were_planned(block: int) -> None:
     x, place = noise(), np.empty((block, 4))
-    windows = planned(60, make_gaps([(21, 6, "lost"), (59, 0, "restart")]), 13, 4)
+    windows = plan_windows(60, make_gaps([(21, 6, "lost"), (59, 0, "restart")]), 13, 4)
     assert windows == [
-        Window(0, 12, 0), Window(12, 9, 12), Window(21, 16, 27), Window(37, 16, 43), Window(53, 6, 59),
-        Window(59, 1, 65),
+        FitWindow(0, 12, 0), FitWindow(12, 9, 12), FitWindow(21, 16, 27), FitWindow(37, 16, 43), FitWindow(53, 6, 59),
+        FitWindow(59, 1, 65),
     ]  # fmt: skip
 
     def blocks() -> Iterator[tuple[int, NDArray[np.float64]]]:
@@ -111,7 +111,7 @@ def test_windows_hold_the_rows_that_were_planned(block: int) -> None:
             yield row, place[: len(part)]
             place[:] = np.nan
 
-    for window, samples in cut(blocks(), windows):
+    for window, samples in cut_windows(blocks(), windows):
         np.testing.assert_array_equal(samples, x[window.row : window.row + window.n_samples])
         windows = windows[1:]
     assert windows == []

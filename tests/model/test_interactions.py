@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
-from igbss_stream.cli.demo import time_series
+from igbss_stream.cli.demo import make_time_series
 from igbss_stream.errors import InputError, ParameterError
 from igbss_stream.model.interactions import (
     descent as interaction_descent,
@@ -80,7 +80,7 @@ class TestSeparation:
 
     @pytest.mark.slow
     def test_time_series_of_the_paper(self) -> None:
-        truth = time_series()
+        truth = make_time_series()
         errors = [
             rmse(learn_interactions(mix_products(truth, 2, seed), 3, 2).sources, truth)
             for seed in range(500, 506)

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_toeplitz
 from scipy.signal import lfilter
 
-from igbss_stream.cli.demo import mixing_matrix, time_series
+from igbss_stream.cli.demo import draw_mixing, make_time_series
 from igbss_stream.model import likelihood, spectra, starts
 from igbss_stream.model.kernels import learning
 from igbss_stream.model.structure import LearnedStructure, learn_structure
@@ -30,10 +30,10 @@ class TestSeparation:
     """Signs and order are not corrected before comparison; the seeds are not used elsewhere."""
 
     def test_time_series_of_the_paper(self) -> None:
-        truth = time_series()
+        truth = make_time_series()
         errors = [
             rmse(apply_unmixing(learn_structure(x, 3), x), truth)
-            for x in (truth @ mixing_matrix(seed).T for seed in range(100, 110))
+            for x in (truth @ draw_mixing(seed).T for seed in range(100, 110))
         ]
         assert np.mean(errors) < 0.012
         assert max(errors) < 0.05

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import signal
 
 from igbss_stream.chunk import Chunk, Gap, Stream
-from igbss_stream.cli.demo import mixing_matrix
+from igbss_stream.cli.demo import draw_mixing
 from igbss_stream.errors import IgbssWarning, InputError, ParameterError
 from igbss_stream.preparation.filters import design_filters
 from igbss_stream.preparation.online import OnlinePreparation
@@ -200,7 +200,7 @@ class TestAccounts:
 def test_a_model_is_learned_from_average_referenced_channels() -> None:
     """Their rank is one less; that number of sources is learned, with a warning, and reconstructs them."""
     rng = np.random.default_rng(0)
-    x = rng.laplace(size=(3000, 4)) @ mixing_matrix(0, 4, 4).T
+    x = rng.laplace(size=(3000, 4)) @ draw_mixing(0, 4, 4).T
     stream = Stream("s", RATE, ("a", "b", "c", "d"), "uV", np.dtype("f8"))
     stage = OnlinePreparation(stream, Preparation(reference="average"))
     (prepared,) = stage.push(Chunk(x, 0))

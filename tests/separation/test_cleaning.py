@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Stream
-from igbss_stream.cli.demo import mixing_matrix
+from igbss_stream.cli.demo import draw_mixing
 from igbss_stream.errors import InputError, ParameterError
 from igbss_stream.model.interactions.learn import LearnedInteractions
 from igbss_stream.separation.cleaning import Cleaner, Cleaning, Excluded
@@ -36,7 +36,7 @@ def x() -> Array:
     """Return channels of which the first consists mostly of one source, like an EOG."""
     rng = np.random.default_rng(5)
     truth = rng.laplace(size=(600, 4))
-    mixing = mixing_matrix(0, 4, 4) * [1.0, 1.0, 1.0, 0.3]
+    mixing = draw_mixing(0, 4, 4) * [1.0, 1.0, 1.0, 0.3]
     mixing[0] = [0.1, 0.1, 0.1, 2.0]
     return np.asarray(truth @ mixing.T + [4200.0, 0.0, -10.0, 1.0])
 

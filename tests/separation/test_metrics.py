@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from igbss_stream.cli.demo import mixing_matrix, render, run, time_series
+from igbss_stream.cli.demo import draw_mixing, make_time_series, render, run
 from igbss_stream.separation.metrics import match_sources, rmse, sir, standardise
 
 
@@ -41,7 +41,7 @@ def test_a_constant_column_becomes_zero() -> None:
 
 
 def test_time_series_match_the_paper() -> None:
-    sources = time_series(500)
+    sources = make_time_series(500)
     t = np.linspace(0, 8, 500)
     np.testing.assert_allclose(sources[:, 0], np.sin(2 * t))
     assert set(sources[:, 1]) == {-1.0, 0.0, 1.0}
@@ -49,7 +49,7 @@ def test_time_series_match_the_paper() -> None:
     slopes = np.diff(sources[:, 2])
     assert np.median(slopes) == pytest.approx(2 * 8 / 499)
     assert np.sum(slopes < 0) == 8  # one fall a second
-    weights = mixing_matrix(3, 4, 2)
+    weights = draw_mixing(3, 4, 2)
     assert weights.shape == (4, 2)
     assert 0.5 <= weights.min() < weights.max() <= 2.0
 

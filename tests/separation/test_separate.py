@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from igbss_stream._util.dtypes import as_samples
-from igbss_stream.cli.demo import mixing_matrix, time_series
+from igbss_stream.cli.demo import draw_mixing, make_time_series
 from igbss_stream.errors import IgbssWarning, InputError, ParameterError
 from igbss_stream.model.poset import Closure, Poset, make_incidence
 from igbss_stream.separation.metrics import rmse
@@ -26,7 +26,7 @@ Samples = NDArray[Any]
 
 
 def series(seed: int, n_samples: int = 500) -> Samples:
-    return time_series(n_samples) @ mixing_matrix(seed).T
+    return make_time_series(n_samples) @ draw_mixing(seed).T
 
 
 class TestClosedForm:
@@ -35,8 +35,8 @@ class TestClosedForm:
         x = series(0)
         separation = separate(x, transform=MinMax(margin=0.1 / (x.max() - x.min())))
         assert separation.solver == "closed-form"
-        assert rmse(separation.sources, time_series()) == pytest.approx(0.7226, abs=5e-5)
-        assert rmse(separation.p_z, time_series()) == pytest.approx(0.7226, abs=5e-5)
+        assert rmse(separation.sources, make_time_series()) == pytest.approx(0.7226, abs=5e-5)
+        assert rmse(separation.p_z, make_time_series()) == pytest.approx(0.7226, abs=5e-5)
 
     @pytest.mark.parametrize("n_channels", [2, 3, 4, 5, 8, 13])
     @pytest.mark.parametrize("structure", ["systematic", "cyclic", "random"])

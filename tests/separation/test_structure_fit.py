@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from igbss_stream import Separation, separate
-from igbss_stream.cli.demo import mixing_matrix, time_series
+from igbss_stream.cli.demo import draw_mixing, make_time_series
 from igbss_stream.errors import IgbssWarning, InputError, ParameterError
 from igbss_stream.model import structure
 from igbss_stream.model.structure import LearnedStructure, learn_structure
@@ -24,7 +24,7 @@ def laplace(n_samples: int = 2000, n_sources: int = 3, seed: int = 0) -> Array:
 
 @pytest.fixture(scope="module")
 def x() -> Array:
-    return np.asarray(time_series(300) @ mixing_matrix(7).T)
+    return np.asarray(make_time_series(300) @ draw_mixing(7).T)
 
 
 @pytest.fixture(scope="module")
@@ -35,12 +35,12 @@ def separation(x: Array) -> Separation:
 @pytest.fixture(scope="module")
 def powers() -> Array:
     """Return channels that are products of powers of sources: the model with transform "sum"."""
-    return np.asarray(np.exp(laplace(200) * 0.3 @ mixing_matrix(5).T + [0.0, 3.0, -2.0]))
+    return np.asarray(np.exp(laplace(200) * 0.3 @ draw_mixing(5).T + [0.0, 3.0, -2.0]))
 
 
 @pytest.fixture(scope="module")
 def mixed() -> Array:
-    truth = time_series(400)
+    truth = make_time_series(400)
     products = np.column_stack(
         [truth[:, 0] * truth[:, 1], truth[:, 0] * truth[:, 2], truth[:, 1] * truth[:, 2]]
     )
@@ -52,7 +52,7 @@ class TestSeparate:
     @pytest.mark.jit
     def test_is_the_default(self, x: Array, separation: Separation) -> None:
         np.testing.assert_array_equal(separation.sources, separate(x, structure="learned").sources)
-        assert rmse(separation.sources, time_series(300)) < 0.1
+        assert rmse(separation.sources, make_time_series(300)) < 0.1
         assert separation.mean is not None
         back = separation.sources @ separation.mixing.T + separation.mean
         np.testing.assert_allclose(back, x, rtol=1e-9, atol=1e-9)
@@ -179,8 +179,8 @@ class TestProducts:
 
     def test_sources_are_recovered_that_no_linear_map_separates(self, mixed: Array) -> None:
         separation = separate(mixed, order=2)
-        linear = rmse(separate(mixed).sources, time_series(400))
-        assert rmse(separation.sources, time_series(400)) < 0.5 * linear
+        linear = rmse(separate(mixed).sources, make_time_series(400))
+        assert rmse(separation.sources, make_time_series(400)) < 0.5 * linear
         assert separation.solver == "inversion"
         assert separation.mixing.shape == (3, 6)
         assert separation.kl[-1] < 0.01 * separation.kl[0]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap, Stream
-from igbss_stream.cli.demo import mixing_matrix
+from igbss_stream.cli.demo import draw_mixing
 from igbss_stream.errors import InputError, ParameterError
 from igbss_stream.separation.api import separate
 from igbss_stream.separation.plan import SeparationPlan
@@ -41,7 +41,7 @@ class Immediate(Executor):
 def x() -> Samples:
     rng = np.random.default_rng(3)
     truth = rng.laplace(size=(600, 3))
-    return np.asarray(truth @ mixing_matrix(0).T + [4200.0, 0.0, -10.0], dtype=np.float32)
+    return np.asarray(truth @ draw_mixing(0).T + [4200.0, 0.0, -10.0], dtype=np.float32)
 
 
 def cut(x: Samples, at: Sequence[int], start: int = 0) -> Iterator[Chunk]:

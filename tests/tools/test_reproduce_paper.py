@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 from PIL import Image
 from reproduce_paper import main
 
-from igbss_stream.cli.demo import mixing_matrix, time_series
+from igbss_stream.cli.demo import draw_mixing, make_time_series
 from tests.realdata import DATA, needs_data
 
 HELD = "| time series, order 1 | old |"
@@ -91,8 +91,8 @@ def test_series_and_cloud(series: tuple[Path, Result]) -> None:
 def test_error_is_that_of_the_channels(series: tuple[Path, Result]) -> None:
     """The column of the channels, computed anew from the definition in the paper."""
     rows = read_tables((series[0] / "tables.md").read_text())["RMSE: IGBSS and the strongest baselines"]
-    truth = time_series()
-    x = truth @ mixing_matrix(0).T
+    truth = make_time_series()
+    x = truth @ draw_mixing(0).T
     x, truth = ((each - each.mean(axis=0)) / each.std(axis=0) for each in (x, truth))
     orders = ([0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0])
     least = min(float(np.sqrt(np.mean((x[:, order] - truth) ** 2))) for order in orders)

@@ -31,7 +31,7 @@ class OutputFacts:
     Parameters
     ----------
     job : dict or None
-        What the file was made from, see `igbss_stream.batch.fingerprint`; None in files of older versions.
+        What the file was made from, see `igbss_stream.batch.resume`; None in files of older versions.
     solver : str
         How sources were found.
     rate : float or None

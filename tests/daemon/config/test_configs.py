@@ -21,7 +21,7 @@ import zmq
 from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap, Stream
-from igbss_stream.cli.demo import mixing_matrix
+from igbss_stream.cli.demo import draw_mixing
 from igbss_stream.feeds.keys import ClientKeys, ServerKeys, derive_public_key
 from igbss_stream.feeds.wire import Encoder
 from igbss_stream.feeds.zmq_publisher import ZmqPublisher
@@ -77,7 +77,7 @@ def simulate(
     n_sources = n_sources or n_channels
     rng = np.random.default_rng(seed)
     truth = 10.0 * rng.laplace(size=(n_samples, n_sources))
-    x = truth @ mixing_matrix(seed, n_channels, n_sources).T
+    x = truth @ draw_mixing(seed, n_channels, n_sources).T
     return truth, x + (0.01 * rng.normal(size=x.shape) if n_channels > n_sources else 0.0)
 
 
@@ -194,7 +194,7 @@ def test_clean_eeg(run_file: RunFile, ends: ExitStack, tmp_path: Path) -> None:
     eyes = np.array(
         [[60.0, 20.0, 12.0, 6.0, 3.0, 1.0, 4.0, 4.0], [15.0, 60.0, 3.0, 2.0, 1.0, 0.5, 6.0, -6.0]]
     )
-    without = x - truth[:, :2] @ mixing_matrix(0, 8, 8)[:, :2].T
+    without = x - truth[:, :2] @ draw_mixing(0, 8, 8)[:, :2].T
     x = without + truth[:, :2] @ eyes / 10.0
     out = [free_port(), free_port()]
     sender = ends.enter_context(ZmqPublisher("tcp://127.0.0.1:*"))

@@ -1,0 +1,185 @@
+"""Options of `batch` beside those of the model and of the preparation."""
+
+import functools
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from igbss_stream.cli.console import add_options, complete_from
+from igbss_stream.errors import ParameterError
+
+if TYPE_CHECKING:
+    from igbss_stream.batch.segments import JobRunner
+    from igbss_stream.cli.batch_many import Runner
+    from igbss_stream.separation.cleaning import Cleaning
+
+
+many_options = add_options(
+    click.option(
+        "--list", "listed", metavar="FILE", help="File with more inputs, one per line; - for stdin."
+    ),
+    click.option("--resume", is_flag=True, help="Skip recordings that an earlier run completed."),
+    click.option(
+        "--summary",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        help="Write the results to a file: .csv, .json or .jsonl.",
+    ),
+    click.option(
+        "--model",
+        "model",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        help="Use the model in this output of batch instead of learning one.",
+    ),
+    click.option(
+        "--model-per",
+        type=click.Choice(["file", "group", "all"]),
+        default="file",
+        show_default=True,
+        help="Learn one model per file, per group of files with the same channels, rate and unit, or "
+        "one for all.",
+    ),
+)
+
+worker_options = add_options(
+    click.option("--workers", type=int, help="Number of local worker processes (Dask)."),
+    click.option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="Use the workers of this Dask scheduler: tcp://..., tls://... or its scheduler file.",
+    ),
+    click.option(
+        "--segment",
+        type=float,
+        metavar="SECONDS",
+        help="Separate each recording in segments of this length; OUTPUT joins the parts.",
+    ),
+)
+
+cleaning_options = add_options(
+    click.option(
+        "--exclude",
+        metavar="N,...",
+        help="Numbers of sources to remove, from 0, separated by commas; write the cleaned channels.",
+    ),
+    click.option(
+        "--exclude-like",
+        multiple=True,
+        metavar="CHANNEL[:R]",
+        help="Remove sources whose absolute correlation with this channel is at least R; may be "
+        "repeated.  [default of R: 0.5]",
+    ),
+)
+
+storage_options = click.option(
+    "--compression",
+    default="none",
+    shell_complete=complete_from("none", "gzip", "lz4"),
+    show_default=True,
+    help="Compression of the output: none, gzip (14 to 25 % smaller, ten times slower to write), or lz4 "
+    "(readers need hdf5plugin).",
+)
+
+
+def parse_cleaning(exclude: str | None, exclude_like: tuple[str, ...]) -> "Cleaning | None":
+    """Return the cleaning that the options request; None if neither is given.
+
+    Parameters
+    ----------
+    exclude : str, optional
+        Such as ``"0,3"``.
+    exclude_like : tuple of str
+        Each such as ``"EOG1"`` or ``"EOG1:0.5"``.
+
+    Raises
+    ------
+    ParameterError
+        If an option is invalid.
+    """
+    if exclude is None and not exclude_like:
+        return None
+    from igbss_stream.separation.cleaning import Cleaning
+
+    return Cleaning(exclude=_parse_numbers(exclude), exclude_like=tuple(map(_parse_like, exclude_like)))
+
+
+def _parse_numbers(text: str | None) -> tuple[int, ...]:
+    if text is None:
+        return ()
+    words = [word.strip() for word in text.split(",")]
+    for word in words:
+        if not (word.isascii() and word.isdigit()):
+            raise ParameterError(
+                f"--exclude must be numbers of sources separated by commas, such as 0,3. Got {text!r} "
+                "instead."
+            )
+    return tuple(map(int, words))
+
+
+def _parse_like(text: str) -> tuple[str, float]:
+    """Split a channel name, which may contain colons, from the minimum correlation."""
+    from igbss_stream.separation.cleaning import MIN_CORRELATION
+
+    name, colon, number = text.rpartition(":")
+    if not colon:
+        return text, MIN_CORRELATION
+    try:
+        return name, float(number)
+    except ValueError:
+        raise ParameterError(
+            "--exclude-like must be a channel, a colon and the minimum correlation, such as EOG1:0.5. "
+            f"Got {text!r} instead."
+        ) from None
+
+
+@contextmanager
+def open_runner(
+    workers: int | None, scheduler: str | None, segment: float | None = None
+) -> Iterator["Runner"]:
+    """Yield the runner of the jobs: this process by default, or Dask.
+
+    Parameters
+    ----------
+    workers : int or None
+    scheduler : str or None
+    segment : float or None
+        Length of a segment in seconds.
+
+    Yields
+    ------
+    Runner
+    """
+    from igbss_stream.batch.job import run_safely
+
+    if segment is not None and not (math.isfinite(segment) and segment > 0):
+        raise ParameterError(f"--segment must be a number of seconds above 0. Got {segment} instead.")
+    with _open_job_runner(workers, scheduler) as doer:
+        if segment is None:
+            yield lambda jobs, watch: doer(jobs, watch, run_safely)
+        else:
+            from igbss_stream.batch.segments import run_in_segments
+
+            yield functools.partial(run_in_segments, runner=doer, seconds=segment)
+
+
+@contextmanager
+def _open_job_runner(workers: int | None, scheduler: str | None) -> Iterator["JobRunner"]:
+    from igbss_stream.batch.job import run_sequentially
+
+    if workers is None and scheduler is None:
+        yield run_sequentially
+        return
+    try:
+        from igbss_stream.batch.dask_runner import DaskRunner
+    except ImportError as error:
+        raise ParameterError(
+            f"--workers and --scheduler need Dask, which cannot be imported ({error}); install it with: "
+            "pip install 'igbss-stream[dask]'"
+        ) from error
+    with DaskRunner(workers, scheduler) as there:
+        yield there.run
