@@ -221,7 +221,8 @@ class SeparationPlan:
         if wanted is not None and wanted > survey.rank:
             raise InputError(
                 f"n_sources must be at most the rank of the samples, {survey.rank}. Got {wanted} instead. "
-                f"The rank is below the {self.n_channels} channels after average reference or ICA cleaning."
+                "After average reference or ICA cleaning, the rank is below the number of channels, "
+                f"{self.n_channels}."
             )
 
 
