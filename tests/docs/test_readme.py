@@ -47,20 +47,6 @@ def published() -> Iterator[str]:
         assert not sender.is_alive()
 
 
-def test_parameters_are_those_of_the_function() -> None:
-    import inspect
-
-    from igbss_stream import separate
-
-    page = (ROOT / "docs" / "parameters.md").read_text()
-    listed = re.findall(r"^\| `(\w+)` \| (.*?) \|", page, re.M)
-    signature = inspect.signature(separate).parameters
-    assert [name for name, _ in listed] == [name for name in signature if name not in {"x", "previous"}]
-    for name, default in listed:
-        if default.startswith("`"):
-            assert default.strip("`") == signature[name].default
-
-
 def test_every_page_is_linked() -> None:
     linked = set(re.findall(r"\(docs/(\w+\.md)\)", README.read_text()))
     assert linked == {page.name for page in (README.parent / "docs").glob("*.md")}
