@@ -23,7 +23,7 @@ from igbss_stream.separation.transform import Centred, Transform
 Array = NDArray[np.float64]
 
 CLOSED_FORM = "closed-form"
-_ROWS_AT_ONCE = 1 << 14  # rows whose logarithms are held at once: they fit into the cache
+_ROWS_AT_ONCE = 1 << 14  # rows whose logarithms are computed at once: they fit into the cache
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -252,7 +252,7 @@ class TestExcerpt:
         monkeypatch.setattr("igbss_stream.separation.excerpt._MAX_NUMBERS", 3 * 800)
         x = laplace(4000)
         x[:, 1] = 0.0
-        x[300, 1] = 1.0  # between two stretches
+        x[300, 1] = 1.0  # between two segments
         with pytest.raises(InputError, match="channel 1 is constant in all samples"):
             separate(x)
 
