@@ -1,4 +1,4 @@
-"""The command, run in this process and in one of its own."""
+"""The command, run in this process and in a separate one."""
 
 import logging
 import os
@@ -38,7 +38,7 @@ class Spawn(Protocol):
 def igbss() -> Iterator[Command]:
     """Run the command here, and leave logging and warnings as they were.
 
-    `batch` takes the published structure unless told otherwise. The warnings of the package are shown, as they are on a terminal; any other one is an error.
+    `batch` takes the published structure unless given another. The warnings of the package are shown, as they are on a terminal; any other one is an error.
     """
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
@@ -97,7 +97,7 @@ def batch_refused(refused: Refusal, tmp_path: Path) -> Refusal:
 
 @pytest.fixture
 def spawn() -> Iterator[Spawn]:
-    """Start the command as a process of its own; what still runs at the end is killed."""
+    """Start the command as a separate process; processes that still run at the end are killed."""
     started: list[subprocess.Popen[str]] = []
 
     def start(

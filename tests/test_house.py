@@ -1,4 +1,4 @@
-"""Rules of the house: who imports what, and docstrings that tell of every parameter."""
+"""Rules of the house: who imports what, and docstrings that describe every parameter."""
 
 import ast
 import importlib

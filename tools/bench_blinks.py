@@ -167,5 +167,5 @@ def blinks(folder: Path) -> Iterator[Figure]:
 
 
 def _told(name: str, found: Blinks, x: Array, detail: str) -> Figure:
-    told = f"change {found.change(x):.3f}; {detail}"
-    return Figure(f"blinks left at Fz: {name}", found.amplitude(x), "uV", float("inf"), told)
+    details = f"change {found.change(x):.3f}; {detail}"
+    return Figure(f"blinks left at Fz: {name}", found.amplitude(x), "uV", float("inf"), details)

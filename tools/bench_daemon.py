@@ -3,9 +3,9 @@
 
     .venv/bin/python tools/bench_daemon.py                    all of it, about three minutes
     .venv/bin/python tools/bench_daemon.py memory             some of it: memory, cpu, feeds, hours
-    .venv/bin/python tools/bench_daemon.py feeds --feeds 64   so many feeds in one process on one core
+    .venv/bin/python tools/bench_daemon.py feeds --feeds 64   N feeds in one process on one core
 
-The daemon is `igbss-stream run` in a process of its own, with real sockets and learned structures; what it
+The daemon is `igbss-stream run` in a separate process, with real sockets and learned structures; what it
 takes is read from /proc, so this is for Linux. Memory is the proportional set size: a page that several
 processes share, as those of libraries, counts in parts. Streams of `memory` have 8 channels at 250 Hz.
 Exit code 1 if a figure misses the limit that the project sets itself, or samples were lost.
@@ -108,7 +108,7 @@ class Measured:
         self.sent += self.load.block
 
     def send_for(self, seconds: float) -> None:
-        """Send so many seconds of all feeds in real time."""
+        """Send a number of seconds of all feeds in real time."""
         period = self.load.block / self.load.rate
         began = time.perf_counter()
         for n in range(round(seconds / period)):
@@ -116,7 +116,7 @@ class Measured:
             self.send()
 
     def send_at_once(self, seconds: float) -> None:
-        """Send so many seconds of all feeds as fast as they go, ten at a time."""
+        """Send a number of seconds of all feeds as fast as possible, ten at a time."""
         for _ in range(round(seconds / AHEAD)):
             for _ in range(round(AHEAD * self.load.rate / self.load.block)):
                 self.send()
@@ -281,7 +281,7 @@ def feeds(options: "Options") -> Iterator[Figure]:
 
 
 def _share(daemon: Measured, seconds: float) -> float:
-    """Return the share of a core while feeds come in real time, for so many seconds."""
+    """Return the share of a core during a number of seconds of feeds in real time."""
     before, began = daemon.cpu(), time.perf_counter()
     daemon.send_for(seconds)
     share = (daemon.cpu() - before) / (time.perf_counter() - began)

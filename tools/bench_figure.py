@@ -1,11 +1,11 @@
-"""What a benchmark tells: a figure beside the limit that the project sets itself."""
+"""Figures of benchmarks, with the limits that the project sets itself."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One line of what is told."""
+    """One line of the result."""
 
     name: str
     value: float

@@ -49,7 +49,7 @@ class Stored:
     n_channels : int
     dtype : str
     storage : dict
-        What h5py is told besides.
+        Further arguments of h5py.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Stored:
     storage: dict[str, Any] = field(default_factory=dict)
 
     def write(self, path: Path, n_bytes: int) -> Path:
-        """Write a recording of so many bytes of samples: mixed sources, in steps as of a converter."""
+        """Write a recording of a given size in bytes: mixed sources, quantised as by a converter."""
         rng = np.random.default_rng(0)
         n_samples = n_bytes // np.dtype(self.dtype).itemsize // self.n_channels
         mixing = rng.random((self.n_channels, self.n_channels), dtype=np.float32)

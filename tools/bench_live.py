@@ -73,7 +73,7 @@ class Ends:
         self.sender.send_multipart(self.encoder.encode(Chunk(self.block, index * len(self.block))))
 
     def receive(self, timeout: float) -> int | None:
-        """Return the number of the next block that comes out, or None after so many seconds."""
+        """Return the number of the next block that comes out, or None after a time-out in seconds."""
         deadline = time.perf_counter() + timeout
         while (left := deadline - time.perf_counter()) > 0 or timeout == 0:
             if not self.receiver.poll(max(0, round(1000 * left))):

@@ -17,10 +17,10 @@ LIMIT = 400.0  # MB
 # The system counts for a process started from here what this one takes; its own count begins afresh.
 _TELLING = """
 import atexit, re
-def tell():
+def report():
     status = open('/proc/self/status').read()
     print(*(re.search(name + r':\\s+(\\d+)', status)[1] for name in ('VmHWM', 'RssFile')))
-atexit.register(tell)
+atexit.register(report)
 from igbss_stream.cli import main
 main(prog_name='igbss-stream')
 """
@@ -41,19 +41,19 @@ def sparse(path: Path, n_bytes: int) -> Path:
 
 
 def room_for(folder: Path, n_bytes: int) -> bool:
-    """Tell whether an output of so many bytes fits, with a tenth to spare."""
+    """Return whether an output of this size in bytes fits, with a tenth to spare."""
     return shutil.disk_usage(folder).free > 1.1 * n_bytes
 
 
 def peak(source: Path, out: Path, *options: str) -> tuple[float, float]:
     """Return the peak memory of a run in MB, and how much of files that are mapped it held at its end."""
-    told = subprocess.run(
+    printed = subprocess.run(
         [sys.executable, "-c", _TELLING, "batch", str(source), "-o", str(out), "--overwrite", *options],
         check=True,
         capture_output=True,
         text=True,
     ).stdout
-    numbers = re.findall(r"\d+", told.splitlines()[-1])
+    numbers = re.findall(r"\d+", printed.splitlines()[-1])
     return int(numbers[0]) / 1024, int(numbers[1]) / 1024
 
 

@@ -2,7 +2,7 @@
 
 Floor and run alternate. The input lies in the page cache for both, so that the disk is only written to, and
 both end when their output is on the disk. What learning a structure takes does not grow with the recording:
-it is measured in the first round, which does not count, and told apart.
+it is measured in the first round, which does not count, and reported separately.
 """
 
 import os

@@ -3,13 +3,13 @@
 
     .venv/bin/python tools/bench_view.py                    64 channels, 1 kHz
     .venv/bin/python tools/bench_view.py --channels 8 --rate 250 --rounds 9
-    .venv/bin/python tools/bench_view.py --realtime         the daemon goes before all others
+    .venv/bin/python tools/bench_view.py --realtime         the daemon has real-time priority
 
 `igbss-stream run` with a structure that is known stands between a sender and a receiver, as in
 `bench_live.py`. In turn, several times, blocks are sent at the rate with no page; with the page open in
 Chromium, which has no window and so draws without a graphics card; and with the same browser "aside": it
 runs when nothing else wants to (SCHED_IDLE of Linux), which comes near to a browser on another machine.
-Figures are of all rounds together. Also told: the frames a second that the page draws, and the share of a
+Figures are of all rounds together. Also reported: frames per second of the page, and the share of a
 core that its server and the browser take. Nothing is asserted: load on the machine shows.
 """
 

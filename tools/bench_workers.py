@@ -28,7 +28,7 @@ N_TASKS = 2_000
 # channels, rate in Hz, and the minutes of a shorter and of a longer recording
 SHAPES = ((32, 250.0, (10, 60)), (64, 1000.0, (5, 20)), (256, 1000.0, (3, 8)))
 
-# Does what the command does, then tells what it took: CPU seconds, bytes that went through read and write.
+# Runs the command, then prints its CPU seconds and the bytes read and written.
 _COSTED = """
 import json, resource, sys
 from igbss_stream.cli import main

@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Write docs/commands.md, the manual of the command, from the command itself.
+"""Generate docs/commands.md from the commands.
 
 .venv/bin/python tools/commands_page.py
 """
@@ -17,23 +17,22 @@ PAGE = Path(__file__).parents[1] / "docs" / "commands.md"
 
 _HEAD = """# Commands
 
-This page is made from the command itself by `.venv/bin/python tools/commands_page.py`;
-`igbss-stream COMMAND --help` says the same. Results go to standard output, everything else to standard
-error. A command that takes longer than a second shows what it does, how fast and how long it will still
-take, if standard error is a terminal; `--quiet` keeps it from that. With `--json`, where there is such an
-option, standard output is for programs.
+`.venv/bin/python tools/commands_page.py` generates this page from the commands;
+`igbss-stream COMMAND --help` prints the same. Results go to standard output, everything else to standard
+error. Commands that take longer than a second show progress, speed and remaining time if standard error is
+a terminal; `--quiet` disables this. With the option `--json`, standard output contains only JSON.
 
 ## Exit codes
 
 {exit_codes}
-`listen`, `replay` and `simulate` end with 143 by SIGTERM. Whatever the code, `batch` and `export` leave no
-incomplete file under the name of an output.
+`listen`, `replay` and `simulate` exit with 143 on SIGTERM. `batch` and `export` never leave an
+incomplete file under the name of an output, whatever the exit code.
 
 ## Completion
 
-Commands, options and names of files are completed by the tab key once the shell has been told so. Put the
-line for your shell into the file that it reads at its start, `~/.bashrc` (bash 4.4 or later), `~/.zshrc`
-(below `autoload -U compinit; compinit`), or `~/.config/fish/completions/igbss-stream.fish`:
+The tab key completes commands, options and file names after you add the line for your shell to its start-up
+file: `~/.bashrc` (bash 4.4 or later), `~/.zshrc` (below `autoload -U compinit; compinit`), or
+`~/.config/fish/completions/igbss-stream.fish`:
 
 {completion}
 """
@@ -76,8 +75,8 @@ def _options(command: click.Command, context: click.Context) -> Iterator[str]:
     for parameter in command.get_params(context):
         record = parameter.get_help_record(context)
         if record is not None and record[1] and "--help" not in record[0]:
-            option, told = (" ".join(text.split()).replace("|", "\\|") for text in record)
-            yield f"| `{option}` | {told} |"
+            option, text = (" ".join(part.split()).replace("|", "\\|") for part in record)
+            yield f"| `{option}` | {text} |"
 
 
 if __name__ == "__main__":

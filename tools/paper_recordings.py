@@ -54,7 +54,7 @@ def _eye(path: Path) -> Array:
 
 
 def _occipital(path: Path) -> Array:
-    return _recording(path)[20_000:, 30]  # Oz, a stretch of its own
+    return _recording(path)[20_000:, 30]  # Oz, a separate segment
 
 
 def _alpha(path: Path) -> Array:
@@ -95,7 +95,7 @@ PACKED |= {(3, 0): (5, 6), (3, 1): (6, 5), (3, 2): (7, 4)}
 def steim2(record: bytes) -> Array:
     """Return the samples of a big-endian miniSEED record with Steim's second compression.
 
-    Frames of sixteen 32-bit words; the first word of a frame tells, two bits a word, how each word holds
+    Frames of sixteen 32-bit words; the first word states, in two bits per word, how each word holds
     differences of successive samples. The first frame also holds the first and the last sample.
 
     Raises

@@ -21,8 +21,8 @@ from igbss_stream.separation.metrics import match_sources, rmse, standardise
 Array = NDArray[np.float64]
 
 METHODS = OURS + STRONG + WEAK
-TOLD = {"paper: IGBSS": "IGBSS", "paper: FastICA": "FastICA", "paper: PCA": "PCA"}
-TOLD_WEAK = {"paper: DL": "DL", "paper: NMF": "NMF"}
+REPORTED = {"paper: IGBSS": "IGBSS", "paper: FastICA": "FastICA", "paper: PCA": "PCA"}
+REPORTED_WEAK = {"paper: DL": "DL", "paper: NMF": "NMF"}
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Score:
 
 
 def tables(report: Report, drawn: Sequence[Experiment], n_jobs: int = 1) -> None:
-    """Separate every mixture by every method, in so many processes, and write the tables."""
+    """Separate every mixture by every method, in parallel processes, and write the tables."""
     tasks = [(i, each) for each in drawn for i in range(len(METHODS))]
     if n_jobs > 1:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # for each process: more get in each other's way
@@ -61,11 +61,12 @@ def tables(report: Report, drawn: Sequence[Experiment], n_jobs: int = 1) -> None
     scores: Scores = {each.name: {} for each in drawn}
     for (i, each), scored in zip(tasks, found, strict=True):
         scores[each.name][METHODS[i]] = scored
-    groups = ("ours", "IGBSS and the strongest baselines", OURS + STRONG, TOLD)
-    for name, title, methods, told in groups, ("weak", "weaker baselines", (LEARNED, *WEAK), TOLD_WEAK):
-        errors = _rows(scores, methods, lambda one: one.rmse, 3, told, paper_numbers.RMSE)
+    groups = ("ours", "IGBSS and the strongest baselines", OURS + STRONG, REPORTED)
+    weak = ("weak", "weaker baselines", (LEARNED, *WEAK), REPORTED_WEAK)
+    for name, title, methods, reported in groups, weak:
+        errors = _rows(scores, methods, lambda one: one.rmse, 3, reported, paper_numbers.RMSE)
         report.table(f"rmse-{name}", f"RMSE: {title}", *errors, RMSE_NOTE)
-        ratios = _rows(scores, methods, lambda one: one.snr, 1, told, paper_numbers.SNR, largest=True)
+        ratios = _rows(scores, methods, lambda one: one.snr, 1, reported, paper_numbers.SNR, largest=True)
         report.table(f"snr-{name}", f"Signal to noise (dB): {title}", *ratios, SNR_NOTE)
     several = {each.name: scores[each.name][LEARNED] for each in drawn if each.mixtures[0].order > 1}
     if several:
@@ -142,7 +143,7 @@ def with_best_signs(sources: Array, truth: Array) -> Array:
 
 
 Scores = dict[str, dict[Method, list[Score | None]]]
-Told = dict[str, dict[str, str]]
+Cells = dict[str, dict[str, str]]
 
 
 def _rows(
@@ -150,11 +151,11 @@ def _rows(
     methods: Sequence[Method],
     figure: Callable[[Score], float],
     digits: int,
-    told: dict[str, str],
-    paper: Told,
+    reported: dict[str, str],
+    paper: Cells,
     largest: bool = False,
 ) -> tuple[list[str], list[list[str]]]:
-    """Return header and rows: an experiment a row, then what the paper tells of it."""
+    """Return header and rows: an experiment a row, then the figures of the paper."""
     rows = []
     for name, by_method in scores.items():
         values = [[figure(one) for one in by_method[method] if one] for method in methods]
@@ -162,8 +163,8 @@ def _rows(
         none = -np.inf if largest else np.inf
         means = [float(np.mean(each)) if each else none for each in values]
         cells = with_best_in_bold(cells, means, largest)
-        rows.append([name, *cells, *(paper.get(name, {}).get(key, "") for key in told.values())])
-    return ["", *(method.name for method in methods), *told], rows
+        rows.append([name, *cells, *(paper.get(name, {}).get(key, "") for key in reported.values())])
+    return ["", *(method.name for method in methods), *reported], rows
 
 
 def _signs(scores: Scores) -> tuple[list[str], list[list[str]], str]:
@@ -181,7 +182,7 @@ def _per_cent(shares: Sequence[float]) -> str:
 
 
 def _convergence(scores: Scores) -> str:
-    """Tell which methods said that they did not converge, or gave no sources, and how often."""
+    """Return which methods did not converge, or gave no sources, and how often."""
     runs = {m: [one for by_method in scores.values() for one in by_method[m]] for m in METHODS}
     doubts = {m: sum(one is not None and not one.converged for one in ran) for m, ran in runs.items()}
     failed = {m: ran.count(None) for m, ran in runs.items()}

@@ -103,7 +103,7 @@ def order_curve(run: Callable[..., object]) -> dict[int, float]:
 
 
 def seconds(run: Callable[[], object]) -> float:
-    """Return how long a call takes: the median of seven, or of as many as a second allows."""
+    """Return how long a call takes: the median of seven calls, or of those that fit into a second."""
     spent: list[float] = []
     while len(spent) < 7 and sum(spent) < 1.0:
         began = time.perf_counter()

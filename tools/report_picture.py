@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Take the picture of a report: a simulated head is recorded, separated, cleaned of blinks and told of.
+"""Take the picture of a report: a simulated head is recorded, separated, cleaned of blinks and reported.
 
 .venv/bin/python tools/report_picture.py                 into docs/pictures
 .venv/bin/python tools/report_picture.py --out /tmp

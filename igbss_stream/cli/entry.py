@@ -35,7 +35,7 @@ Exit codes:
   130  interrupted by Ctrl-C (`run` exits with 0 on Ctrl-C and on SIGTERM)
 
 \b
-Tab completion; add to the start-up file of your shell:
+Completion by the tab key; add to the start-up file of your shell:
   bash  eval "$(_IGBSS_STREAM_COMPLETE=bash_source igbss-stream)"
   zsh   eval "$(_IGBSS_STREAM_COMPLETE=zsh_source igbss-stream)"
   fish  _IGBSS_STREAM_COMPLETE=fish_source igbss-stream | source"""

@@ -345,16 +345,16 @@ def test_progress_reaches_the_end_of_each_pass(
     phases: list[str],
 ) -> None:
     monkeypatch.setattr(igbss_stream.batch.channels, "BLOCK_BYTES", 700)
-    told: dict[str, list[tuple[int, int]]] = {}
+    reported: dict[str, list[tuple[int, int]]] = {}
     with open_recording(recording) as source:
         outcome = separate_recording(
             source,
             tmp_path / "out.h5",
             BatchSettings(model=settings, window=20 / RATE),
-            progress=lambda doing, done, total: told.setdefault(doing, []).append((done, total)),
+            progress=lambda doing, done, total: reported.setdefault(doing, []).append((done, total)),
         )
-    assert list(told) == phases
-    for steps in told.values():
+    assert list(reported) == phases
+    for steps in reported.values():
         assert len(steps) > 2
         assert steps == sorted(set(steps))
         assert steps[-1] == (60, 60)

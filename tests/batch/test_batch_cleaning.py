@@ -53,8 +53,8 @@ def test_learned_sources_that_are_like_a_channel(separated: Command, tmp_path: P
     assert f"taken out of /cleaned: source-{source} (Fz {correlation:.2f})" in said
     np.testing.assert_allclose(found["cleaned"], by_hand(x, found, [int(source)]), rtol=0, atol=1e-10 * 20)
     assert abs(np.corrcoef(found["cleaned"].T, found["sources"][:, source])[:4, 4]).max() < 0.05
-    told = attrs["cleaned"]
-    assert (told["rate"], told["unit"], list(told["channels"])) == (RATE, "uV", list(NAMES))
+    reported = attrs["cleaned"]
+    assert (reported["rate"], reported["unit"], list(reported["channels"])) == (RATE, "uV", list(NAMES))
     assert json.loads(attrs[""]["cleaning"]) == {"exclude": [], "exclude_like": [["Fz", 0.8]]}
 
 

@@ -71,7 +71,7 @@ def test_what_does_not_go_with_it_is_refused(batch_refused: Refusal, recording: 
 @needs_data
 @pytest.mark.jit
 def test_hearts_of_mother_and_child_come_apart(separated: Command, tmp_path: Path) -> None:
-    """The fetal beat is faster: a source of its own has its spikes between the mother's."""
+    """The fetal beat is faster: a separate source has its spikes between the mother's."""
     path = DATA / "hdf5" / "fetal_ecg8_250hz.h5"
     separated(path, "--structure", "learned")
     sources = read_output(tmp_path / "out.h5").sources

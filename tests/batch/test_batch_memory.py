@@ -11,7 +11,7 @@ SIZE = 10 * 10**9
 @pytest.mark.slow
 @pytest.mark.jit
 @pytest.mark.skipif(
-    not Path("/proc/self/status").exists(), reason="only Linux tells the memory of a process"
+    not Path("/proc/self/status").exists(), reason="only Linux reports the memory of a process"
 )
 def test_ten_gigabytes_take_less_than_400_mb(tmp_path: Path) -> None:
     if not room_for(tmp_path, SIZE):

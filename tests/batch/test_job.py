@@ -1,4 +1,4 @@
-"""A job as plain data: it travels, what is wrong with it is told, and what was told of it."""
+"""A job as plain data: it can be pickled, and its result has errors, notes and warnings."""
 
 import json
 import pickle

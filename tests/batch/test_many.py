@@ -1,4 +1,4 @@
-"""`batch` over many recordings: every one is tried, and what came of each is told."""
+"""`batch` over many recordings: all are tried, and each result is reported."""
 
 import csv
 import io
@@ -206,8 +206,8 @@ def test_bar_of_the_current_file_tells_its_name(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stderr", bars)
     with console.files_progress(False, 2) as progress:
-        tell = progress.begin("[b]a.h5")
-        assert tell is not None
-        tell("surveying", 30, 60)
+        report = progress.begin("[b]a.h5")
+        assert report is not None
+        report("surveying", 30, 60)
         progress.end("done")
     assert_says(bars.getvalue(), "[b]a.h5: surveying", "50%", "recordings 1 of 2")

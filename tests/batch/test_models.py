@@ -93,13 +93,13 @@ def test_model_gives_the_sources_of_the_run_that_made_it(
 
 
 def test_an_output_names_what_its_model_was_made_of(igbss: Command, model: Path, tmp_path: Path) -> None:
-    told = [{"file": "first.h5", "recordings": ["first.h5"], "n_recordings": 1}]
+    reported = [{"file": "first.h5", "recordings": ["first.h5"], "n_recordings": 1}]
     second = write(tmp_path / "in" / "second.h5", mixture(seed=1))
-    assert json.loads(applied(igbss, second, model).attrs["model"]) == told[0]
+    assert json.loads(applied(igbss, second, model).attrs["model"]) == reported[0]
     # handed on twice, it is still of the first recording
     third, handed = write(tmp_path / "third.h5", mixture(seed=2)), tmp_path / "in" / "applied-second.h5"
-    told.append(told[0] | {"file": handed.name})
-    assert json.loads(applied(igbss, third, handed).attrs["model"]) == told[1]
+    reported.append(reported[0] | {"file": handed.name})
+    assert json.loads(applied(igbss, third, handed).attrs["model"]) == reported[1]
     assert "model" not in read_output(model).attrs
     for n in range(4):
         write(tmp_path / "in" / f"{n}.h5", mixture(seed=n))

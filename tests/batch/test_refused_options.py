@@ -27,7 +27,7 @@ def test_more_sources_than_channels_that_are_not_flat(batch_refused: Refusal, tm
 def test_an_output_that_is_called_as_another_format(
     refused: Refusal, recording: Path, tmp_path: Path, output: str, ends: str
 ) -> None:
-    path = recording.rename(tmp_path / "in.vhdr")  # formats are told by what is in a file
+    path = recording.rename(tmp_path / "in.vhdr")  # formats are detected by content
     message = refused("batch", path, "--output", tmp_path / output)
     assert_says(message, f".{ends}", "batch writes HDF5", ".h5'", "`igbss-stream export`")
     assert list(tmp_path.iterdir()) == [path]

@@ -129,8 +129,8 @@ def test_models_that_exist_are_asked_for_the_whole(igbss: Command, flat: Path, t
         summary = ("--summary", tmp_path / f"{name}.json")
         result = igbss("batch", flat, "-o", tmp_path / f"{name}.h5", *model, *more, *summary)
         assert result.exit_code == 0, result.output
-        (told,) = json.loads(summary[1].read_text())["files"]
-        assert (told["left_out"], told["n_channels"], told["message"]) == ("ref", 4, "")
+        (reported,) = json.loads(summary[1].read_text())["files"]
+        assert (reported["left_out"], reported["n_channels"], reported["message"]) == ("ref", 4, "")
     assert_same(tmp_path / "joined.h5", tmp_path / "whole.h5")
     assert len(read_output(tmp_path / "joined.h5").datasets["excluded"])
 
@@ -143,8 +143,8 @@ def test_nothing_like_a_channel_is_told_once(igbss: Command, source: Path, tmp_p
     assert "is a directory" in igbss(*words, "--summary", tmp_path / "a.json").output
     (parts / "0001.h5").rmdir()
     assert igbss(*words, "--resume", "--summary", tmp_path / "b.json").exit_code == 0
-    (told,) = json.loads((tmp_path / "b.json").read_text())["files"]
-    assert told["message"].count("no source is like Cz by 0.99 or more") == 1
+    (reported,) = json.loads((tmp_path / "b.json").read_text())["files"]
+    assert reported["message"].count("no source is like Cz by 0.99 or more") == 1
     found = read_output(output).datasets
     assert len(found["excluded"]) == 0
     with h5py.File(source) as file:

@@ -15,7 +15,7 @@ from tests.commands import read_terminal
 HEADER = ("file", "status", "samples", "message")
 ROWS = (
     ("night/a_recording_of_the_first_night.h5", "done", "12345678", "-"),
-    ("day/b.h5", "failed", "-", "it has no dataset '/data'; pass --dataset with one of its own"),
+    ("day/b.h5", "failed", "-", "it has no dataset '/data'; pass --dataset with one of its datasets"),
 )
 
 
@@ -25,7 +25,7 @@ class Terminal(io.StringIO):
 
 
 def table(monkeypatch: pytest.MonkeyPatch, columns: int) -> list[str]:
-    """Return the lines of the table on a terminal of so many columns."""
+    """Return the lines of the table on a terminal of a given width."""
     out = Terminal()
     monkeypatch.setattr(sys, "stdout", out)
     monkeypatch.setenv("COLUMNS", str(columns))
@@ -67,9 +67,9 @@ def command(quiet):
             warnings.warn("look", IgbssWarning)
             logging.getLogger("igbss_stream").warning("logged")
     with files_progress(quiet, 1) as files:
-        tell = files.begin("a_very_long_name_of_a_recording_of_the_first_night.h5")
-        if tell is not None:
-            tell("learning", 1, 2)
+        report = files.begin("a_very_long_name_of_a_recording_of_the_first_night.h5")
+        if report is not None:
+            report("learning", 1, 2)
         files.end("in.h5: done")
 command()
 """
@@ -84,7 +84,7 @@ sys.exit(subprocess.run([sys.executable, "-c", *sys.argv[1:]], process_group=0).
 
 
 def seen(term: str, *options: str, shell: tuple[str, ...] = ()) -> str:
-    """Return what a terminal of this kind, 60 columns wide, is told by a command with both kinds of bars."""
+    """Return what a terminal of this kind, 60 columns wide, receives from a command with both kinds of bars."""
     ours, theirs = pty.openpty()
     env = os.environ | {"TERM": term, "COLUMNS": "60", "LINES": "24"}
     command = [sys.executable, "-c", *shell, CODE, *options]

@@ -21,8 +21,8 @@ MODEL_NAMES = {"structure", "transform", "closure", "solver", "init", "scaling"}
 
 
 def test_the_page_is_that_of_the_command() -> None:
-    told = "run: .venv/bin/python tools/commands_page.py"
-    assert commands_page.PAGE.read_text() == commands_page.page(), told
+    reported = "run: .venv/bin/python tools/commands_page.py"
+    assert commands_page.PAGE.read_text() == commands_page.page(), reported
 
 
 @pytest.mark.parametrize("name", sorted(main.commands))
@@ -36,8 +36,8 @@ def test_a_command_has_examples_of_its_own(igbss: Command, name: str) -> None:
 
 
 def test_exit_codes_are_told() -> None:
-    told = commands_page.sections(main.epilog or "")["Exit codes"]
-    assert [int(line.split()[0]) for line in told] == [0, 1, EXIT_MISTAKE, EXIT_INTERRUPTED]
+    reported = commands_page.sections(main.epilog or "")["Exit codes"]
+    assert [int(line.split()[0]) for line in reported] == [0, 1, EXIT_MISTAKE, EXIT_INTERRUPTED]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

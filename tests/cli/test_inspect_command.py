@@ -1,4 +1,4 @@
-"""The command `inspect` on what a file tells and on what its samples show."""
+"""The command `inspect` on the metadata of a file and on its samples."""
 
 import json
 from pathlib import Path
@@ -18,14 +18,14 @@ def test_json_tells_what_samples_are_like(igbss: Command, tmp_path: Path) -> Non
     path = write_recording(tmp_path / "in.h5", x, rate=250.0, unit="uV", channels=NAMES)
     result = igbss("inspect", path, "--json")
     assert result.exit_code == 0, result.output
-    told = json.loads(result.output)["recording"]
-    assert (told["layout"], told["dataset"], told["rate"]) == ("plain", "/data", 250.0)
-    assert (told["flat"], told["rank"], told["n_not_finite"]) == (["Cz"], 2, {})
+    reported = json.loads(result.output)["recording"]
+    assert (reported["layout"], reported["dataset"], reported["rate"]) == ("plain", "/data", 250.0)
+    assert (reported["flat"], reported["rank"], reported["n_not_finite"]) == (["Cz"], 2, {})
     x[5:9, 2] = np.nan
     result = igbss("inspect", write_recording(path, x, channels=NAMES), "--json")
-    told = json.loads(result.output)["recording"]
-    assert (told["n_not_finite"], told["rank"]) == ({"Pz": 4}, None)
-    assert (told["n_runs"], told["runs"]) == (1, [[5, 4, "Pz"]])
+    reported = json.loads(result.output)["recording"]
+    assert (reported["n_not_finite"], reported["rank"]) == ({"Pz": 4}, None)
+    assert (reported["n_runs"], reported["runs"]) == (1, [[5, 4, "Pz"]])
     assert json.loads(igbss("inspect", path, "--json", "--fast").output)["recording"]["flat"] is None
 
 
@@ -59,11 +59,11 @@ def test_signals_to_choose_from_are_described(igbss: Command, tmp_path: Path) ->
             series["starting_time"] = 0.0
             series["starting_time"].attrs["rate"] = rate
     result = igbss("inspect", tmp_path / "in.nwb", "--json")
-    told = json.loads(result.output)
-    assert told["recording"] is None
-    assert "2 signals" in told["refused"]
+    reported = json.loads(result.output)
+    assert reported["recording"] is None
+    assert "2 signals" in reported["refused"]
     keys = ("option", "n_samples", "n_channels", "rate", "unit")
-    assert [tuple(signal[key] for key in keys) for signal in told["signals"]] == [
+    assert [tuple(signal[key] for key in keys) for signal in reported["signals"]] == [
         ("--dataset '/acquisition/lfp/data'", 60, 4, 1000.0, "V"),
         ("--dataset '/acquisition/probe/data'", 60, 3, 30_000.0, "V"),
     ]

@@ -47,7 +47,7 @@ def assert_complete(output: Path) -> None:
 
 
 def await_file(path: Path, n_bytes: int, process: "subprocess.Popen[str]") -> None:
-    """Wait until a file is there and has so many bytes."""
+    """Wait until a file is there and has a given size."""
     deadline = time.monotonic() + 30
     while not (path.exists() and path.stat().st_size >= n_bytes):
         if process.poll() is not None:
@@ -195,17 +195,17 @@ def test_terminal_shows_progress(spawn: Spawn, recording: Path, tmp_path: Path, 
 
 def peak_memory(spawn: Spawn, recording: Path, output: Path, *options: object) -> int:
     """Return the largest resident memory in MB of a run, as the system counts it for the process alone."""
-    tell = (
+    report = (
         "import atexit, re, sys\n"
         "atexit.register(lambda: print(re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1]))"
     )
-    code, out, err = finish(spawn("batch", recording, "-o", output, *options, before=tell))
+    code, out, err = finish(spawn("batch", recording, "-o", output, *options, before=report))
     assert code == 0, err
     return int(out.splitlines()[-1]) // 1024
 
 
 @pytest.mark.skipif(
-    not Path("/proc/self/status").exists(), reason="only Linux tells the memory of a process"
+    not Path("/proc/self/status").exists(), reason="only Linux reports the memory of a process"
 )
 @pytest.mark.parametrize("options", [[], ["--transform", "min-max"]], ids=["exp", "min-max"])
 def test_memory_does_not_grow_with_the_recording(

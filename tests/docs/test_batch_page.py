@@ -40,8 +40,8 @@ def test_commands_run(igbss: Command, tmp_path: Path) -> None:
 def test_keys_and_endings_are_told(igbss: Command, tmp_path: Path) -> None:
     assert igbss("batch", "night", "-o", "out/", "--summary", "s.csv").exit_code == 0
     keys = (tmp_path / "s.csv").read_text().splitlines()[0].split(",")
-    told = PAGE.split("with keys ")[1].split(".\n")[0]
-    assert re.findall(r"`(\w+)`", told) == keys
+    reported = PAGE.split("with keys ")[1].split(".\n")[0]
+    assert re.findall(r"`(\w+)`", reported) == keys
     assert all(f"`{ending}`" in PAGE for ending in ENDINGS)
 
 

@@ -1,4 +1,4 @@
-"""docs/output.md tells of everything in an output, and its code runs; another reader than h5py agrees."""
+"""docs/output.md describes everything in an output, and its code runs; another reader than h5py agrees."""
 
 import re
 import shutil
@@ -55,13 +55,13 @@ def rows(section: str, kind: str) -> dict[str, str]:
     return dict(found)
 
 
-def is_of_type(value: Any, told: str) -> bool:
-    """Tell whether an attribute has the type that the page gives it."""
-    if told in ("text", "JSON"):
+def is_of_type(value: Any, reported: str) -> bool:
+    """Return whether an attribute has the type that the page gives it."""
+    if reported in ("text", "JSON"):
         return isinstance(value, str)
-    if told.startswith("texts"):
+    if reported.startswith("texts"):
         return isinstance(value, np.ndarray) and all(isinstance(v, str) for v in value)
-    return bool(np.asarray(value).dtype == told)
+    return bool(np.asarray(value).dtype == reported)
 
 
 def field_type(dtype: np.dtype[Any]) -> str:
@@ -71,9 +71,9 @@ def field_type(dtype: np.dtype[Any]) -> str:
 
 def test_everything_in_it_is_described(output: Path) -> None:
     with h5py.File(output) as file:
-        told = rows(SECTIONS["Attributes of the file"], "attribute")
+        reported = rows(SECTIONS["Attributes of the file"], "attribute")
         for name, value in file.attrs.items():
-            assert is_of_type(value, told[name]), name
+            assert is_of_type(value, reported[name]), name
         lengths = {"samples": 120, "channels": 4, "sources": file["sources"].shape[1]}
         lengths |= {
             "terms": {2: 3}.get(lengths["sources"], lengths["sources"])
@@ -103,7 +103,7 @@ def test_everything_in_it_is_described(output: Path) -> None:
 
 @pytest.mark.jit
 def test_what_is_described_exists(separated: Command, tmp_path: Path) -> None:
-    """No section or attribute outlives what it tells of."""
+    """No section or attribute outlives what it describes."""
     found: set[str] = set()
     with h5py.File(tmp_path / "in.h5", "w") as file:
         file.create_dataset("data", data=X).attrs.update({"rate": 250.0, "unit": "uV", "channels": NAMES})
@@ -114,14 +114,16 @@ def test_what_is_described_exists(separated: Command, tmp_path: Path) -> None:
         with h5py.File(tmp_path / "out.h5") as file:
             found |= {f"{name} {attribute}" for name in file for attribute in file[name].attrs}
             found |= {f"file {attribute}" for attribute in file.attrs} | set(file)
-    told = {title.strip("`/"): text for title, text in SECTIONS.items() if title.startswith("`/")}
-    described = set(told) | {f"{name} {a}" for name, text in told.items() for a in rows(text, "attribute")}
+    reported = {title.strip("`/"): text for title, text in SECTIONS.items() if title.startswith("`/")}
+    described = set(reported) | {
+        f"{name} {a}" for name, text in reported.items() for a in rows(text, "attribute")
+    }
     described |= {f"file {name}" for name in rows(SECTIONS["Attributes of the file"], "attribute")}
     assert described == found
 
 
 def test_another_reader_of_hdf5_agrees(output: Path) -> None:
-    """Compare with pyfive, an implementation of the format of its own, in Python."""
+    """Compare with pyfive, an independent implementation of the format in Python."""
     pyfive = pytest.importorskip("pyfive")
     other = pyfive.File(str(output))
     with h5py.File(output) as file:

@@ -114,7 +114,7 @@ def test_a_configuration_can_be_loaded(
 
 
 def of_another_program(found: Any) -> bool:
-    """Tell whether this is a manifest of Kubernetes, or rules or settings of Prometheus."""
+    """Return whether this is a manifest of Kubernetes, or rules or settings of Prometheus."""
     return bool({"apiVersion", "groups", "scrape_configs"} & set(found))
 
 

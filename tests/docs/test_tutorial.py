@@ -28,7 +28,7 @@ class Typist:
         self.ports = {port: str(free_port()) for port in ("5555", "5560")}
         self.background: list[subprocess.Popen[str]] = []
         self.names: dict[str, Any] = {}
-        self.told: dict[str, str] = {}
+        self.reported: dict[str, str] = {}
         self._folder = folder
         self._env = os.environ | {"PYTHONPATH": str(Path(igbss_stream.__file__).parents[1])}
 
@@ -60,7 +60,7 @@ class Typist:
             assert process.stdout is not None
             assert process.stdout.readline().startswith("The page is at http://")
         elif not stays:
-            self.told[words[0]] = process.communicate(timeout=DEADLINE)[0]
+            self.reported[words[0]] = process.communicate(timeout=DEADLINE)[0]
             assert process.returncode == 0, words
         if words[0] == "init":
             path = self._folder / words[1]
@@ -105,7 +105,7 @@ def test_the_tutorial_from_its_first_line_to_its_last(
     assert "source-0: kurtosis" in shown
     assert "strongest at Fp1" in shown
     assert "correlation with the true blink: 0.99" in shown
-    assert "taken out of /cleaned: source-5 (Fp1 0.87)" in typist.told["batch"]
+    assert "removed from /cleaned: source-5 (Fp1 0.87)" in typist.reported["batch"]
     assert "Fp1: correlation with the blink 0.92 before, -0.00 after" in shown
     assert all(abs(after) < 0.05 for _, after in typist.names["left"].values())
     assert (tmp_path / "cleaned.edf").exists()

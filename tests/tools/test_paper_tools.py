@@ -139,7 +139,7 @@ def test_doubts_of_convergence_are_kept_and_other_warnings_pass() -> None:
 
 
 def as_fields(steps: list[int], bits: int, head: int | None) -> int:
-    """Return a word: two bits that tell how it is packed, then the steps."""
+    """Return a word: two bits that state how it is packed, then the steps."""
     word = 0
     for step in steps:
         word = word << bits | step & (1 << bits) - 1
@@ -186,10 +186,10 @@ def test_a_mixture_that_raises_is_counted(capsys: pytest.CaptureFixture[str]) ->
     assert (row["mixtures"], row["failed"], row["below 0.1"]) == ("3", "1", "2")
     assert 0.0 < float(row["RMSE"].split(" ± ")[0]) < 0.01
     assert row["right signs, %"] == "100"
-    told = _convergence(
+    reported = _convergence(
         {"three": {method: scores if method is LEARNED else scores[:1] for method in METHODS}}
     )
-    assert told.endswith("Mixtures that a method gave no sources for: learned 1 of 3.")
+    assert reported.endswith("Mixtures that a method gave no sources for: learned 1 of 3.")
 
 
 def test_products_of_pictures_are_learned_from_a_few() -> None:
