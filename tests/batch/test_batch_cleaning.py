@@ -50,7 +50,7 @@ def test_learned_sources_that_are_like_a_channel(separated: Command, tmp_path: P
     ((number, channel, correlation),) = found["excluded"]
     assert (number, channel) == (source, b"Fz")
     assert correlation == pytest.approx(correlations[source], abs=1e-9)
-    assert f"taken out of /cleaned: source-{source} (Fz {correlation:.2f})" in said
+    assert f"removed from /cleaned: source-{source} (Fz {correlation:.2f})" in said
     np.testing.assert_allclose(found["cleaned"], by_hand(x, found, [int(source)]), rtol=0, atol=1e-10 * 20)
     assert abs(np.corrcoef(found["cleaned"].T, found["sources"][:, source])[:4, 4]).max() < 0.05
     reported = attrs["cleaned"]
@@ -166,15 +166,15 @@ def test_commands_of_the_page_run(
 
 
 REFUSED = {
-    "a word": ("--exclude 0,x", ["--exclude takes numbers of sources", "'0,x'"]),
-    "nothing": ("--exclude ,", ["--exclude takes numbers of sources"]),
+    "a word": ("--exclude 0,x", ["--exclude must be numbers of sources", "'0,x'"]),
+    "nothing": ("--exclude ,", ["--exclude must be numbers of sources"]),
     "no such source": ("--exclude 4", ["source 4 cannot be removed", "0 to 3"]),
     "all sources": ("--exclude 0,1,2,3", ["all 4 sources would be removed"]),
     "no such channel": (
         "--exclude-like EOG",
         ["'EOG'", "none of the separated channels", "Fz, Cz, Pz, Oz"],
     ),
-    "no number": ("--exclude-like Fz:much", ["--exclude-like takes a channel", "'Fz:much'"]),
+    "no number": ("--exclude-like Fz:much", ["--exclude-like must be a channel", "'Fz:much'"]),
     "no correlation": ("--exclude-like Fz:1.5", ["up to 1", "1.5"]),
     "another transform": ("--exclude 0 --transform min-max", ["transform 'exp'", "'min-max'"]),
     "products": ("--structure learned --order 2 --exclude-like Fz", ["order = 1", "by exclude"]),

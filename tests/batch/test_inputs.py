@@ -73,7 +73,7 @@ def test_list_of_more(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["in/.git"], None, ["'in/.git' is a directory without recordings"]),
         (["in/*.wav"], None, ["'in/*.wav' matches no recording"]),
         ([], "gone.txt", ["--list 'gone.txt' cannot be read", "No such file"]),
-        ([], "empty.txt", ["no recording is given", "--list"]),
+        ([], "empty.txt", ["no recording was given", "--list"]),
     ],
 )
 def test_what_finds_nothing_is_refused(
@@ -120,7 +120,7 @@ def test_templates(template: str, places: list[str]) -> None:
         ("{stem:>9}.h5", ["the field {stem:>9}"]),
         ("{index:{stem}}.h5", ["cannot be filled in"]),
         ("{index:q}.h5", ["cannot be filled in"]),
-        ("{stem.h5", ["is no template", "{stem}"]),
+        ("{stem.h5", ["is not a valid template", "{stem}"]),
         ("out/x.h5{{", ["'in/a.EDF' and 'in/b.h5' would both be written to 'out/x.h5{'", "by {name} or {index}"]),
         ("in/sub/{index}.h5/../../{name}", ["'in/a.EDF'", "never overwritten"]),
     ],

@@ -100,5 +100,5 @@ def test_warnings_are_in_the_result(recording: Path) -> None:
 
 def test_folder_that_cannot_be_made(recording: Path) -> None:
     job = a_job(recording, output=recording / "in" / "out.h5", make_folders=True)
-    with pytest.raises(RecordingError, match="its folder cannot be made"):
+    with pytest.raises(RecordingError, match="its folder cannot be created"):
         run_job(job)

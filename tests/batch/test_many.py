@@ -164,7 +164,7 @@ def test_interrupt_tells_what_was_done(
     summary = tmp_path / "summary.json"
     result = igbss("batch", folder, "-o", f"{tmp_path}/out/", "--summary", summary)
     assert result.exit_code == 130
-    assert_says(result.stdout, "a.h5", "3 recordings: 1 done, 0 skipped, 0 failed, 2 not begun")
+    assert_says(result.stdout, "a.h5", "3 recordings: 1 done, 0 skipped, 0 failed, 2 not started")
     assert [row["status"] for row in as_rows(summary)] == ["done"]
     assert outputs(tmp_path / "out") == ["a.h5"]
 

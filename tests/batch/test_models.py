@@ -220,7 +220,7 @@ def test_what_is_no_model(refused: Refusal, first: Path, model: Path, tmp_path: 
         described = file.attrs["settings"]
         learned = described.replace('"systematic"', '"learned"').replace('"min-max"', '"exp"')
         file.attrs["settings"] = learned.replace('"order": 1', '"order": 2')
-    assert_says(refused(*batch, model), "order 2", "learned anew")
+    assert_says(refused(*batch, model), "order 2", "cannot be applied to other recordings")
     with h5py.File(model, "r+") as file:
         file.attrs["settings"] = "[]"
     assert_says(refused(*batch, model), "first.h5", "cannot be read")
@@ -335,7 +335,7 @@ def test_group_is_resumed(igbss: Command, kinds: Path, tmp_path: Path) -> None:
     write(kinds / "f.h5", mixture(seed=6))
     result = igbss(*batch)
     assert "0 done, 1 skipped, 3 failed" in result.stdout
-    assert_says(result.stdout, model.name, "is not what would be made now", "input", "--overwrite")
+    assert_says(result.stdout, model.name, "differs from what would be written now", "input", "--overwrite")
     assert "3 done, 1 skipped" in igbss(*batch, "--overwrite").stdout
 
 
@@ -365,4 +365,9 @@ def test_group_that_cannot_be_learned_fails_alone(igbss: Command, kinds: Path, t
 
 def test_products_are_not_shared(refused: Refusal, kinds: Path, tmp_path: Path) -> None:
     batch = ("batch", kinds, "-o", f"{tmp_path}/out/", *LEARN.split(), "--model-per", "group")
-    assert_says(refused(*batch, "--order", 2), "--model-per group", "order 2", "learned anew")
+    assert_says(
+        refused(*batch, "--order", 2),
+        "--model-per group",
+        "order 2",
+        "cannot be applied to other recordings",
+    )

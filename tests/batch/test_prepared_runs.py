@@ -111,7 +111,7 @@ def test_the_length_of_a_window_is_at_the_new_rate(separated: Command, long: Pat
     ("options", "words"),
     [
         ("--bandpass 1-40", ["--bandpass", "two frequencies, such as 1:40", "'1-40'"]),
-        ("--bandpass 1:40 --lowpass 30", ["--bandpass", "--highpass and --lowpass in one"]),
+        ("--bandpass 1:40 --lowpass 30", ["--bandpass", "--bandpass sets --highpass and --lowpass"]),
         ("--bandpass 40:1", ["highpass", "below lowpass", "40 Hz"]),
         ("--notch 50;100", ["--notch", "50 or 50,100", "'50;100'"]),
         ("--lowpass 125", ["lowpass", "below 125 Hz", "125 Hz"]),

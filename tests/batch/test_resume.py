@@ -116,7 +116,7 @@ def test_file_that_does_not_say_what_it_is_made_of(batch: Command, tmp_path: Pat
     before = output.read_bytes()
     result = batch("--resume")
     assert statuses(result.stdout) == ["skipped", "failed", "skipped"]
-    assert_says(result.stdout, "r1.h5", "is not what would be made now", "--overwrite")
+    assert_says(result.stdout, "r1.h5", "differs from what would be written now", "--overwrite")
     assert output.read_bytes() == before
 
 

@@ -218,12 +218,12 @@ def test_part_that_cannot_be_written_fails_the_whole(igbss: Command, source: Pat
     [
         ("--segment 0", ("--segment must be a number of seconds above 0", "0")),
         ("--segment nan", ("--segment", "nan")),
-        ("--segment 1e-9", ("--segment must make 1 to 10000 segments", "1e-09")),
-        ("--segment 5 --bandpass 1:40", ("filters and another rate", "Leave --segment out, or filter")),
-        ("--segment 5 --resample 100", ("filters and another rate", "Leave --segment out, or filter")),
+        ("--segment 1e-9", ("--segment must give 1 to 10000 segments", "1e-09")),
+        ("--segment 5 --bandpass 1:40", ("filters or resampling", "Omit --segment, or filter")),
+        ("--segment 5 --resample 100", ("filters or resampling", "Omit --segment, or filter")),
         ("--segment 5 --exclude 4", ("source 4 cannot be removed", "0 to 3")),
         ("--segment 5 --exclude-like EOG", ("'EOG'", "none of the separated channels")),
-        ("--segment 5 --solver joint", ("closed-form", "joint", "leave --segment out")),
+        ("--segment 5 --solver joint", ("closed-form", "joint", "omit --segment")),
     ],
 )
 def test_segments_that_cannot_be(

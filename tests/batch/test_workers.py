@@ -140,7 +140,7 @@ def test_worker_that_is_killed_changes_nothing(
     outputs = files(tmp_path / "there")
     assert outputs.pop("in0.h5.middle") == outputs.pop("in1.h5.end") == b""
     assert outputs == files(tmp_path / "alone")
-    assert re.search(r"Worker tcp://127\.0\.0\.1:\d+ was lost; done again: .*in0\.h5", caplog.text)
+    assert re.search(r"Worker tcp://127\.0\.0\.1:\d+ was lost; repeating: .*in0\.h5", caplog.text)
 
 
 @pytest.mark.slow
@@ -262,8 +262,8 @@ def test_scheduler_elsewhere(
     ("options", "words"),
     [
         (("--workers", 0), ("--workers must be at least 1", "0")),
-        (("--workers", 2, "--scheduler", "tcp://h:1"), ("--workers", "--scheduler", "choose one")),
-        (("--scheduler", "http://h:1"), ("--scheduler must begin with tcp:// or tls://", "http://h:1")),
+        (("--workers", 2, "--scheduler", "tcp://h:1"), ("--workers", "--scheduler", "pass one of them")),
+        (("--scheduler", "http://h:1"), ("--scheduler must start with tcp:// or tls://", "http://h:1")),
     ],
 )
 def test_options_that_cannot_be(

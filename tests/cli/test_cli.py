@@ -231,7 +231,7 @@ def test_interrupt_after_the_output_was_written_does_not_deny_it(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(igbss_stream.cli.batch_single, "_summary", interrupted)
+    monkeypatch.setattr(igbss_stream.cli.batch_single, "_format_outcome", interrupted)
     result = igbss("batch", recording, "-o", tmp_path / "out.h5")
     assert result.exit_code == 130
     assert (tmp_path / "out.h5").exists()
