@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,8 +21,8 @@ Command = Callable[..., Result]
 Refusal = Callable[..., str]
 
 PROLOGUE = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
-# What a test of `batch` is about is seldom the structure: the published one needs no time to learn.
-PUBLISHED = ("--structure", "systematic")
+# For tests that are about a fixed structure, or whose recording takes long to learn from.
+SYSTEMATIC = ("--structure", "systematic")
 COMMAND = "from igbss_stream.cli import main; main(prog_name='igbss-stream')"
 
 
@@ -38,13 +38,13 @@ class Spawn(Protocol):
 def igbss() -> Iterator[Command]:
     """Run the command here, and leave logging and warnings as they were.
 
-    `batch` takes the published structure unless given another. The warnings of the package are shown, as they are on a terminal; any other one is an error.
+    The warnings of the package are shown, as they are on a terminal; any other one is an error.
     """
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
 
     def run(*args: object) -> Result:
-        words = [str(arg) for arg in published(args)]
+        words = [str(arg) for arg in args]
         result = CliRunner().invoke(main, words, prog_name="igbss-stream")
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
@@ -106,7 +106,7 @@ def spawn() -> Iterator[Spawn]:
         script = "\n".join((PROLOGUE, before, COMMAND))
         streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | popen
         process = subprocess.Popen(
-            [sys.executable, "-c", script, *map(str, published(args))],
+            [sys.executable, "-c", script, *map(str, args)],
             text=True,
             env=os.environ | (env or {}),
             **streams,
@@ -124,11 +124,6 @@ def spawn() -> Iterator[Spawn]:
 def recording(tmp_path: Path) -> Path:
     """Return a recording of four channels and sixty samples in float64, with all attributes."""
     return write_recording(tmp_path / "in.h5", noise(), rate=RATE, unit="uV", channels=NAMES)
-
-
-def published(args: Sequence[object]) -> list[object]:
-    """Return the arguments, with the published structure first where they are those of `batch`."""
-    return [args[0], *PUBLISHED, *args[1:]] if args and args[0] == "batch" else list(args)
 
 
 def contents(folder: Path) -> dict[Path, bytes]:

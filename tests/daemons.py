@@ -5,31 +5,17 @@ import socket
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 from subprocess import Popen
 from typing import Any
 
-DEADLINE = 30.0  # seconds; the longest wait
+from tests.waiting import DEADLINE, until
 
 
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def until(
-    done: Callable[[], object],
-    doing: Callable[[], object] = lambda: None,
-    describe: Callable[[], object] = lambda: "",
-) -> None:
-    """Repeat an action until a condition is met; `describe` returns the state for the message on a timeout."""
-    deadline = time.monotonic() + DEADLINE
-    while not done():
-        assert time.monotonic() < deadline, describe()
-        doing()
-        time.sleep(0.01)
 
 
 class DaemonProcess:
@@ -69,7 +55,9 @@ class DaemonProcess:
 
     def _answer(self, page: str) -> list[str]:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.health}/{page}", timeout=5) as answer:
+            with urllib.request.urlopen(
+                f"http://127.0.0.1:{self.health}/{page}", timeout=DEADLINE
+            ) as answer:
                 return [str(answer.read().decode())]
         except urllib.error.HTTPError as error:
             return [str(error.read().decode())]

@@ -112,6 +112,12 @@ def unmixed(x: NDArray[Any], mixing: Array | None = None) -> Array:
     return np.asarray(x.astype(np.float64) @ np.linalg.pinv(weights).T)
 
 
+def unmixed_by(output: Output, x: NDArray[Any]) -> Array:
+    """Return the sources of the unmixing that an output holds, in float64."""
+    mean = output.datasets.get("mean", 0.0)
+    return np.asarray((x.astype(np.float64) - mean) @ output.unmixing.T)
+
+
 def assert_equal_to_rounding(actual: NDArray[Any], expected: Array, x: NDArray[Any]) -> None:
     """Assert that `actual` is `expected`, worked out in float64 from `x` and rounded to its own type."""
     noise = 16 * np.finfo(np.float64).eps * float(np.abs(x).max())

@@ -236,7 +236,7 @@ def make_incidence(
             parameter="structure",
         )
     count = n_channels if n_sources is None else n_sources
-    _check_count(count, n_channels)
+    check_source_count(count, n_channels)
     source = np.arange(count)
     if structure == "systematic":
         cut = source[None, :]
@@ -250,7 +250,8 @@ def make_incidence(
     return weights
 
 
-def _check_count(n_sources: int, n_channels: int) -> None:
+def check_source_count(n_sources: int, n_channels: int) -> None:
+    """Raise ParameterError unless a number of sources is between 1 and the number of channels."""
     if isinstance(n_sources, bool) or not isinstance(n_sources, int | np.integer) or n_sources < 1:
         raise ParameterError(
             f"n_sources must be a whole number >= 1. Got {n_sources!r} instead.", parameter="n_sources"

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream.errors import IgbssWarning, InputError, ParameterError
-from igbss_stream.model.poset import Poset, make_incidence
+from igbss_stream.model.poset import Poset, check_source_count, make_incidence
 from igbss_stream.separation.cleaning import Cleaning
 from igbss_stream.separation.engine import CLOSED_FORM, Separator
 from igbss_stream.separation.settings import ModelSettings
@@ -59,6 +59,8 @@ class SeparationPlan:
             raise InputError(f"separation needs at least 2 channels. Got {self.n_channels} instead.")
         if self.previous is not None:
             _check_previous(self.previous, self.settings, self.n_channels)
+        if self.settings.is_learned and self.settings.n_sources is not None:
+            check_source_count(self.settings.n_sources, self.n_channels)
         _ = self.solver  # raises an error if it does not fit
         if not self.settings.is_learned:
             _warn_about_equal_channels(self._given[0])

@@ -10,20 +10,31 @@ import pytest
 from numpy.typing import NDArray
 
 import igbss_stream.batch.channels
+from igbss_stream import separate
 from igbss_stream.errors import IgbssWarning
 from igbss_stream.model.poset import make_incidence
 from igbss_stream.separation.transform import Exp, MinMax, Transform
 from tests import reference
-from tests.commands import Command, Refusal
-from tests.published import separate
+from tests.commands import SYSTEMATIC, Command, Refusal
 from tests.recordings import Output, noise, read_output, write_recording
 
 FITTED: dict[str, tuple[str, dict[str, Any]]] = {
-    "fewer sources": ("--n-sources 3 --structure systematic", {"n_sources": 3}),
+    "fewer sources": ("--n-sources 3 --structure systematic", {"n_sources": 3, "structure": "systematic"}),
     "cyclic": ("--n-sources 3 --structure cyclic", {"n_sources": 3, "structure": "cyclic"}),
-    "latent mass": ("--latent-mass 0.02", {"latent_mass": 0.02}),
-    "solver": ("--solver joint", {"solver": "joint"}),
-    "min-max": ("--n-sources 2 --transform min-max", {"n_sources": 2, "transform": "min-max"}),
+    "latent mass": (
+        "--structure systematic --latent-mass 0.02",
+        {"structure": "systematic", "latent_mass": 0.02},
+    ),
+    "solver": ("--structure systematic --solver joint", {"structure": "systematic", "solver": "joint"}),
+    "min-max": (
+        "--structure systematic --n-sources 2 --transform min-max",
+        {"structure": "systematic", "n_sources": 2, "transform": "min-max"},
+    ),
+}
+# Windows of these are not learned from alone.
+LEARNED: dict[str, tuple[str, dict[str, Any]]] = {
+    "learned, latent mass": ("--latent-mass 0.02", {"latent_mass": 0.02}),
+    "learned, solver": ("--solver joint", {"solver": "joint"}),
 }
 
 
@@ -34,7 +45,9 @@ def fitted_transform(output: Output) -> Transform:
     return kinds[state.pop("name")](**state)
 
 
-@pytest.mark.parametrize(("arguments", "parameters"), FITTED.values(), ids=FITTED)
+@pytest.mark.parametrize(
+    ("arguments", "parameters"), [*FITTED.values(), *LEARNED.values()], ids=[*FITTED, *LEARNED]
+)
 @pytest.mark.filterwarnings("ignore::igbss_stream.errors.IgbssWarning")
 def test_one_window_is_the_separation_of_the_whole(
     separated: Command, recording: Path, tmp_path: Path, arguments: str, parameters: dict[str, Any]
@@ -72,7 +85,7 @@ def test_windows_follow_each_other_and_are_fitted_alone(
     assert [start for start, _ in cut] == [0] + [end for _, end in cut[:-1]]
     assert cut[-1][1] == 60
     lengths = [end - start for start, end in cut]
-    periods = len(make_incidence(parameters.get("structure", "systematic"), 4, parameters.get("n_sources")))
+    periods = len(make_incidence(parameters["structure"], 4, parameters.get("n_sources")))
     assert max(lengths) <= 1.5 * window + periods
     assert len(set(lengths[:-1])) <= 1
     same = parameters | {"transform": fitted_transform(output)}
@@ -94,7 +107,7 @@ def test_divergence_of_each_iteration_is_that_of_the_dense_model(
     """The reference lists all states of the sample space, and solves with the whole of its matrices."""
     x = np.abs(noise(11, 3)) + 0.1
     write_recording(tmp_path / "in.h5", x, rate=250.0)
-    arguments = f"--transform sum --latent-mass 0.1 --window 0.024 --solver {solver} --max-iter 7"
+    arguments = f"--structure systematic --transform sum --latent-mass 0.1 --window 0.024 --solver {solver} --max-iter 7"
     separated(tmp_path / "in.h5", *arguments.split())
     output = read_output(tmp_path / "out.h5")
     assert windows(output.fits) == [(0, 6), (6, 11)]
@@ -112,7 +125,7 @@ def test_divergence_of_each_iteration_is_that_of_the_dense_model(
         )
 
 
-FEW_STEPS = "--n-sources 3 --init random --random-state 0 --max-iter 3"
+FEW_STEPS = "--structure systematic --n-sources 3 --init random --random-state 0 --max-iter 3"
 
 
 @pytest.mark.parametrize(
@@ -203,7 +216,7 @@ def test_some_windows_that_do_not_converge_are_counted(
 
 
 def test_quiet_leaves_warnings_out_of_its_silence(separated: Command, recording: Path) -> None:
-    said = separated(recording, "--quiet", "--n-sources", 2, "--max-iter", 1).output
+    said = separated(recording, *SYSTEMATIC, "--quiet", "--n-sources", 2, "--max-iter", 1).output
     first, second = said.splitlines()
     assert first.startswith("Warning: ")
     assert "rows 2, 3" in first
@@ -213,7 +226,7 @@ def test_quiet_leaves_warnings_out_of_its_silence(separated: Command, recording:
 def test_structure_that_cannot_tell_channels_apart_is_a_warning(
     separated: Command, recording: Path, tmp_path: Path
 ) -> None:
-    said = separated(recording, "--n-sources", 2).output
+    said = separated(recording, *SYSTEMATIC, "--n-sources", 2).output
     warning = said.splitlines()[0]
     assert warning.startswith("Warning: ")
     assert "does not distinguish channels" in warning
@@ -225,7 +238,7 @@ def test_structure_that_cannot_tell_channels_apart_is_a_warning(
 def test_settings_and_state_of_the_transform_are_written(
     separated: Command, recording: Path, tmp_path: Path
 ) -> None:
-    separated(recording, "--solver", "joint", "--latent-mass", 0.05, "--scale", 2.0)
+    separated(recording, *SYSTEMATIC, "--solver", "joint", "--latent-mass", 0.05, "--scale", 2.0)
     output = read_output(tmp_path / "out.h5")
     assert output.settings["latent_mass"] == 0.05
     assert output.settings["transform"] == {"name": "exp", "scale": 2.0, "center": None}
@@ -304,5 +317,5 @@ def test_window_longer_than_the_recording_is_the_recording(
 def test_warning_comes_once_however_many_windows(separated: Command, recording: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("always", IgbssWarning)
-        said = separated(recording, "--n-sources", 2, "--window", 4 / 250).output
+        said = separated(recording, *SYSTEMATIC, "--n-sources", 2, "--window", 4 / 250).output
     assert said.count("Warning:") == 1

@@ -11,7 +11,7 @@ import pytest
 
 from igbss_stream.batch import shared_models
 from igbss_stream.files.writers.stream_recording import GAP
-from tests.commands import Command, Refusal, assert_says, contents
+from tests.commands import SYSTEMATIC, Command, Refusal, assert_says, contents
 from tests.recordings import RATE, Array, read_output, write_recording
 
 LEARN = "--structure learned"
@@ -166,7 +166,7 @@ def test_options_that_contradict_the_model(
     refused: Refusal, first: Path, model: Path, tmp_path: Path
 ) -> None:
     batch = ("batch", first, "-o", tmp_path / "out.h5", "--model", model)
-    assert_says(refused(*batch, "--structure", "cyclic"), "--structure", "'systematic'", "leave the option")
+    assert_says(refused(*batch, "--structure", "cyclic"), "--structure", "'learned'", "leave the option")
     assert_says(refused(*batch, "--scale", 2), "--scale", "transform 'min-max'")
     assert_says(refused(*batch, "--model-per", "all"), "--model-per all", "--model")
     itself = ("batch", first, "-o", f"{tmp_path}/", "--model", model, "--overwrite")
@@ -196,7 +196,8 @@ def test_group_is_learned_from_prepared_samples(igbss: Command, tmp_path: Path) 
         x = mixture(seed=n)
         x[:, 1] = 0.0  # flat, and no part of the reference
         write(tmp_path / "in" / f"{n}.h5", x + np.array([10.0 * n, 0.0, 0.0]))
-    options = ("--transform", "min-max", "--reference", "average", "--highpass", 1, "--drop-flat")
+    prepared = ("--reference", "average", "--highpass", 1, "--drop-flat")
+    options = (*SYSTEMATIC, "--transform", "min-max", *prepared)
     result = igbss("batch", tmp_path / "in", "-o", f"{tmp_path}/out/", *options, "--model-per", "all")
     assert result.exit_code == 0, result.output
     shared = read_output(tmp_path / "out" / "0.h5")

@@ -110,8 +110,10 @@ MISTAKEN: dict[str, list[str]] = {
     "--init foo": ["init", "'foo'", "zero, random"],
     "--n-sources 0": ["n_sources", "0", ">= 1"],
     "--n-sources -1": ["n_sources", "-1", ">= 1"],
-    "--order 0": ["order", "0", "between 1 and the number of sources, 4"],
-    "--order 5": ["order", "5", "between 1 and the number of sources, 4"],
+    "--order 0": ["order", "0", "between 2 and n_sources = 4", "For order 1"],
+    "--order 5": ["order", "5", "between 2 and n_sources = 4", "For order 1"],
+    "--structure systematic --order 0": ["order", "0", "between 1 and the number of sources, 4"],
+    "--structure systematic --order 5": ["order", "5", "between 1 and the number of sources, 4"],
     "--latent-mass 1": ["latent_mass", "1.0", "[0, 1)"],
     "--latent-mass nan": ["latent_mass", "nan", "[0, 1)"],
     "--tol -1": ["tol", "-1.0", "[0, inf)"],
@@ -125,7 +127,11 @@ MISTAKEN: dict[str, list[str]] = {
     "--rate nan": ["rate", "nan", "positive"],
     "--axis 2": ["axis", "2", "0 or 1"],
     "--solver closed-form --latent-mass 0.1": ["solver 'closed-form'", "0.1", "solver 'joint'"],
-    "--solver closed-form --n-sources 3": ["solver 'closed-form'", "3", "solver 'joint'"],
+    "--structure systematic --solver closed-form --n-sources 3": [
+        "solver 'closed-form'",
+        "3",
+        "solver 'joint'",
+    ],
 }
 
 

@@ -3,6 +3,7 @@
 import random
 import subprocess
 import time
+from functools import partial
 from pathlib import Path
 
 import h5py
@@ -12,7 +13,9 @@ import pytest
 from igbss_stream.files.writers.locking import claim
 from tests.commands import Command, Refusal, Spawn, assert_says, contents
 from tests.recordings import RATE, noise, read_output, write_recording
+from tests.waiting import until
 
+LONGEST = 600  # seconds that a run may take here
 # The command has loaded all that it runs by when it says so: a kill then falls into its work.
 UP = "import igbss_stream.cli.batch_many, igbss_stream.separation.structure_fit; print('up', flush=True)"
 
@@ -162,9 +165,14 @@ def run_to_its_end(process: "subprocess.Popen[str]") -> float:
     assert process.stdout is not None
     assert process.stdout.readline() == "up\n"
     began = time.monotonic()
-    out, err = process.communicate(timeout=180)
+    out, err = process.communicate(timeout=LONGEST)
     assert process.returncode == 0, out + err
     return time.monotonic() - began
+
+
+def is_at_work(process: "subprocess.Popen[str]", folder: Path) -> bool:
+    """Whether a run writes an output, or has ended."""
+    return any(folder.glob("*.partial")) or process.poll() is not None
 
 
 @pytest.mark.parametrize(
@@ -201,12 +209,14 @@ def test_killed_at_any_moment(spawn: Spawn, tmp_path: Path, n_files: int, n_kill
     expected = {path.name: path.read_bytes() for path in whole.iterdir()}
     assert len(expected) == n_files + (2 if per == "group" else 0)
     while_working = 0
-    for _ in range(n_kills):
+    for kill in range(n_kills):
         process = start(out)
         assert process.stdout is not None
         assert process.stdout.readline() == "up\n"
-        # Much shorter than a run, so that kills fall into work until little is left.
-        time.sleep(random.uniform(0, seconds * (0.1 if n_kills > 10 else 0.4)))
+        if kill == 0:  # for certain while it works
+            until(partial(is_at_work, process, out))
+        else:  # much shorter than a run, so that kills fall into work until little is left
+            time.sleep(random.uniform(0, seconds * (0.1 if n_kills > 10 else 0.4)))
         process.kill()
         process.communicate()
         while_working += process.returncode < 0
@@ -223,7 +233,7 @@ def test_two_runs_at_once_make_what_one_makes(
 ) -> None:
     runs = [spawn("batch", folder, "-o", f"{tmp_path}/out/", "--resume", before=UP) for _ in range(2)]
     for run in runs:
-        err = run.communicate(timeout=180)[1]
+        err = run.communicate(timeout=LONGEST)[1]
         assert run.returncode in (0, 2), err
         assert "Traceback" not in err
     assert batch("--resume").exit_code == 0

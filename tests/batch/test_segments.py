@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from igbss_stream.files.writers.stream_recording import GAP
-from tests.commands import Command, assert_says, contents
+from tests.commands import SYSTEMATIC, Command, assert_says, contents
 from tests.recordings import NAMES, RATE, noise, read_output, write_recording
 
 
@@ -138,7 +138,7 @@ def test_models_that_exist_are_asked_for_the_whole(igbss: Command, flat: Path, t
 def test_nothing_like_a_channel_is_told_once(igbss: Command, source: Path, tmp_path: Path) -> None:
     """Also where the run that found it came to no end."""
     output, parts = tmp_path / "out.h5", tmp_path / "out.h5.parts"
-    words = ("batch", source, "-o", output, "--segment", 7.1, "--exclude-like", "Cz:0.99")
+    words = ("batch", source, *SYSTEMATIC, "-o", output, "--segment", 7.1, "--exclude-like", "Cz:0.99")
     (parts / "0001.h5").mkdir(parents=True)
     assert "is a directory" in igbss(*words, "--summary", tmp_path / "a.json").output
     (parts / "0001.h5").rmdir()

@@ -24,11 +24,12 @@ from igbss_stream.batch.settings import BatchSettings
 from igbss_stream.errors import FeedError, IgbssWarning
 from igbss_stream.files.writers.locking import lock, wait_until_free
 from tests.commands import Command, Refusal, Spawn, assert_says, contents
-from tests.daemons import free_port, until
+from tests.daemons import free_port
 from tests.published import model_settings
 from tests.recordings import RATE, noise, read_output, write_recording
+from tests.waiting import until
 
-DEADLINE = 120  # seconds that anything may take here
+DEADLINE = 600  # seconds that anything may take here
 SETTINGS = BatchSettings(model=model_settings())
 
 

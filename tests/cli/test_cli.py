@@ -15,13 +15,12 @@ import pytest
 
 import igbss_stream.cli.batch_single
 import igbss_stream.separation.engine
-from igbss_stream import __version__
+from igbss_stream import __version__, separate
 from igbss_stream.cli import main
 from tests.commands import Command, assert_says, contents
 from tests.recordings import (
     NAMES,
     Array,
-    assert_equal_to_rounding,
     noise,
     read_output,
     systematic,
@@ -257,7 +256,7 @@ def test_name_of_a_file_may_be_any_bytes(separated: Command, tmp_path: Path) -> 
     except OSError:
         pytest.skip("the file system wants names in UTF-8")
     separated(path)
-    assert_equal_to_rounding(read_output(tmp_path / "out.h5").sources, unmixed(noise()), noise())
+    np.testing.assert_array_equal(read_output(tmp_path / "out.h5").sources, separate(noise()).sources)
 
 
 def test_recording_is_only_read(separated: Command, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands import Command, Refusal, Spawn, assert_says, contents
+from tests.waiting import DEADLINE
 
 CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.yaml"))
 SECRET = "JTKVSB%%)wK0E.X)V>+}o?pNmC{O&4W4b!Ni{Lh6"
@@ -226,7 +227,7 @@ def test_init_on_a_full_disk_leaves_the_older_file(
     path.write_text("mine")
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)"
     process = spawn("init", path, "--overwrite", before=limit)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=DEADLINE)
     assert process.returncode == 2
     assert_says(errors, "Error:", "cannot be written", "File too large")
     assert contents(tmp_path) == {path: b"mine"}

@@ -11,6 +11,7 @@ import pytest
 
 from igbss_stream.cli.console import show_table
 from tests.commands import read_terminal
+from tests.waiting import DEADLINE
 
 HEADER = ("file", "status", "samples", "message")
 ROWS = (
@@ -91,7 +92,7 @@ def seen(term: str, *options: str, shell: tuple[str, ...] = ()) -> str:
     process = subprocess.Popen(command, stderr=theirs, env=env, start_new_session=bool(shell))
     os.close(theirs)
     text = read_terminal(ours)
-    assert process.wait(20) == 0, text
+    assert process.wait(DEADLINE) == 0, text
     return text
 
 

@@ -2,7 +2,6 @@
 
 import itertools
 import random
-import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -16,11 +15,11 @@ from igbss_stream.feeds.wire import Encoder
 from tests import published
 from tests.feeds.test_sequencer import disturbed
 from tests.stream_runners import CollectingSink, create_runner
+from tests.waiting import until
 
 RATE = 250.0
 REACH = 8  # messages by which one may be displaced
 LONGEST = 20  # samples of a message
-DEADLINE = 20.0
 STREAM = Stream("s", RATE, ("a", "b", "c"), "uV")
 QUICK = 5  # seeds that CI runs
 
@@ -54,10 +53,7 @@ def test_samples_in_equal_samples_out_plus_gaps(seed: int) -> None:
         runner = create_runner(source, config, sink)
         for frames in (encoder.encode_meta(), *(frames for *_, frames in arrived), encoder.encode_end()):
             sender.send_multipart(frames)
-        deadline = time.monotonic() + DEADLINE
-        while source.get_counts()["messages"] < len(arrived) + 2:
-            assert time.monotonic() < deadline
-            runner.step(0.05)
+        until(lambda: source.get_counts()["messages"] >= len(arrived) + 2, lambda: runner.step(0.05))
         runner.finish()
 
     came = {i for start, stop, _ in arrived for i in range(start, stop)}

@@ -14,8 +14,9 @@ from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.cli.demo import draw_mixing
 from igbss_stream.feeds.zmq_publisher import ZmqPublisher
 from tests.commands import Command, Spawn
-from tests.daemons import DEADLINE, DaemonProcess, free_port, until
+from tests.daemons import DaemonProcess, free_port
 from tests.recordings import write_recording
+from tests.waiting import DEADLINE, until
 
 pytestmark = pytest.mark.jit  # the process compiles or loads its kernels, and learns
 

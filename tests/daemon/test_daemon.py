@@ -19,8 +19,9 @@ from igbss_stream.cli.demo import draw_mixing
 from igbss_stream.feeds.zmq_publisher import ZmqPublisher
 from tests import published
 from tests.commands import Spawn
-from tests.daemons import DEADLINE, DaemonProcess, free_port, until
+from tests.daemons import DaemonProcess, free_port
 from tests.recordings import write_recording
+from tests.waiting import DEADLINE, until
 
 pytestmark = pytest.mark.jit  # the process compiles or loads its kernels; coverage does not see it
 
@@ -121,15 +122,15 @@ def test_samples_pass_bit_by_bit_and_each_is_accounted_for(start: Start) -> None
     assert mixing is not None
     assert (mixing.version, mixing.channels, mixing.unit) == (1, STREAM.channels, "uV")
     np.testing.assert_allclose(want @ np.array(mixing.matrix).T, x, rtol=1e-4, atol=1e-4)
-    state = json.loads(running.get("health"))
-    assert state["streams"]["s"] == {
-        "status": "ok", "model": 1, "samples_in": 950, "samples_out": 950, "samples_gap": 50,
-    }  # fmt: skip
+    counts = {"model": 1, "samples_in": 950, "samples_out": 950, "samples_gap": 50}
+    until(lambda: counts.items() <= running.state().items(), describe=running.state)
     metrics = running.get("metrics")
     assert 'igbss_samples_total{fate="out",stream="s"} 950.0' in metrics
     assert 'igbss_delay_seconds_count{stream="s"}' in metrics
     running.wait_for_line("silent for 0.5 s")
-    assert json.loads(running.get("health"))["status"] == "degraded"
+    until(lambda: json.loads(running.get("health"))["status"] == "degraded")
+    more = iter(range(1000, 10**9, 5))
+    until(lambda: running.state()["status"] == "ok", lambda: sender.publish(Chunk(x[:5], next(more))))
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -138,11 +139,8 @@ def test_signals_end_the_run_in_order(start: Start, number: int) -> None:
     sender, subscriber = connect(running, STREAM)
     sender.publish(Chunk(np.ones((5, 3), np.float32), 0))
     collect(iter(subscriber), 5)
-    began = time.monotonic()
-    running.process.send_signal(number)
-    assert running.process.wait(10) == 0
-    assert time.monotonic() - began < 2.0
-    assert list(subscriber) == []  # the end was published
+    running.end(number)
+    assert list(subscriber) == []  # the end was told
 
 
 def test_learned_models_continue_after_a_restart(start: Start, tmp_path: Path) -> None:
@@ -157,12 +155,14 @@ def test_learned_models_continue_after_a_restart(start: Start, tmp_path: Path) -
     first = start(more, sinks=sink)
     sender, subscriber = connect(first, STREAM)
     sender.publish(Chunk(x[:1000], 0))
-    stop, deadline = 1000, time.monotonic() + DEADLINE
-    while json.loads(first.get("health"))["streams"]["s"]["model"] == 0:
-        assert time.monotonic() < deadline
+    stop = 1000
+
+    def send_more() -> None:
+        nonlocal stop
         sender.publish(Chunk(x[stop % 3000 : stop % 3000 + 10], stop))
         stop += 10
-        time.sleep(0.01)
+
+    until(lambda: first.state()["model"] > 0, send_more)
     sender.publish(Chunk(x[2900:], stop))
     items = collect(iter(subscriber), stop + 100)
     assert {item.reason for item in items if isinstance(item, Gap)} == {"learning"}
@@ -172,8 +172,7 @@ def test_learned_models_continue_after_a_restart(start: Start, tmp_path: Path) -
     assert mixing is not None
     made_up = before.data @ np.array(mixing.matrix).T + np.array(mixing.mean)
     np.testing.assert_allclose(made_up, x[2900:], rtol=1e-3, atol=1e-3)
-    first.process.send_signal(signal.SIGTERM)
-    assert first.process.wait(10) == 0
+    first.end(signal.SIGTERM)
     recorded = read_recorded(recording)
     chunks = [item.data for item in items if isinstance(item, Chunk)]
     np.testing.assert_array_equal(recorded, np.concatenate(chunks))
@@ -188,8 +187,7 @@ def test_learned_models_continue_after_a_restart(start: Start, tmp_path: Path) -
     assert isinstance(item, Chunk)
     np.testing.assert_array_equal(item.data, before.data)
     assert item.model_version == 1
-    second.process.send_signal(signal.SIGTERM)
-    assert second.process.wait(10) == 0
+    second.end(signal.SIGTERM)
     np.testing.assert_array_equal(read_recorded(recording), np.concatenate([*chunks, item.data]))
 
 
@@ -307,11 +305,10 @@ def test_a_subscriber_that_stops_reading_does_not_affect_the_others(start: Start
         assert (item.start, item.stop) == (i * length, (i + 1) * length)
         assert isinstance(item, Chunk)
     assert running.peak_memory - before < 30_000  # kB
-    assert np.median(spent) < 0.1  # seconds
-    assert max(spent) < 2.0
-    assert running.count("overflows") >= 1
-    line = running.wait_for_line("is too slow and misses messages")
-    assert (line["level"], f":{running.out} " in line["message"]) == ("warning", True)
+    assert np.median(spent) < 0.5  # seconds; a daemon that waits for the slow one would wait for ever
+    until(lambda: running.count("overflows") >= 1)
+    told = running.wait_for_line("is too slow and misses messages")
+    assert (told["level"], f":{running.out} " in told["message"]) == ("warning", True)
 
     got = collect(iter(slow), 100_000)  # buffered for it
     assert all(isinstance(item, Chunk) for item in got)

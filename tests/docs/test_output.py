@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 import pytest
 
-from tests.commands import Command
+from tests.commands import SYSTEMATIC, Command
 from tests.doc_pages import run_python, text_of
 from tests.recordings import NAMES, noise, write_recording
 
@@ -20,20 +20,17 @@ X = noise(120) ** 3 @ MIXING.T + [5.0, 0.0, -2.0, 1.0]
 
 # Options of `batch` that between them make everything that can be in an output.
 OUTPUTS = {
-    "learned": ("--structure", "learned"),
-    "back-projected": ("--structure", "learned", "--scaling", "back-projected", "--n-sources", 3),
-    "published": (),
-    "fitted": ("--latent-mass", 0.01, "--window", 0.2),
+    "learned": (),
+    "back-projected": ("--scaling", "back-projected", "--n-sources", 3),
+    "fixed": SYSTEMATIC,
+    "fitted": (*SYSTEMATIC, "--latent-mass", 0.01, "--window", 0.2),
     "periodic": ("--structure", "cyclic", "--n-sources", 3),
-    "min-max": ("--transform", "min-max"),
+    "min-max": (*SYSTEMATIC, "--transform", "min-max"),
     "cleaned": ("--exclude", 1, "--exclude-like", "Fz:0.999"),
 }
-PRODUCTS = ("--structure", "learned", "--order", 2, "--n-sources", 2)
+PRODUCTS = ("--order", 2, "--n-sources", 2)
 KINDS = [
-    *(
-        pytest.param(o, marks=pytest.mark.jit if "learned" in o else (), id=kind)
-        for kind, o in OUTPUTS.items()
-    ),
+    *(pytest.param(options, id=kind) for kind, options in OUTPUTS.items()),
     pytest.param(PRODUCTS, marks=[pytest.mark.jit, pytest.mark.slow], id="products"),
 ]
 
@@ -143,7 +140,7 @@ def test_iterations_are_read_as_the_page_says(
     separated: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_recording(tmp_path / "in.h5", X, rate=250.0, channels=NAMES)
-    separated(tmp_path / "in.h5", "--latent-mass", 0.01, "--window", 0.1)
+    separated(tmp_path / "in.h5", *SYSTEMATIC, "--latent-mass", 0.01, "--window", 0.1)
     (tmp_path / "out.h5").rename(tmp_path / "sources.h5")
     monkeypatch.chdir(tmp_path)
     found = run_python("docs/output.md")

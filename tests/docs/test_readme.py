@@ -13,6 +13,7 @@ from igbss_stream.feeds.zmq_publisher import ZmqPublisher
 from igbss_stream.playback.pacing import PacedStream
 from igbss_stream.playback.publishing import publish
 from tests.doc_pages import ROOT, run_python
+from tests.waiting import DEADLINE
 
 README = ROOT / "README.md"
 
@@ -43,7 +44,7 @@ def published() -> Iterator[str]:
         sender = threading.Thread(target=publish, args=(feed, sink, stop), kwargs={"wait": True})
         sender.start()
         yield sink.address
-        sender.join(10)
+        sender.join(DEADLINE)
         assert not sender.is_alive()
 
 

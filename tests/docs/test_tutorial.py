@@ -12,12 +12,14 @@ import h5py
 import pytest
 
 import igbss_stream
-from tests.daemons import DEADLINE, free_port
+from tests.daemons import free_port
 from tests.doc_pages import ROOT, Block, Line, blocks, commands
+from tests.waiting import until
 
 PAGE = "docs/tutorial.md"
 # Options of the live part, lest the test takes as long as the tutorial: what is learned is counted in samples.
 INSTEAD = {"simulate": {"--speed": "10"}, "listen": {"--seconds": "4"}, "view": {"--port": "0"}}
+LONGEST = 300  # seconds that a command may take here
 COMMAND = str(Path(sys.executable).with_name("igbss-stream"))
 
 
@@ -52,26 +54,38 @@ class Typist:
         words = words[: len(words) - stays]
         more = [word for option, given in INSTEAD.get(words[0], {}).items() for word in (option, given)]
         more = [] if "--truth" in words or "--record" in words else more
-        process = subprocess.Popen(
-            [COMMAND, *words, *more], cwd=self._folder, env=self._env, text=True, stdout=subprocess.PIPE
-        )
+        if words[0] == "listen":  # the daemon learns meanwhile, which takes as long as it takes
+            until(lambda: self._call(*words, *more) == 0)
+            return
+        process = self._start(*words, *more)
         self.background.append(process) if stays else None
         if words[0] == "view":
             assert process.stdout is not None
             assert process.stdout.readline().startswith("The page is at http://")
         elif not stays:
-            self.reported[words[0]] = process.communicate(timeout=DEADLINE)[0]
-            assert process.returncode == 0, words
+            assert self._finish(process, words[0]) == 0, words
         if words[0] == "init":
             path = self._folder / words[1]
             path.write_text(self.with_ports(path.read_text()))
+
+    def _start(self, *words: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [COMMAND, *words], cwd=self._folder, env=self._env, text=True, stdout=subprocess.PIPE
+        )
+
+    def _finish(self, process: subprocess.Popen[str], command: str) -> int:
+        self.reported[command] = process.communicate(timeout=LONGEST)[0]
+        return process.returncode
+
+    def _call(self, *words: str) -> int:
+        return self._finish(self._start(*words), words[0])
 
     def _end(self) -> None:
         """End what still runs: the feed, the daemon and the page."""
         running = [process for process in self.background if process.poll() is None]
         for process in running:
             process.send_signal(signal.SIGTERM)
-        assert [process.wait(DEADLINE) for process in running] == [143, 0, 143]
+        assert [process.wait(LONGEST) for process in running] == [143, 0, 143]
 
     def run_python(self, block: Block) -> None:
         exec(compile("\n" * block.line + self.with_ports(block.text), str(ROOT / PAGE), "exec"), self.names)

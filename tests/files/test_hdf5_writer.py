@@ -51,6 +51,14 @@ def write(path: Path, **options: Any) -> bytes:
     return path.read_bytes()
 
 
+def assert_whole(path: Path, written: bytes) -> None:
+    """Assert that an output is what an undisturbed run writes, and that nothing else was left."""
+    assert names(path.parent) == [path.name]
+    with h5py.File(path) as file:
+        np.testing.assert_array_equal(file["sources"][:], SAMPLES)
+    assert written == write(path.with_name("undisturbed.h5"))
+
+
 def names(folder: Path) -> list[str]:
     return sorted(os.listdir(folder))
 
@@ -216,7 +224,7 @@ def test_the_input_has_the_name_of_the_partial_file(path: Path) -> None:
 
 
 def test_a_missing_input_is_left_to_the_reader(path: Path) -> None:
-    write(path, source=path.with_name("none.h5"))
+    assert_whole(path, write(path, source=path.with_name("none.h5")))
 
 
 def test_directory(tmp_path: Path) -> None:
@@ -287,8 +295,10 @@ def test_disk_that_cannot_lock(path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     def unsupported(*args: Any) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr(fcntl, "flock", unsupported)
-    write(path)
+    with monkeypatch.context() as patched:
+        patched.setattr(fcntl, "flock", unsupported)
+        written = write(path)
+    assert_whole(path, written)
 
 
 def test_output_that_appears_meanwhile(path: Path) -> None:
@@ -421,15 +431,19 @@ def test_interrupt_after_publishing(path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_directory_that_cannot_be_synced(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sync = os.fsync
+    sync, refused_for = os.fsync, []
 
     def fsync(descriptor: int) -> None:
         if os.path.isdir(f"/proc/self/fd/{descriptor}"):
+            refused_for.append(os.readlink(f"/proc/self/fd/{descriptor}"))
             raise OSError(errno.EINVAL, "Invalid argument")
         sync(descriptor)
 
-    monkeypatch.setattr(os, "fsync", fsync)
-    write(path)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", fsync)
+        written = write(path)
+    assert refused_for == [str(path.parent)]
+    assert_whole(path, written)
 
 
 def test_not_enough_room(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from igbss_stream.files.open import open_recording
-from tests.commands import Command, Refusal, assert_says
+from tests.commands import SYSTEMATIC, Command, Refusal, assert_says
 from tests.realdata import DATA, needs_data
 from tests.recordings import read_output
 
@@ -82,7 +82,7 @@ def test_read_by_its_name_alone(separated: Command, tmp_path: Path, name: str) -
     if name in NEED:
         pytest.importorskip(NEED[name])
     n_samples, n_channels, rate, unit, first, last = READ[name]
-    said = separated(DATA / name, "--drop-flat").output
+    said = separated(DATA / name, *SYSTEMATIC, "--drop-flat").output
     assert f"{n_channels} channels x {n_samples} samples" in said
     output = read_output(tmp_path / "out.h5")
     assert output.sources.shape == (n_samples, n_channels)
@@ -132,7 +132,7 @@ def test_columns_of_timeflux_have_their_names_and_nothing_is_unpickled(
 
 @needs_data
 def test_channels_chosen_from_a_short_set(separated: Command, tmp_path: Path) -> None:
-    separated(HDF5 / "test_raw_hdf5.set", "--channels", "A1,A2,10-19")
+    separated(HDF5 / "test_raw_hdf5.set", "--channels", "A1,A2,10-19", *SYSTEMATIC)
     with h5py.File(HDF5 / "test_raw_hdf5.set") as file:
         stored = file["EEG/data"][:]
     np.testing.assert_array_equal(

@@ -22,7 +22,7 @@ from igbss_stream.pages.report.reconstruct import Rebuilt
 from igbss_stream.pages.report.reference_channels import Aside
 from igbss_stream.pages.report.statistics import Look, look
 from tests import browser
-from tests.commands import Command, Refusal, assert_says
+from tests.commands import SYSTEMATIC, Command, Refusal, assert_says
 from tests.realdata import DATA, needs_data
 from tests.recordings import RATE, write_recording
 
@@ -129,7 +129,9 @@ def looked(output: Path) -> tuple[Look, Contents]:
 
 
 def figures(cell: str) -> list[float]:
-    return [float(n) for n in re.findall(r"-?\d+(?:\.\d+)?", cell.replace("\N{MINUS SIGN}", "-"))]
+    return [
+        float(n) for n in re.findall(r"-?\d+(?:\.\d+)?(?:e[-+]\d+)?", cell.replace("\N{MINUS SIGN}", "-"))
+    ]
 
 
 def test_figures_are_those_that_numpy_finds(
@@ -249,7 +251,7 @@ def test_channels_are_made_of_the_output(
 def test_iterations_of_fits_are_drawn(separated: Command, igbss: Command, tmp_path: Path) -> None:
     output = tmp_path / "out.h5"
     recording = written(tmp_path / "in.h5", channels(1000), gaps=[(301, 301, 250, b"missing")])
-    separated(recording, "--latent-mass", "0.05", "--window", "0.4", "--max-iter", "7")
+    separated(recording, *SYSTEMATIC, "--latent-mass", "0.05", "--window", "0.4", "--max-iter", "7")
     with h5py.File(output) as file:
         fits, kl = file["fits"][()], file["fits_kl"][()]
     page = reported(igbss, output)
@@ -453,7 +455,7 @@ SPOILT = {
         "separate again",
         lambda file: file.create_dataset("fits", data=np.zeros(3, [("converged", "?")])),
     ),
-    "a mean of other channels": ("/mean", lambda file: file.create_dataset("mean", data=np.zeros(2))),
+    "a mean of other channels": ("/mean", lambda file: replaced(file, "mean", np.zeros(2))),
     "iterations that are not there": (
         "/fits_kl",
         lambda file: with_fits(file, np.array([(0, 9, 5, 0.1, 9, True)], FIT), np.ones(9)),
@@ -466,10 +468,14 @@ def with_fits(file: Any, fits: Any, kl: Any) -> None:
     file["fits"], file["fits_kl"] = fits, kl
 
 
+def replaced(file: Any, name: str, data: Any) -> None:
+    attrs = dict(file[name].attrs)
+    del file[name]
+    file.create_dataset(name, data=data).attrs.update(attrs)
+
+
 def widened(file: Any, n: int) -> None:
-    attrs = dict(file["mixing"].attrs)
-    del file["mixing"]
-    file.create_dataset("mixing", data=np.ones((6, n))).attrs.update(attrs)
+    replaced(file, "mixing", np.ones((6, n)))
 
 
 @pytest.mark.parametrize(("says", "spoil"), SPOILT.values(), ids=SPOILT)
@@ -568,9 +574,9 @@ def test_the_blink_of_a_recorded_eeg_stands_on_top(igbss: Command, tmp_path: Pat
     output = tmp_path / "out.h5"
     path = DATA / "hdf5" / "eeg32_128hz.h5"
     assert igbss("batch", path, "-o", output, "--structure", "learned").exit_code == 0
-    began = time.perf_counter()
+    began = time.process_time()  # of this process: what else the machine does is no part of it
     page = reported(igbss, output)
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
     assert page.size < 5_000_000
     first = next(attrs["id"] for _, attrs in page.elements if attrs.get("class") == "source")
     with h5py.File(output) as file:

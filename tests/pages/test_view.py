@@ -8,6 +8,7 @@ import time
 import urllib.request
 from base64 import b64decode
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +28,17 @@ from igbss_stream.errors import FeedError, ParameterError
 from igbss_stream.feeds.wire import MetaMessage, Mixing
 from igbss_stream.feeds.zmq_publisher import ZmqPublisher
 from tests.commands import Command, Refusal
-from tests.daemons import free_port, until
+from tests.daemons import free_port
 from tests.doc_pages import blocks, text_of
+from tests.waiting import DEADLINE, until
 
 pytest.importorskip("bokeh")
 
 from bokeh.document import Document
+from bokeh.server.callbacks import PeriodicCallback
 
 from igbss_stream.pages.view.feed import DaemonFigures, Feed, figures_of
-from igbss_stream.pages.view.page import Head, Page
+from igbss_stream.pages.view.page import Page
 from igbss_stream.pages.view.serve import serve
 from igbss_stream.pages.view.state import Shown
 from igbss_stream.pages.view.status import figures, sentence
@@ -52,16 +55,107 @@ def samples(n: int, seed: int = 0) -> NDArray[np.float32]:
     return np.random.default_rng(seed).normal(size=(n, 2)).astype(np.float32)
 
 
+class Browser:
+    """What the script of the page does, without a screen: keeps the columns it is sent, and says so.
+
+    Parameters
+    ----------
+    document : Document
+        The page, as Bokeh would serve it.
+    """
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.live = self.plot("live")
+        self.strips = 0
+        self.heads: list[tuple[int, int]] = []  # first column and columns of each strip of this layout
+        self.columns: list[dict[int, tuple[NDArray[np.float32], NDArray[np.float32]]]] = []
+        self.answers = True
+        self._number = 0
+        self.live.on_change("strip", self._take)
+
+    @property
+    def layout(self) -> dict[str, Any]:
+        return dict(json.loads(self.live.layout))
+
+    @property
+    def marks(self) -> list[tuple[str, int, int, str]]:
+        return [
+            (mark["kind"], mark["start"], mark["stop"], mark["text"])
+            for mark in json.loads(self.live.marks)
+        ]
+
+    @property
+    def stop(self) -> int:
+        """The sample after the last one that is drawn."""
+        return sum(self.heads[-1]) * self.layout["width"] if self.heads else 0
+
+    def plot(self, name: str) -> Any:
+        return self.document.get_model_by_name(name)
+
+    def drawn(self, name: str) -> dict[str, Any]:
+        """Return the data of a plot beside the traces, by its name and that of its columns."""
+        return {
+            key: value for each in self.plot(name).renderers for key, value in each.data_source.data.items()
+        }
+
+    def shown(self, panel: int, start: int, stop: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the lows and highs of columns that are drawn in a panel, all of which must be there."""
+        low, high = zip(*(self.columns[panel][column] for column in range(start, stop)), strict=True)
+        return np.array(low), np.array(high)
+
+    def call(self, *periods: int) -> None:
+        """Let pass what the server does again and again, of periods in ms."""
+        for callback in self.document.session_callbacks:
+            if isinstance(callback, PeriodicCallback) and callback.period in periods:
+                callback.callback()
+
+    def frame(self) -> None:
+        self.call(min(self._periods))
+
+    def tick(self) -> None:
+        self.call(max(self._periods))
+
+    @property
+    def _periods(self) -> list[int]:
+        return [
+            callback.period
+            for callback in self.document.session_callbacks
+            if isinstance(callback, PeriodicCallback)
+        ]
+
+    def _take(self, name: str, before: str, strip: str) -> None:
+        """Take a strip apart: its head; lows and highs of the sources, and of the channels."""
+        self.strips += 1
+        if self.answers:
+            self.live.seen = self.strips
+        data, panels = b64decode(strip), self.layout["panels"]
+        head, rest = np.frombuffer(data, "<f8", 4), np.frombuffer(data, "<f4", offset=32)
+        number, first, count = (int(value) for value in head[:3])
+        if number != self._number:  # all is drawn anew
+            assert number == self.layout["number"]
+            self._number, self.heads, self.columns = number, [], [{} for _ in panels]
+        elif self.heads:
+            assert first >= sum(self.heads[-1])
+        self.heads.append((first, count))
+        sizes = [len(panel["names"]) * count for panel in panels for _ in range(2)]
+        parts = [part.reshape(count, -1) for part in np.split(rest, np.cumsum(sizes)[:-1])]
+        for kept, low, high in zip(self.columns, parts[::2], parts[1::2], strict=True):
+            kept.update((first + k, (low[k], high[k])) for k in range(count))
+
+
 class Published:
-    """A publisher, a feed that reads it and a page that shows it; frames are asked for, not waited for."""
+    """A publisher, a feed that reads it, a page that shows it and a browser that has it open."""
 
     def __init__(self, sink: ZmqPublisher, **options: Any) -> None:
         self.sink = sink
         self.feed = Feed(sink.address, **options)
-        self.page = Page(Document(), self.feed)
-        self.page.frame()
-        assert not self.page.live.strip  # nothing is sent to a browser that does not listen yet
-        self.page.live.ready = True
+        document = Document()
+        Page(document, self.feed)
+        self.browser = Browser(document)
+        self.browser.frame()
+        assert self.browser.strips == 0  # nothing is sent to a browser that does not listen yet
+        self.browser.live.ready = True
         sink.start(STREAM)
         until(lambda: sink.subscriptions, sink.serve)
 
@@ -76,27 +170,14 @@ class Published:
             sources = self.feed.shown.sources
             return None if sources is None else sources.ring.stop
 
-    def frame(self) -> None:
-        """Ask for a frame, as a browser does that has seen all before it."""
-        self.page.live.seen = self.page._sent
-        self.page.frame()
-
-    def strip(self) -> tuple[list[float], list[NDArray[np.float32]]]:
-        """Return the last strip taken apart: its head; lows and highs of the sources and of the channels."""
-        data = b64decode(self.page.live.strip)
-        head, rest = np.frombuffer(data, "<f8", 4).tolist(), np.frombuffer(data, "<f4", offset=32)
-        sizes = [len(panel["names"]) * int(head[2]) for panel in self.layout["panels"] for _ in range(2)]
-        parts = np.split(rest, np.cumsum(sizes)[:-1])
-        return head, [part.reshape(int(head[2]), -1) for part in parts]
-
-    @property
-    def layout(self) -> dict[str, Any]:
-        return dict(json.loads(self.page.live.layout))
+    def draw(self, stop: int) -> None:
+        """Let frames pass until a sample is drawn: the right edge glides."""
+        until(lambda: self.browser.stop >= stop, self.browser.frame)
 
     @property
     def status(self) -> dict[str, Any]:
-        self.page.tick()
-        return dict(json.loads(self.page.live.status))
+        self.browser.tick()
+        return dict(json.loads(self.browser.live.status))
 
 
 @pytest.fixture
@@ -113,104 +194,114 @@ def test_volts_are_read_as_microvolts(published: Published) -> None:
     )
     published.sink.publish_mixing(volts)
     published.publish(Chunk(samples(2000), 0, 1))
-    published.frame()
-    sources, channels = published.layout["panels"]
+    browser = published.browser
+    browser.frame()
+    sources, channels = browser.layout["panels"]
     assert (sources["unit"], sources["factor"]) == ("SD", 1.0)
     assert (channels["unit"], channels["factor"]) == ("µV", 1e6)
     assert 1 <= 1e6 * channels["spacing"] <= 1000
-    published.page.tick()
-    bars, scalp = published.page._bars, published.page._map
-    assert bars.plot.yaxis.axis_label == "µV"
-    np.testing.assert_allclose(bars._data.data["w"], MATRIX[:, 0])
-    assert scalp.plot.title.text == "On the scalp, from above (µV)"
+    browser.tick()
+    assert browser.plot("weights").yaxis.axis_label == "µV"
+    np.testing.assert_allclose(browser.drawn("weights")["w"], MATRIX[:, 0])
+    assert browser.plot("scalp").title.text == "On the scalp, from above (µV)"
 
 
-def test_what_is_sent_is_the_least_and_the_largest_of_all_samples(published: Published) -> None:
-    x, live = samples(5000), published.page.live
-    live.span, live.columns = 20.0, 500  # 10 samples a column
+def test_what_is_drawn_is_the_least_and_the_largest_of_all_samples(published: Published) -> None:
+    x, browser = samples(5000), published.browser
+    browser.live.span, browser.live.columns = 20.0, 500  # 10 samples a column
     published.sink.publish_mixing(MIXING)
-    published.publish(Chunk(x[:4000], 0, 1))
-    published.frame()
-    head, (low, high, channels_low, channels_high) = published.strip()
-    stop = int(head[1] + head[2])
-    assert (head[:3], published.layout["width"]) == ([1, 0, stop], 10)
-    columns = x[: 10 * stop].reshape(stop, 10, 2)
+    published.publish(Chunk(x[:4600], 0, 1))
+    published.draw(4600)
+    published.publish(Chunk(x[4600:], 4600, 1))  # what is new goes on where the last strip ended
+    published.draw(5000)
+    assert browser.layout["width"] == 10
+    assert [panel["unit"] for panel in browser.layout["panels"]] == ["SD", "µV"]
+    columns = x.reshape(500, 10, 2)
+    low, high = browser.shown(0, 0, 500)
     np.testing.assert_array_equal(low, columns.min(axis=1))
     np.testing.assert_array_equal(high, columns.max(axis=1))
     made_up = (columns @ MATRIX.T + 5.0).astype(np.float32)
-    np.testing.assert_allclose(channels_low, made_up.min(axis=1), rtol=1e-5)
-    np.testing.assert_allclose(channels_high, made_up.max(axis=1), rtol=1e-5)
-    assert [panel["unit"] for panel in published.layout["panels"]] == ["SD", "µV"]
-
-    published.publish(Chunk(x[4000:], 4000, 1))  # what is new goes on where the last strip ended
-    until(lambda: published.strip()[0][1] == stop and published.strip()[0][2] > 1, published.frame)
-    seen = [published.strip()[0]]
-    while seen[-1][1] + seen[-1][2] < 500:
-        published.frame()
-        if published.strip()[0] != seen[-1]:
-            assert published.strip()[0][1] == seen[-1][1] + seen[-1][2]
-            seen.append(published.strip()[0])
-        time.sleep(0.01)
+    low, high = browser.shown(1, 0, 500)
+    np.testing.assert_allclose(low, made_up.min(axis=1), rtol=1e-5)
+    np.testing.assert_allclose(high, made_up.max(axis=1), rtol=1e-5)
+    assert len(browser.heads) > 2  # the edge glided
+    assert all(sum(before) == after[0] for before, after in pairwise(browser.heads))
 
 
 def test_gaps_and_models_are_marked_and_a_page_that_waits_gets_all_at_once(published: Published) -> None:
-    x, live = samples(3000), published.page.live
-    live.columns = 2500  # a sample a column
+    x, browser = samples(3000), published.browser
+    browser.live.columns = 2500  # a sample a column
     published.sink.publish_mixing(MIXING)
     published.publish(
         Chunk(x[:500], 0, 1), Gap(500, 30, "lost"), Gap(530, 70, "lost"), Chunk(x[600:1000], 600, 2)
     )
-    published.frame()
-    marks = [(mark["kind"], mark["start"], mark["stop"], mark["text"]) for mark in json.loads(live.marks)]
-    assert marks == [("gap", 500, 600, "lost"), ("model", 600, 600, "model 2")]
-    head, (low, _, channels_low, _) = published.strip()
-    missing = slice(500 - int(head[1]), 600 - int(head[1]))
-    assert np.isnan(low[missing]).all()
-    assert np.isfinite(np.delete(low, np.r_[missing], axis=0)).all()
-    assert np.isnan(channels_low[missing.start :]).all()  # nobody told the mixing of model 2
-    live.paused = True
-    before = live.strip
+    published.draw(1000)
+    assert browser.marks == [("gap", 500, 600, "lost"), ("model", 600, 600, "model 2")]
+    low, _ = browser.shown(0, 0, 1000)
+    np.testing.assert_array_equal(low, np.concatenate([x[:500], np.full((100, 2), np.nan), x[600:1000]]))
+    low, _ = browser.shown(1, 0, 1000)
+    assert np.isfinite(low[:500]).all()
+    assert np.isnan(low[500:]).all()  # nobody told the mixing of model 2
+    browser.live.paused = True
+    before = browser.strips
     published.publish(Chunk(x[1000:1500], 1000, 2))
-    published.frame()
-    assert live.strip == before
-    live.paused = False
-    until(lambda: sum(published.strip()[0][1:3]) == 1500, published.frame)
+    browser.frame()
+    assert browser.strips == before
+    browser.live.paused = False
+    published.draw(1500)
+    low, _ = browser.shown(0, 1000, 1500)
+    np.testing.assert_array_equal(low, x[1000:1500])
 
 
 def test_frames_wait_for_a_browser_that_falls_behind_and_then_come_in_one(published: Published) -> None:
-    published.publish(Chunk(samples(10), 0))
-    for k in range(1, 90):
-        published.publish(Chunk(samples(10), 10 * k))
-        published.page._head = Head()  # shows all there is
-        published.page.frame()
-    waited = published.strip()[0]
-    assert 60 <= published.page._sent <= 70
-    published.page.live.seen = published.page._sent
-    published.page.frame()
-    head = published.strip()[0]
-    assert head[1] == waited[1] + waited[2]
-    assert (head[1] + head[2]) * published.layout["width"] > 890
+    x, browser = samples(5000), published.browser
+    browser.live.columns = 2500  # a sample a column
+    browser.answers = False
+    published.publish(Chunk(x[:10], 0))
+    at = iter(range(10, 5000, 10))
+
+    def go_on() -> None:
+        start = next(at)
+        published.publish(Chunk(x[start : start + 10], start))
+        browser.frame()
+
+    until(lambda: browser.strips >= 60, go_on)
+    for _ in range(20):
+        go_on()
+    waits, there = browser.strips, published.stop
+    assert there is not None
+    assert 60 <= waits <= 70
+    assert browser.stop < there - 150  # nothing of what came since
+    browser.live.seen = browser.strips
+    browser.frame()
+    assert browser.strips == waits + 1
+    assert browser.heads[-1][0] == sum(browser.heads[-2])
+    assert browser.heads[-1][1] > 20  # what had waited
+    browser.answers = True
+    published.draw(there)
+    first = browser.heads[0][0]
+    np.testing.assert_array_equal(browser.shown(0, first, there)[0], x[first:there])
 
 
 def test_the_chosen_source_is_shown_beside(published: Published) -> None:
-    live, plots = published.page.live, published.page
+    browser = published.browser
     published.sink.publish_mixing(MIXING)
     t = np.arange(2000) / RATE
     x = np.column_stack([np.sin(2 * np.pi * 10 * t), np.sin(2 * np.pi * 30 * t)]).astype(np.float32)
     published.publish(Chunk(x, 0, 1))
-    published.frame()
+    browser.frame()
     for source, hertz in ((0, 10.0), (1, 30.0), (99, 30.0)):
-        live.chosen = source
+        browser.live.chosen = source
         assert published.status["note"] == ""
-        spectrum = plots._spectrum._data.data
+        spectrum = browser.drawn("spectrum")
         assert spectrum["f"][int(np.argmax(spectrum["p"]))] == hertz
-        np.testing.assert_array_equal(plots._bars._data.data["w"], MATRIX[:, min(source, 1)])
-    assert plots._map.plot.visible
+        np.testing.assert_array_equal(browser.drawn("weights")["w"], MATRIX[:, min(source, 1)])
+    assert browser.plot("scalp").visible
     named = ("Fp1", "a", "b", "c", "d")
     published.sink.publish_mixing(Mixing(version=2, channels=named, matrix=MIXING.matrix))
     published.publish(Chunk(x[:10], 2000, 2))
     until(lambda: published.status["note"].startswith("No map of the scalp"))
-    assert not plots._map.plot.visible
+    assert not browser.plot("scalp").visible
 
 
 def test_states_are_told_in_words(published: Published) -> None:
@@ -222,7 +313,11 @@ def test_states_are_told_in_words(published: Published) -> None:
     published.publish(Gap(0, 100, "learning"))
     until(lambda: "learning its first model" in published.status["sentence"], published.sink.serve)
     published.publish(Chunk(samples(100), 100, 1))
-    until(lambda: published.status["sentence"] == "", published.sink.serve)
+    at = iter(range(200, 10**9, 10))
+    until(
+        lambda: published.status["sentence"] == "",
+        lambda: published.publish(Chunk(samples(10), next(at), 1)),
+    )
     wanted = {"stream": "s", "model": "1", "missing": "100", "drops": "0"}
 
     def told() -> dict[str, str]:
@@ -238,7 +333,7 @@ def test_channels_of_a_feed_of_their_own_are_put_beside_by_their_times() -> None
     raw_stream = Stream("raw", RATE, ("a", "b", "c"), "mV", t0=998.0)  # 500 samples earlier
     with ZmqPublisher("tcp://127.0.0.1:*") as sink, ZmqPublisher("tcp://127.0.0.1:*") as raw:
         made = Published(sink, channels=raw.address)
-        made.page.live.columns = 2500
+        made.browser.live.columns = 2500
         made.publish(Chunk(samples(400), 0, 1))
         raw.start(raw_stream)
         until(lambda: raw.subscriptions, raw.serve)
@@ -246,13 +341,11 @@ def test_channels_of_a_feed_of_their_own_are_put_beside_by_their_times() -> None
         raw.publish(Chunk(x, 0))
         shown = made.feed.shown
         until(lambda: shown.channels is not None and shown.channels.ring.stop == 400, raw.serve)
-        made.frame()
-        _, (_, _, low, _) = made.strip()
-        np.testing.assert_array_equal(low[-400:], x[500:])
-        assert (made.layout["panels"][1]["about"], made.layout["panels"][1]["unit"]) == (
-            "as they came",
-            "mV",
-        )
+        made.draw(400)
+        low, _ = made.browser.shown(1, 0, 400)
+        np.testing.assert_array_equal(low, x[500:])
+        raw_panel = made.browser.layout["panels"][1]
+        assert (raw_panel["about"], raw_panel["unit"]) == ("as they came", "mV")
         raw.start(Stream("raw", 500.0, ("a", "b", "c")))
         until(lambda: "they cannot be shown side by side" in shown.problem, raw.serve)
         made.feed.close()
@@ -291,7 +384,7 @@ def test_it_is_served_whole_to_this_machine_alone(published: Published) -> None:
     got: list[str] = []
 
     def fetch() -> None:
-        with urllib.request.urlopen(told[0], timeout=20) as answer:
+        with urllib.request.urlopen(told[0], timeout=DEADLINE) as answer:
             got.append(answer.read().decode())
 
     def tell(url: str) -> None:

@@ -16,7 +16,8 @@ from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.feeds.zmq_publisher import ZmqPublisher
 from tests import browser
 from tests.commands import COMMAND
-from tests.daemons import DaemonProcess, free_port, until
+from tests.daemons import DaemonProcess, free_port
+from tests.waiting import DEADLINE, until
 
 pytestmark = [
     pytest.mark.browser,
@@ -65,7 +66,7 @@ class Sender(threading.Thread):
 
     def end(self) -> None:
         self._over.set()
-        self.join(10)
+        self.join(DEADLINE)
 
 
 class Open:
@@ -159,10 +160,9 @@ def answers(port: int) -> bool:
 
 
 def test_traces_move_and_a_pause_stops_them(page: Open) -> None:
-    before, began = page.js("igbssView.state.frames"), time.monotonic()
+    before = page.js("igbssView.state.frames")
     first = page.picture()
     until(lambda: page.js("igbssView.state.frames") >= before + 20)
-    assert 20 / (time.monotonic() - began) > 5  # a second; 20 where the machine has nothing else to do
     assert page.picture() != first
     page.press(" ")
     assert page.text("#pause") == "Go on"
@@ -267,4 +267,4 @@ def test_the_end_of_the_daemon_is_told(tmp_path: Path) -> None:
         check_that_nothing_went_wrong(page)
         page.daemon.process.terminate()
         until(lambda: page.text("#sentence").startswith("The page has lost its server"))
-        assert page.daemon.process.wait(10) == 0
+        assert page.daemon.process.wait(DEADLINE) == 0

@@ -100,6 +100,18 @@ def test_a_change_of_order_or_sign_is_detected() -> None:
         assert (flips, swaps) == found if found else swaps == 2
 
 
+@pytest.mark.parametrize(("n_channels", "drift", "seed"), [(6, 0.05, 0), (5, 0.1, 3)])
+def test_order_and_sign_hold_on_a_simulated_head_that_drifts(
+    n_channels: int, drift: float, seed: int
+) -> None:
+    """Six models in 70 s. Learned from scratch each time, these sources change place and sign."""
+    simulation = Simulation(n_channels, RATE, seed, drift)
+    stream, block = simulation.stream("s"), simulation.block
+    schedule = LearningSchedule.from_seconds(RATE, first=10, window=20, every=10, ahead=2, fade=0.5)
+    last = assert_order_holds(iterate_models(stream, block, round(70 * RATE), schedule), block)
+    assert last.version == 6
+
+
 @needs_data
 def test_order_and_sign_hold_on_eight_electrodes_for_minutes() -> None:
     stream, block = looped(slice(None, None, 4))

@@ -19,6 +19,7 @@ from igbss_stream.separation.plan import SeparationPlan
 from igbss_stream.separation.settings import ModelSettings
 from igbss_stream.streaming.model_updates import LearningSchedule, StreamModel
 from igbss_stream.streaming.pipeline import Item, LearningPlan, Pipeline
+from igbss_stream.streaming.separators import FitCounts
 from igbss_stream.streaming.windowing import OverlapAdd, WindowSplitter
 from tests.published import model_settings
 
@@ -274,26 +275,34 @@ class TestWindowSeparator:
         assert len(made[0][0]) == 150
 
     @pytest.mark.jit
-    def test_a_fit_starts_from_the_previous_one(self) -> None:
-        """Warm fits need fewer iterations, and give the same sources."""
+    def test_a_fit_starts_from_the_one_before(self) -> None:
+        """Windows of a run need fewer iterations than the same windows each on its own; sources are the same."""
+        settings, length, hop = model_settings(latent_mass=1e-2), 100, 10
         x = np.random.default_rng(1).normal(5.0, 1.0, (400, 3))
-        sources, iterations = [], []
-        for warm in (True, False):
-            separator = SeparationPlan(model_settings(latent_mass=1e-2), 3).prepare_for(x, ["a", "b", "c"])
-            pipeline = Pipeline(
-                STREAM,
-                model_settings(latent_mass=1e-2),
-                window=(100, 10),
-                model=StreamModel(1, separator, 0),
-            )
-            windowed: Any = pipeline.stream_separator
-            windowed._warm = warm
-            data, _, _ = joined(run(pipeline, [Chunk(x, 0)]))
-            sources.append(data)
-            iterations.append(windowed.counts.iterations / windowed.counts.fits)
-            assert windowed.counts.unconverged == 0
-        np.testing.assert_allclose(sources[0], sources[1], rtol=1e-7)
-        assert iterations[0] < iterations[1] - 0.5, iterations
+        separator = SeparationPlan(settings, 3).prepare_for(x, ["a", "b", "c"])
+
+        def separated(start: int, stop: int) -> tuple[Samples, FitCounts]:
+            """Return the sources of a run of samples, and what its windows took."""
+            pipeline = Pipeline(STREAM, settings, window=(length, hop), model=StreamModel(1, separator, 0))
+            data, _, _ = joined(run(pipeline, [Chunk(x[start:stop], start)]))
+            separates: Any = pipeline.stream_separator
+            counts: FitCounts = separates.counts
+            return data, counts
+
+        sources, counts = separated(0, len(x))
+        starts = range(0, len(x) - length + 1, hop)
+        alone = [separated(start, start + length) for start in starts]
+        assert counts.fits == len(starts)
+        assert all(each.fits == 1 for _, each in alone)
+        assert counts.unconverged == sum(each.unconverged for _, each in alone) == 0
+        assert counts.iterations / counts.fits < np.mean([each.iterations for _, each in alone]) - 0.5
+        low, high = np.full_like(sources, np.inf), np.full_like(sources, -np.inf)
+        for start, (data, _) in zip(starts, alone, strict=True):
+            span = slice(start, start + length)
+            low[span], high[span] = np.minimum(low[span], data), np.maximum(high[span], data)
+        margin = 1e-7 * np.abs(sources).max()  # a sample is a mean of the windows around it
+        assert np.all(low - margin <= sources)
+        assert np.all(sources <= high + margin)
 
     def test_a_window_that_cannot_be_fitted_gets_least_squares(self) -> None:
         x = np.random.default_rng(1).normal(5.0, 1.0, (100, 3))

@@ -29,9 +29,10 @@ from igbss_stream.preparation.resampling import get_polyphase_filter
 from igbss_stream.separation.metrics import sir
 from igbss_stream.subscriber import Subscriber
 from tests.commands import Spawn
-from tests.daemons import DEADLINE, DaemonProcess, free_port, until
+from tests.daemons import DaemonProcess, free_port
 from tests.feeds.test_openephys import one_channel
 from tests.recordings import write_recording
+from tests.waiting import DEADLINE, until
 
 pytestmark = pytest.mark.jit  # the process compiles or loads its kernels, and learns
 
@@ -320,7 +321,7 @@ def test_openephys(run_file: RunFile, ends: ExitStack, tmp_path: Path) -> None:
     assert_separated(items, truth)
     assert (subscriber.stream.unit, subscriber.stream.n_channels) == (None, 8)
     daemon.end(signal.SIGTERM)
-    items += subscriber.receive(1.0)
+    until(lambda: subscriber.ended, lambda: items.extend(subscriber.receive(0.05)))
     chunks = [item.data for item in items if isinstance(item, Chunk)]
     with h5py.File(tmp_path / "lfp-sources.h5") as file:
         recorded = file["data"][()]
