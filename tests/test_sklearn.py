@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sklearn
+from packaging.version import Version
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -15,7 +17,16 @@ from igbss_stream.sklearn import IGBSS
 from tests.published import estimator, separate
 
 
-@parametrize_with_checks([IGBSS(), estimator(), estimator(transform="min-max")])  # type: ignore[untyped-decorator]
+def expected_failures(estimator: IGBSS) -> dict[str, str]:
+    """Return the checks that an estimator cannot pass with some versions of scikit-learn, and why."""
+    if estimator.structure == "learned" and Version(sklearn.__version__) < Version("1.8"):
+        return {"check_n_features_in_after_fitting": "draws 10 samples, too few to learn 4 sources from"}
+    return {}
+
+
+@parametrize_with_checks(  # type: ignore[untyped-decorator]
+    [IGBSS(), estimator(), estimator(transform="min-max")], expected_failed_checks=expected_failures
+)
 @pytest.mark.filterwarnings("ignore:the .* channels have rank")  # of data that the checks draw
 def test_scikit_learn_checks(estimator: IGBSS, check: Callable[[Any], None]) -> None:
     check(estimator)

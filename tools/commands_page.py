@@ -61,7 +61,7 @@ def page() -> str:
 
 def _of(name: str, command: click.Command) -> str:
     """Return the section of a command."""
-    context = click.Context(command, info_name=f"igbss-stream {name}", help_option_names=["-h", "--help"])
+    context = click.Context(command, info_name=f"igbss-stream {name}", help_option_names=["--help", "-h"])
     usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
     about = re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.cleandoc(command.help or ""))
     parts = [f"## {name}", f"    {usage}", about, "\n".join(_options(command, context))]

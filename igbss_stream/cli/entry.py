@@ -52,7 +52,7 @@ Examples:
 
 
 @click.group(
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}, epilog=_EXAMPLES
+    context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 100}, epilog=_EXAMPLES
 )
 @click.version_option(__version__, prog_name="igbss-stream")
 def main() -> None:

@@ -42,7 +42,7 @@ def compute_limit(poset: Poset, goal: Target, log_sources: Array, log_fitted: Ar
         A fit with one iteration, from theta = 0 to the limit.
     """
     theta_a = np.zeros((poset.n_channels, poset.n_subsets))
-    uniform = compute_distribution(poset, np.zeros_like(log_sources), theta_a)
+    uniform = compute_distribution(poset, np.zeros(log_sources.shape), theta_a)
     halved = poset.shares_mass  # p(x) = p(z) = p_hat / 2
     fitted = goal.p_x
     if log_fitted is not None:
@@ -56,7 +56,7 @@ def compute_limit(poset: Poset, goal: Target, log_sources: Array, log_fitted: Ar
         p_bottom=0.0,
         psi=math.inf,
     )
-    eta_z, eta_a = compute_expectations(poset, np.zeros_like(log_sources), fitted, np.zeros_like(theta_a))
+    eta_z, eta_a = compute_expectations(poset, np.zeros(log_sources.shape), fitted, np.zeros_like(theta_a))
     residual = float(np.sum(goal.p_x * np.log(goal.p_x / fitted)))
     kl = np.array([compute_divergence(goal, uniform), math.log(2.0) if halved else max(0.0, residual)])
     error = float(np.abs(eta_z - goal.eta_z).max() / np.abs(goal.eta_z).max())

@@ -120,7 +120,7 @@ class LikelihoodDescent:
         -------
         UnmixingFit
         """
-        w, y, relative, losses = start, start @ self.z, np.eye(len(start)), [math.inf]
+        w, y, relative, losses = start, np.ascontiguousarray(start @ self.z), np.eye(len(start)), [math.inf]
         prior_weight, taps, shape = prior_samples / self.z.shape[1], None, None
         while len(losses) <= n_steps:
             lagged = np.einsum("in,knm,im->ik", w, self.covariances, w, optimize=True)
@@ -276,7 +276,7 @@ def compute_source_loss(shape: Array, power: Array) -> Array:
 
 def fit_whitening_taps(lagged: Array) -> Array:
     """Return the whitening taps of autocovariances, both (sources, lags + 1), by Levinson recursion."""
-    taps = np.zeros_like(lagged)
+    taps = np.zeros(lagged.shape)  # C-ordered for the kernels, unlike `lagged` with some versions of NumPy
     taps[:, 0] = 1.0
     error = lagged[:, 0] * (1.0 + _RIDGE)
     for k in range(1, lagged.shape[1]):

@@ -120,7 +120,7 @@ class Fisher:
 def compute_log_offsets(poset: Poset, theta_a: Array) -> tuple[Array, Array]:
     """Return c (sources) and d (periods, channels), the sums of theta_a over the nodes below a state."""
     alpha = theta_a.sum(axis=0)
-    return alpha @ poset.member, poset.below @ alpha
+    return alpha @ poset.member, np.ascontiguousarray(poset.below @ alpha)
 
 
 def compute_distribution(
@@ -137,15 +137,19 @@ def compute_distribution(
         Arrays to fill; allocated if omitted.
     """
     if out is None:
-        out = (np.empty_like(theta_z), np.empty((len(theta_z), poset.n_channels)), np.empty_like(theta_a))
+        p_x = np.empty((len(theta_z), poset.n_channels))
+        out = (np.empty(theta_z.shape), p_x, np.empty(theta_a.shape))
     c, d = compute_log_offsets(poset, theta_a)
-    psi, p_bottom = loglinear.fill_densities(poset.incidence, c, d, theta_z, theta_a, *out)
+    psi, p_bottom = loglinear.fill_densities(
+        poset.incidence, c, d, np.ascontiguousarray(theta_z), np.ascontiguousarray(theta_a), *out
+    )
     return Distribution(*out, p_bottom=p_bottom, psi=psi)
 
 
 def compute_expectations(poset: Poset, p_z: Array, p_x: Array, p_a: Array) -> tuple[Array, Array]:
     """Return eta_z (samples, sources) and eta_a (channels, subsets); eta_x is p_x."""
-    eta_z = np.empty_like(p_z)
+    p_z, p_x = np.ascontiguousarray(p_z), np.ascontiguousarray(p_x)
+    eta_z = np.empty(p_z.shape)
     z_total = np.empty(poset.n_sources)
     x_total = np.empty((poset.periods, poset.n_channels))
     loglinear.fill_expectations(poset.incidence, p_z, p_x, eta_z, z_total, x_total)
@@ -181,7 +185,7 @@ def make_target(poset: Poset, values: Array, latent_mass: float = 0.0) -> Target
     )
     # Given weights are non-negative; those of a learned structure (one period) may be negative.
     size_z = eta_z if poset.incidence.min() >= 0.0 else p_x @ np.abs(poset.incidence[0]) + p_z
-    return Target(p_x, p_z, p_a, third, eta_z, eta_a, size_z)
+    return Target(p_x, p_z, p_a, third, eta_z, eta_a, np.ascontiguousarray(size_z))
 
 
 def compute_divergence(goal: Target, p: Distribution) -> float:

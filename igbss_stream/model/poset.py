@@ -119,7 +119,7 @@ class Poset:
         if self.closure == "full":
             return np.ones((self.periods, self.n_channels, self.n_subsets))
         shared = (self.incidence != 0).astype(float) @ self.member.T
-        return np.asarray(shared > 0, dtype=np.float64)
+        return np.ascontiguousarray(shared > 0, dtype=np.float64)
 
     @cached_property
     def unmixing(self) -> NDArray[np.float64]:

@@ -89,9 +89,9 @@ class _Iterate:
     def __init__(self, poset: Poset, goal: Target, theta_z: Array, theta_a: Array) -> None:
         self.poset, self.goal = poset, goal
         self.theta_z, self.theta_a = theta_z.copy(), theta_a.copy()
-        self.g_z, self.step_z, self._u_z = (np.empty_like(theta_z) for _ in range(3))
-        self._u_x = np.empty_like(goal.p_x)
-        self._p = (np.empty_like(theta_z), np.empty_like(goal.p_x), np.empty_like(theta_a))
+        self.g_z, self.step_z, self._u_z = (np.empty(theta_z.shape) for _ in range(3))
+        self._u_x = np.empty(goal.p_x.shape)
+        self._p = (np.empty(theta_z.shape), np.empty(goal.p_x.shape), np.empty(theta_a.shape))
         self._z_error = np.empty((1, poset.n_sources))
         self.x_error = np.empty((poset.periods, poset.n_channels))
         self._totals = np.empty((poset.periods + 1, max(poset.n_channels, poset.n_sources)))
@@ -132,7 +132,7 @@ class _Iterate:
         slope``. These two terms do not cancel, where a difference of divergences would lose its last
         digits.
         """
-        p, poset = self.p, self.poset
+        p, poset, step_a = self.p, self.poset, np.ascontiguousarray(step_a)
         c, d = compute_log_offsets(poset, step_a)
         mean, slope = loglinear.fill_response(
             poset.incidence, c, d, self.step_z, self.g_z, p.p_z, p.p_x, self._u_z, self._u_x
@@ -302,13 +302,13 @@ class _ReducedSystem:
 
     def __init__(self, at: _Iterate, design: Array) -> None:
         n_groups = design.shape[2]
-        self._at, self._design = at, design
+        self._at, self._design = at, np.ascontiguousarray(design)
         self.shared = np.zeros((n_groups, n_groups))
         self.drive = at.x_error.ravel() @ design.reshape(at.x_error.size, n_groups)
         n_kept = len(at.g_z) if n_groups <= _MAX_STORED_GROUPS else 1
         self._fits = np.empty((n_kept, n_groups, at.poset.n_sources))
         loglinear.eliminate_sources(
-            at.poset.incidence, design, at.p.p_z, at.p.p_x, at.g_z,
+            at.poset.incidence, self._design, at.p.p_z, at.p.p_x, at.g_z,
             self._fits, at.step_z, self.shared, self.drive,
         )  # fmt: skip
 
@@ -316,8 +316,9 @@ class _ReducedSystem:
         """Complete the step of the sources, given the sums of the groups."""
         at = self._at
         loglinear.follow_groups(
-            at.poset.incidence, self._design @ sums, self._fits, sums, at.p.p_z, at.p.p_x, offset, at.step_z
-        )
+            at.poset.incidence, np.ascontiguousarray(self._design @ sums), self._fits, sums,
+            at.p.p_z, at.p.p_x, offset, at.step_z,
+        )  # fmt: skip
 
 
 def _solve_groups(

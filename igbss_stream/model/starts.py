@@ -45,7 +45,7 @@ def separate_second_order(covariances: Array) -> Array:
 
 def diagonalise_jointly(covariances: Array) -> Array:
     """Return the rotation that approximately diagonalises all matrices."""
-    matrices = 0.5 * (covariances + covariances.transpose(0, 2, 1))
+    matrices = np.ascontiguousarray(0.5 * (covariances + covariances.transpose(0, 2, 1)))
     rotation = np.eye(covariances.shape[1])
     for _ in range(60):
         if learning.rotate_to_diagonal(matrices, rotation) < 1e-8:

@@ -56,7 +56,7 @@ class LinearStage:
         Parameters
         ----------
         x : ndarray of shape (samples, channels)
-            C-ordered float32 or float64.
+            float32 or float64; copied unless C-ordered.
         start : int
             Index of the first sample; selects the period of the incidence.
         out : ndarray of shape (samples, sources), optional
@@ -66,6 +66,7 @@ class LinearStage:
         -------
         ndarray of shape (samples, sources), of the type of x
         """
+        x = np.ascontiguousarray(x)
         out = np.empty((len(x), self.n_sources), x.dtype) if out is None else out
         if self.cut is not None:
             in_order = bool((self.cut == np.arange(len(self.cut))).all())
@@ -80,7 +81,7 @@ class LinearStage:
         Parameters
         ----------
         sources : ndarray of shape (samples, sources)
-            C-ordered float32 or float64.
+            float32 or float64; copied unless C-ordered.
 
         Returns
         -------
@@ -96,7 +97,7 @@ class LinearStage:
                 f"sources must have {self.n_sources} columns, one a source. Got {sources.shape[1]} instead."
             )
         out = np.empty((len(sources), self.mixing.shape[1]), sources.dtype)
-        samples.unmix(sources, *self._forward, 0, out)
+        samples.unmix(np.ascontiguousarray(sources), *self._forward, 0, out)
         return out
 
     @cached_property
@@ -108,7 +109,7 @@ class LinearStage:
     @cached_property
     def _forward(self) -> tuple[Array, Array]:
         """Weights (periods, sources, channels) and offset of `mix`."""
-        offset = np.zeros(self.mixing.shape[1]) if self.mean is None else self.mean
+        offset = np.zeros(self.mixing.shape[1]) if self.mean is None else np.ascontiguousarray(self.mean)
         return np.ascontiguousarray(self.mixing.transpose(0, 2, 1)), offset
 
 

@@ -165,14 +165,15 @@ class PolynomialDescent:
         gradient, slopes = np.zeros((n_samples, n_sources)), np.zeros(weights.shape)
         self._band[:] = 0.0
         interactions.add_prior(self._e, law.taps, law.shape, law.floor, self._power, gradient, self._band)
-        spread = np.asarray(np.linalg.inv(self._gram), dtype=np.float64)
+        spread = np.ascontiguousarray(np.linalg.inv(self._gram), dtype=np.float64)
         interactions.add_misfit(
             self.x, z, self.masks, weights, sigma**-2, spread,
             gradient, self._band, slopes, self._cross,
         )  # fmt: skip
         self._band[:, 0] += _DAMPING
         interactions.factor_band(self._band)
-        solved = np.column_stack([gradient.reshape(-1), self._cross])
+        solved = np.empty((len(self._cross), 1 + self._cross.shape[1]))
+        solved[:, 0], solved[:, 1:] = gradient.reshape(-1), self._cross
         interactions.solve_band(self._band, solved)
         if not np.isfinite(solved).all():
             return None
@@ -227,7 +228,7 @@ def _solve_constrained(hessian: Array, gradient: Array, scale: Array, fixed: Arr
 def compute_products(z: Array, masks: Masks) -> Array:
     """Return the products (samples, sets) of sources (sources, samples)."""
     out = np.empty((z.shape[1], len(masks)))
-    interactions.fill_products(z, masks, out)
+    interactions.fill_products(np.ascontiguousarray(z), masks, out)
     return out
 
 

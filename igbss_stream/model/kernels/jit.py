@@ -3,6 +3,10 @@
 Every kernel declares its signatures. It is compiled when its module is imported, or loaded from the cache
 next to the module. Nothing is compiled while a stream is processed: a call with another type raises an
 error instead.
+
+The arrays of a signature are C-ordered. NumPy does not specify the memory order of most of its results,
+and versions differ. Callers therefore allocate the arrays that a kernel fills, and pass results of NumPy
+and SciPy through `np.ascontiguousarray`, which copies nothing that is C-ordered already.
 """
 
 import logging
