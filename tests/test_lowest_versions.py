@@ -68,7 +68,7 @@ def test_the_package_works_with_its_lowest_versions(
     lowest.write_text("\n".join(f"{name}=={version}" for name, version in lowest_versions(extras).items()))
     python = make_environment(tmp_path / "venv")
     install(python, f"{ROOT}[{','.join(sorted(extras))}]", *TOOLS, "--constraint", lowest)
-    for name in "tests", "configs", "docs":  # but not the package: the installed one is tested
+    for name in "tests", "tools", "configs", "docs":  # but not the package: the installed one is tested
         shutil.copytree(ROOT / name, tmp_path / "checkout" / name)
     shutil.copy(ROOT / "pyproject.toml", tmp_path / "checkout")
     run(python.with_name("igbss-stream"), "demo", cwd=tmp_path)
