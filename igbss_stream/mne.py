@@ -145,7 +145,7 @@ def ica_of_output(
         If the samples were prepared (filtered, referenced) before separation: the Raw must be prepared too.
     """
     with OutputFile(path) as output:
-        found, facts = output.model(), output.facts()
+        found, facts = output.read_model(), output.read_facts()
     if found.is_prepared:
         warnings.warn(
             f"{str(Path(path))!r} was learned from prepared samples (see its attribute preparation); "

@@ -26,7 +26,7 @@ from igbss_stream.batch.dask_cluster import connect_scheduler, silence, start_pr
 from igbss_stream.batch.job import DONE, FAILED, SKIPPED, Job, Result, RunJob, Watch, run_safely
 from igbss_stream.batch.segments import get_parts_folder
 from igbss_stream.errors import ParameterError, printable
-from igbss_stream.files.writers.locking import partial_of, remove_left_over
+from igbss_stream.files.writers.locking import get_partial_path, remove_leftover
 
 _log = logging.getLogger("igbss_stream")
 
@@ -117,8 +117,11 @@ class DaskRunner(Closeable):
             self._opened.close()
             if not self._is_remote:  # jobs that did not end in time were killed
                 for job in self._unfinished.values():
-                    for left in [partial_of(job.output), *get_parts_folder(job.output).glob("*.partial")]:
-                        remove_left_over(left)
+                    for left in [
+                        get_partial_path(job.output),
+                        *get_parts_folder(job.output).glob("*.partial"),
+                    ]:
+                        remove_leftover(left)
             self._unfinished.clear()
 
     def _round(self, jobs: list[Job], do: RunJob) -> Iterator[tuple[Result, bool]]:

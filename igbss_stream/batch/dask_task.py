@@ -11,7 +11,7 @@ import distributed
 
 from igbss_stream._util.compute_pool import limit_threads
 from igbss_stream.batch.job import FAILED, Job, Result, RunJob
-from igbss_stream.files.writers.locking import partial_of, wait_until_free
+from igbss_stream.files.writers.locking import get_partial_path, wait_until_free
 
 LOCK_TIMEOUT = 30.0  # seconds that a worker assumed to be lost may still hold the lock of its output
 
@@ -66,7 +66,7 @@ def run_in_worker(job: Job, *, do: RunJob, run: str, is_remote: bool) -> Result:
         _at_work[run] = _at_work.get(run, 0) + 1
     try:
         check_cancelled()
-        wait_until_free(partial_of(job.output), LOCK_TIMEOUT)
+        wait_until_free(get_partial_path(job.output), LOCK_TIMEOUT)
         return do(job, check_cancelled)
     except _Cancelled:
         return Result(job=job, status=FAILED, seconds=0.0, error="the run was cancelled")

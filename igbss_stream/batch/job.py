@@ -29,8 +29,8 @@ from igbss_stream.batch.segment_context import FirstPass, Segment
 from igbss_stream.batch.separate import Outcome, separate_recording
 from igbss_stream.batch.settings import BatchSettings
 from igbss_stream.errors import IgbssError, IgbssWarning, printable
-from igbss_stream.files.open import open_file_of_any_kind
-from igbss_stream.files.read_options import Wanted
+from igbss_stream.files.open import open_with_options
+from igbss_stream.files.read_options import ReadOptions
 
 DONE, SKIPPED, FAILED = "done", "skipped", "failed"
 
@@ -50,7 +50,7 @@ class Job:
     ----------
     input, output : Path
     settings : BatchSettings
-    wanted : Wanted
+    wanted : ReadOptions
         Options for reading the input.
     overwrite : bool
         Whether an existing output is replaced.
@@ -68,7 +68,7 @@ class Job:
     input: Path
     output: Path
     settings: BatchSettings
-    wanted: Wanted = field(default_factory=Wanted)
+    wanted: ReadOptions = field(default_factory=ReadOptions)
     overwrite: bool = False
     resume: bool = False
     make_folders: bool = False
@@ -162,7 +162,7 @@ def run_job(job: Job, progress: Progress | None = None, notify: Notify | None = 
         If the recording cannot be read or separated, or the output cannot be written.
     """
     model = None if job.model is None else load_model(job.model)
-    with open_file_of_any_kind(job.input, job.wanted) as source:
+    with open_with_options(job.input, job.wanted) as source:
         if notify is not None:
             for note in source.notes:
                 notify(note)

@@ -126,7 +126,7 @@ def load_model(path: Path) -> KnownModel:
         If the file cannot be read, or the model cannot be applied to other recordings.
     """
     with OutputFile(path) as output:
-        stored = output.model()
+        stored = output.read_model()
     try:
         settings = _settings(stored.settings)
         transform = restore_transform(stored.transform)

@@ -177,7 +177,7 @@ def write_origin(sink: Hdf5Sink, recording: Recording, model: KnownModel | None,
         Further attributes of the output.
     """
     name = os.fsencode(recording.path.name).decode(errors="replace")
-    origin = None if model is None else json.dumps(model.origin.told(model.path))
+    origin = None if model is None else json.dumps(model.origin.as_dict(model.path))
     sink.set_attrs(input=name, dataset=recording.dataset, model=origin, **attrs)
 
 

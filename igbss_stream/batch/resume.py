@@ -16,8 +16,8 @@ import numpy as np
 
 from igbss_stream._util.version import __version__
 from igbss_stream.errors import RecordingError
-from igbss_stream.files.results.output import OutputFacts, facts_of
-from igbss_stream.files.writers.locking import partial_of, remove_left_over
+from igbss_stream.files.results.output import OutputFacts, read_output_facts
+from igbss_stream.files.writers.locking import get_partial_path, remove_leftover
 from igbss_stream.separation.transform import Transform
 
 # Files that describe samples, and the extensions of the files beside them that contain the samples.
@@ -173,14 +173,14 @@ def find_earlier_output(output: Path, now: Fingerprint, *, overwrite: bool) -> O
         If the fingerprint differs and `overwrite` is false.
     """
     try:
-        earlier = facts_of(output)
+        earlier = read_output_facts(output)
         differs = "it does not state what it was made from"
         if earlier.job is not None:
             differs = describe_differences(earlier.job, now)
     except RecordingError as error:
         differs = str(error)
     if not differs:
-        remove_left_over(partial_of(output))
+        remove_leftover(get_partial_path(output))
         return earlier
     if overwrite:
         return None

@@ -64,7 +64,7 @@ class FirstPass:
             If the file cannot be read, or does not contain them.
         """
         with OutputFile(path) as file:
-            stored = file.told(ATTRIBUTE)
+            stored = file.read_json(ATTRIBUTE)
         return cls(
             flat=tuple(stored["flat"]),
             excluded=tuple(map(Excluded.from_list, stored["excluded"])),

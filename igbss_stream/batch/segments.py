@@ -46,11 +46,11 @@ from igbss_stream.batch.resume import find_earlier_output, make_folder
 from igbss_stream.batch.segment_context import ATTRIBUTE, FirstPass
 from igbss_stream.batch.separate import Outcome
 from igbss_stream.errors import IgbssWarning, ParameterError
-from igbss_stream.files.open import open_file_of_any_kind
+from igbss_stream.files.open import open_with_options
 from igbss_stream.files.recording import Recording
-from igbss_stream.files.results.output import facts_of
+from igbss_stream.files.results.output import read_output_facts
 from igbss_stream.files.writers.hdf5_output import Hdf5Sink
-from igbss_stream.files.writers.write_errors import check_new
+from igbss_stream.files.writers.write_errors import check_new_output
 from igbss_stream.preparation.settings import Preparation
 from igbss_stream.separation.engine import CLOSED_FORM, Separator
 
@@ -179,12 +179,12 @@ def _learn(job: Job, progress: Progress | None = None, *, seconds: float) -> Res
 def _learn_model(job: Job, notify: Notify, *, progress: Progress | None, seconds: float) -> Outcome:
     known = None if job.model is None else load_model(job.model)
     path = _get_model_path(job)
-    with open_file_of_any_kind(job.input, job.wanted) as recording:
+    with open_with_options(job.input, job.wanted) as recording:
         for note in recording.notes:
             notify(note)
         if job.make_folders:
             make_folder(job.output)
-        check_new(job.output, overwrite=job.overwrite, source=recording.path)
+        check_new_output(job.output, overwrite=job.overwrite, source=recording.path)
         _check_preparation(job.settings.preparation)
         _split_rows(recording.n_samples, recording.rate, seconds)
         made_from = fingerprint_job(job, known)
@@ -248,7 +248,7 @@ def _join_parts(job: Job, notify: Notify) -> Outcome:
     model, found = load_model(_get_model_path(job)), FirstPass.read(_get_model_path(job))
     separator = found.separator(model, job.settings.cleaning)
     with (
-        open_file_of_any_kind(job.input, job.wanted) as stored,
+        open_with_options(job.input, job.wanted) as stored,
         Hdf5Sink(job.output, overwrite=job.overwrite, source=stored.path, virtual=True) as sink,
     ):
         recording, _ = prepare_recording(stored, job.settings.preparation, found.flat)
@@ -274,7 +274,7 @@ def _list_parts(job: Job, n_samples: int) -> list[tuple[str, int]]:
     folder, pieces, row = get_parts_folder(job.output), list[tuple[str, int]](), 0
     while row < n_samples:
         part = folder / f"{len(pieces):04d}.h5"
-        pieces.append((f"{folder.name}/{part.name}", facts_of(part).n_samples))
+        pieces.append((f"{folder.name}/{part.name}", read_output_facts(part).n_samples))
         row += pieces[-1][1]
     return pieces
 

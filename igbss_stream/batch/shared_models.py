@@ -32,10 +32,10 @@ from igbss_stream.batch.resume import (
 )
 from igbss_stream.errors import IgbssError, RecordingError
 from igbss_stream.files.gaps import get_gap_rows
-from igbss_stream.files.open import open_file_of_any_kind
-from igbss_stream.files.results.output import facts_of
+from igbss_stream.files.open import open_with_options
+from igbss_stream.files.results.output import read_output_facts
 from igbss_stream.files.writers.hdf5_output import Hdf5Sink
-from igbss_stream.files.writers.locking import partial_of, remove_left_over
+from igbss_stream.files.writers.locking import get_partial_path, remove_leftover
 from igbss_stream.separation.engine import Separator
 from igbss_stream.separation.plan import SeparationPlan
 from igbss_stream.separation.statistics import Survey
@@ -113,7 +113,7 @@ def assign_shared_models(
         failed.clear()
         members = _read_members(jobs, done, watch, failed)
     for path, of_model in done.items():
-        remove_left_over(partial_of(path))
+        remove_leftover(get_partial_path(path))
         ready += [replace(job, model=path) for job in of_model]
     for group in _group_members(members, per, failed):
         path, of_group = _get_model_path(folder, per, group[0]), [member.job for member in group]
@@ -194,7 +194,7 @@ def _explain_mismatch(member: GroupMember, first: GroupMember) -> str:
 def _check_recording(job: Job, watch: Watch | None) -> GroupMember:
     """Read a whole recording, and check that it can be learned from."""
     progress = _get_progress(job, watch)
-    with open_file_of_any_kind(job.input, job.wanted) as stored:
+    with open_with_options(job.input, job.wanted) as stored:
         flat = find_flat_channels(stored, progress) if job.settings.drop_flat else []
         recording, keep = prepare_recording(stored, job.settings.preparation, flat)
         if not job.settings.drop_flat:  # otherwise this pass has been made
@@ -244,7 +244,7 @@ def _learn_from_group(group: Sequence[GroupMember], watch: Watch | None) -> Sepa
     ]
     survey = plan.make_survey(first.channels, dtype, starts[-1], breaks=breaks)
     for member in group:
-        with open_file_of_any_kind(member.job.input, member.job.wanted) as stored:
+        with open_with_options(member.job.input, member.job.wanted) as stored:
             recording, _ = prepare_recording(stored, member.job.settings.preparation, member.flat)
             source = Channels(recording, _match_channels(first, member))
             progress = _get_progress(member.job, watch)
@@ -314,7 +314,7 @@ def find_learned_models(jobs: Sequence[Job], models: Sequence[Path]) -> dict[Pat
 def _read_inputs(path: Path, jobs: Sequence[Job]) -> list[Fingerprint]:
     """Return the recordings of a model, if the jobs would learn the same model from them."""
     try:
-        made_from = facts_of(path).job or {}
+        made_from = read_output_facts(path).job or {}
     except RecordingError:
         return []
     inputs = made_from.get("input")

@@ -11,7 +11,7 @@ from igbss_stream._util.atomic_write import write_atomically
 from igbss_stream._util.version import __version__
 from igbss_stream.batch.job import DONE, FAILED, SKIPPED, Result
 from igbss_stream.errors import ParameterError, RecordingError
-from igbss_stream.files.writers.write_errors import same_file
+from igbss_stream.files.writers.write_errors import is_same_file
 
 ENDINGS = (".csv", ".json", ".jsonl")
 EXIT_FAULT, EXIT_FAILED = 1, 2
@@ -35,7 +35,7 @@ def check_summary_path(path: Path, inputs: Sequence[Path], *, replace: bool) -> 
     """
     if path.suffix.lower() not in ENDINGS:
         raise ParameterError(f"--summary '{path}' must have one of the extensions {', '.join(ENDINGS)}")
-    if any(same_file(path, recording) for recording in inputs):
+    if any(is_same_file(path, recording) for recording in inputs):
         raise RecordingError(f"--summary '{path}' is one of the recordings; choose another name")
     if path.exists() and not (replace and path.is_file()):
         raise RecordingError(

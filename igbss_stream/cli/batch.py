@@ -105,7 +105,7 @@ def batch(
     from igbss_stream.cli.batch_many import ManyRun, separate_many
     from igbss_stream.cli.batch_single import separate_one
     from igbss_stream.cli.method import choose_method
-    from igbss_stream.files.read_options import Wanted
+    from igbss_stream.files.read_options import ReadOptions
 
     if not inputs and listed is None:
         raise click.UsageError("Missing argument 'INPUT...'.")
@@ -119,7 +119,7 @@ def batch(
         cleaning=parse_cleaning(exclude, exclude_like),
         compression=compression,
     )
-    wanted = Wanted(dataset, axis, rate, channels, factor, unit)
+    wanted = ReadOptions(dataset, axis, rate, channels, factor, unit)
     job = partial(Job, settings=settings, wanted=wanted, overwrite=overwrite, resume=resume, model=model)
     plain = summary is None and model_per == "file" and (workers, scheduler, segment) == (None,) * 3
     alone = is_one_file(inputs, listed) and plain and not as_json

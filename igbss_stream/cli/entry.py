@@ -90,11 +90,11 @@ def inspect(path: Path, fast: bool, as_json: bool, quiet: bool, **wanted: Any) -
     """Describe how a file is read, what its samples are like, and which datasets it has."""
     from igbss_stream.files import inspection as examining
     from igbss_stream.files.open import is_hdf5
-    from igbss_stream.files.read_options import Wanted
-    from igbss_stream.files.readers.hdf5.listing import describe, render
+    from igbss_stream.files.read_options import ReadOptions
+    from igbss_stream.files.readers.hdf5.listing import describe_file, format_description
 
-    options = Wanted(**wanted)
-    description = describe(path) if is_hdf5(path) else None
+    options = ReadOptions(**wanted)
+    description = describe_file(path) if is_hdf5(path) else None
     with progress_bar(quiet) as progress:
         found = examining.examine(path, options, read=not fast, progress=progress)
     if as_json:
@@ -102,7 +102,7 @@ def inspect(path: Path, fast: bool, as_json: bool, quiet: bool, **wanted: Any) -
     elif description is None:
         click.echo(examining.as_text(found))
     else:
-        click.echo(f"{render(description)}\n\n{examining.as_text(found)}")
+        click.echo(f"{format_description(description)}\n\n{examining.as_text(found)}")
 
 
 @main.command(epilog=_DEMO_EXAMPLES)

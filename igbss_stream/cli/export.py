@@ -10,7 +10,7 @@ from igbss_stream.cli.console import progress_bar, report_errors, warn
 from igbss_stream.errors import ParameterError, RecordingError, printable
 
 if TYPE_CHECKING:
-    from igbss_stream.files.export.content import Content, Written
+    from igbss_stream.files.export.content import Content, ExportReport
 
 _FORMATS = (".edf", ".bdf", ".vhdr")
 _EXAMPLES = """\b
@@ -55,7 +55,7 @@ def export(
         raise ParameterError(f"--output must end in {', '.join(_FORMATS)}. Got {output.name!r} instead.")
     _check_places(output, kind, overwrite, output_of_batch)
     with OutputFile(output_of_batch) as file, progress_bar(quiet) as progress:
-        content = Content.of(file.series(dataset), rate, progress)
+        content = Content.from_series(file.open_series(dataset), rate, progress)
         written = _write(content, output, kind)
     if as_json:
         click.echo(_json(content, written, output))
@@ -67,17 +67,17 @@ def export(
 
 def _check_places(output: Path, kind: str, overwrite: bool, source: Path) -> None:
     """Refuse what may not be written, before anything is read."""
-    from igbss_stream.files.export.brainvision import companions
-    from igbss_stream.files.writers.write_errors import check_new
+    from igbss_stream.files.export.brainvision import get_companions
+    from igbss_stream.files.writers.write_errors import check_new_output
 
-    for path in (output, *(companions(output) if kind == ".vhdr" else ())):
-        check_new(path, overwrite=overwrite, source=source)
+    for path in (output, *(get_companions(output) if kind == ".vhdr" else ())):
+        check_new_output(path, overwrite=overwrite, source=source)
 
 
-def _write(content: "Content", output: Path, kind: str) -> "Written":
+def _write(content: "Content", output: Path, kind: str) -> "ExportReport":
     from igbss_stream.files.export.brainvision import write_brainvision
     from igbss_stream.files.export.edf import write_edf
-    from igbss_stream.files.writers.write_errors import why_not_written
+    from igbss_stream.files.writers.write_errors import explain_write_error
 
     try:
         if kind == ".vhdr":
@@ -86,10 +86,10 @@ def _write(content: "Content", output: Path, kind: str) -> "Written":
     except RecordingError:
         raise
     except OSError as error:
-        raise RecordingError(f"'{output}' cannot be written: {why_not_written(error)}") from error
+        raise RecordingError(f"'{output}' cannot be written: {explain_write_error(error)}") from error
 
 
-def _json(content: "Content", written: "Written", output: Path) -> str:
+def _json(content: "Content", written: "ExportReport", output: Path) -> str:
     return json.dumps(
         {
             "output": printable(str(output)),
@@ -105,7 +105,7 @@ def _json(content: "Content", written: "Written", output: Path) -> str:
     )
 
 
-def _summary(content: "Content", written: "Written", output: Path) -> str:
+def _summary(content: "Content", written: "ExportReport", output: Path) -> str:
     series, rounding = content.series, written.rounding
     gaps = f", {len(series.gaps)} gaps marked" if series.gaps else ""
     return (

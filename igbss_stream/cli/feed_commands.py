@@ -18,7 +18,7 @@ from igbss_stream.cli.console import (
 from igbss_stream.errors import ParameterError
 
 if TYPE_CHECKING:
-    from igbss_stream.files.writers.stream_recording import Existing, RecordingSink
+    from igbss_stream.files.writers.stream_recording import IfExists, RecordingSink
     from igbss_stream.playback.pacing import PacedStream
 
 
@@ -197,7 +197,7 @@ def listen(
     server_key: str | None,
     key_file: Path | None,
     record: Path | None,
-    if_exists: "Existing",
+    if_exists: "IfExists",
     seconds: float | None,
     json: bool,
     quiet: bool,
@@ -228,14 +228,14 @@ def listen(
 
 
 def _open_recorder(
-    path: Path | None, if_exists: "Existing"
+    path: Path | None, if_exists: "IfExists"
 ) -> "AbstractContextManager[RecordingSink | None]":
     """Return the sink of a recording, if one was requested."""
     if path is None:
         return nullcontext()
     from igbss_stream.files.writers.stream_recording import RecordingSink
 
-    return RecordingSink(path, existing=if_exists)
+    return RecordingSink(path, if_exists=if_exists)
 
 
 def _publish(paced: "PacedStream", address: str, *, wait: bool, as_json: bool, quiet: bool) -> None:

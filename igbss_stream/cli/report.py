@@ -61,14 +61,14 @@ def report(
     quiet: bool,
 ) -> None:
     """Write what batch made of a recording, or a stream that was recorded, as one HTML page."""
-    from igbss_stream.files.writers.write_errors import check_new
+    from igbss_stream.files.writers.write_errors import check_new_output
     from igbss_stream.pages.report.write import report_place, write_report
 
     if details < 0:
         raise ParameterError(f"--details must be a whole number >= 0. Got {details} instead.")
     began = time.perf_counter()
     place = report_place(output_of_batch) if output is None else output
-    check_new(place, overwrite=overwrite, source=output_of_batch)
+    check_new_output(place, overwrite=overwrite, source=output_of_batch)
     with progress_bar(quiet) as tell:
         written = write_report(
             output_of_batch, place, references=references, details=details, given=given, tell=tell

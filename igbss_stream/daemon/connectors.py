@@ -72,7 +72,7 @@ def open_sink(sink: Output, viewer_keys: ViewerKeys | None = None) -> "Sink":
             raise RecordingError(
                 f"'{sink.path}' exists; set if_exists to append or overwrite, or choose another path."
             )
-        return _FileSink(RecordingSink(sink.path, flush_every=sink.flush, existing=sink.if_exists))
+        return _FileSink(RecordingSink(sink.path, flush_every=sink.flush, if_exists=sink.if_exists))
     from igbss_stream.feeds.lsl_publisher import LslPublisher
 
     return _OutletSink(LslPublisher(sink.type), sink.name)

@@ -9,7 +9,7 @@ from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.daemon.config.sources import FileInput
 from igbss_stream.daemon.sources import SilenceMonitor
 from igbss_stream.errors import IgbssError, RecordingError
-from igbss_stream.files.open import open_file_of_any_kind
+from igbss_stream.files.open import open_with_options
 from igbss_stream.files.recording import Recording
 from igbss_stream.playback.pacing import SYSTEM_CLOCK, Schedule
 from igbss_stream.playback.replay import describe_stream, read_chunks
@@ -82,6 +82,6 @@ class FileSource:
 def _open_recording(config: FileInput) -> Recording:
     """Open the file; an error names keys of the configuration instead of options of commands."""
     try:
-        return open_file_of_any_kind(config.path, config.as_read_options())
+        return open_with_options(config.path, config.as_read_options())
     except IgbssError as error:
         raise RecordingError(_OPTION.sub(r"source.\1", str(error))) from error

@@ -6,12 +6,14 @@
     recording          `Recording`: the interface of every reader
     read_options       what the caller states about a recording: dataset, axis, rate, channels, unit
     channel_selection  select channels by name, position or range
-    signal_choice      list what a file offers where it does not say which signal is meant
+    signal_choice      list the signals of a file that has several
     timing             sampling rate and gaps from timestamps
+    gaps               convert gaps between rows of a file and indices of a stream
+    chunks             read a recording as chunks and gaps
     nonfinite_runs     find runs of NaN and infinite samples
-    chunks             a recording as chunks and gaps
     inspection         describe a file and its samples, for `inspect`
     matrix_file        read a matrix of numbers
+    messages           names and error messages that readers share
     readers/           one module or folder a format
     results/           read our own output files
     writers/           write HDF5

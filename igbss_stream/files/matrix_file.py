@@ -13,15 +13,14 @@ MATRIX_FILES = (".npy", ".csv", ".txt")
 
 
 def read_matrix(path: Path, option: str) -> NDArray[Any]:
-    """Read a matrix.
+    """Read a matrix from a file.
 
     Parameters
     ----------
     path : Path
-        A file that NumPy saved (.npy), or text with a row a line, separated by commas (.csv) or blanks
-        (.txt).
+        A NumPy file (.npy), or text with one row per line, separated by commas (.csv) or spaces (.txt).
     option : str
-        What the path was given as, for messages.
+        Option that set the path, for messages.
 
     Returns
     -------
@@ -30,7 +29,7 @@ def read_matrix(path: Path, option: str) -> NDArray[Any]:
     Raises
     ------
     ParameterError
-        If the file is of another kind, or cannot be read.
+        If the file has another format or cannot be read.
     """
     if path.suffix not in MATRIX_FILES:
         raise ParameterError(
@@ -39,7 +38,9 @@ def read_matrix(path: Path, option: str) -> NDArray[Any]:
     try:
         if path.suffix == ".npy":
             return np.asarray(np.load(path, allow_pickle=False))
-        with warnings.catch_warnings(action="error", category=UserWarning):  # of a file without numbers
+        with warnings.catch_warnings(
+            action="error", category=UserWarning
+        ):  # raised for a file without numbers
             return np.loadtxt(path, delimiter="," if path.suffix == ".csv" else None, ndmin=2)
     except (OSError, ValueError, EOFError, UserWarning) as error:
         raise ParameterError(

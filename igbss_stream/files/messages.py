@@ -1,27 +1,62 @@
-"""Names and error messages that readers share."""
+"""Channel names and error messages that readers of all formats share."""
 
 from igbss_stream.errors import InputError
 
 
 def check_counts(n_samples: int, n_channels: int, what: str, advice: str = "") -> None:
-    """Refuse fewer than two channels or samples."""
+    """Check that there are at least two channels and two samples.
+
+    Parameters
+    ----------
+    n_samples, n_channels : int
+    what : str
+        Name of the signal, for messages.
+    advice : str
+        What to do about too few channels.
+
+    Raises
+    ------
+    InputError
+        If there are fewer.
+    """
     if n_channels < 2:
         count = "one channel" if n_channels else "no channel"
-        raise InputError(f"{what} holds {count}; separation needs at least 2{advice}")
+        raise InputError(f"{what} has {count}; separation needs at least 2{advice}")
     if n_samples < 2:
         raise InputError(
-            f"{what} holds too few samples ({n_samples}) of {n_channels} channels; separation needs "
-            "at least 2"
+            f"{what} has too few samples ({n_samples}) of {n_channels} channels; separation needs at "
+            "least 2"
         )
 
 
-def numbered(stored: tuple[str, ...], n_channels: int) -> tuple[str, ...]:
-    """Return a name for each channel, the stored one if there is one for each."""
-    if len(stored) != n_channels:
-        stored = ("",) * n_channels
-    return tuple(name or f"channel-{i}" for i, name in enumerate(stored))
+def check_size(n_samples: int, n_channels: int, what: str, advice: str = "") -> None:
+    """Check that there are at least two channels, and no fewer samples than channels.
+
+    Parameters
+    ----------
+    n_samples, n_channels, what, advice
+        See `check_counts`.
+
+    Raises
+    ------
+    InputError
+        If there are not.
+    """
+    check_counts(n_samples, n_channels, what, advice)
+    if n_channels > n_samples:
+        raise InputError(
+            f"{what} has {n_channels} channels but only {n_samples} samples; pass --channels with at most "
+            f"{n_samples} of them, or a longer recording"
+        )
 
 
-def one_line(error: Exception | str) -> str:
-    """Return a message of a library, which may have several lines, in one."""
+def complete_names(names: tuple[str, ...], n_channels: int) -> tuple[str, ...]:
+    """Return a name for each channel: the given ones if their number is right, or numbered ones."""
+    if len(names) != n_channels:
+        names = ("",) * n_channels
+    return tuple(name or f"channel-{i}" for i, name in enumerate(names))
+
+
+def as_one_line(error: object) -> str:
+    """Return the message of a library, which may have several lines, as one line."""
     return " ".join(str(error).split())

@@ -1,4 +1,4 @@
-"""Runs of samples that are NaN or infinite, channel by channel, in samples that come block by block."""
+"""Find runs of NaN and infinite samples in each channel, block by block."""
 
 from typing import Any
 
@@ -10,10 +10,10 @@ from igbss_stream._util.runs import split_runs
 RUN = np.dtype([("start", "i8"), ("n_samples", "i8"), ("channel", "i8")])
 
 
-class Runs:
-    """Where samples are NaN or infinite.
+class NonfiniteRuns:
+    """Runs of NaN and infinite samples, by channel.
 
-    Memory does not grow with the number of runs: of more than `most` the longest are kept.
+    Memory is bounded: if there are more than `most` runs, only the longest are kept.
 
     Parameters
     ----------
@@ -23,7 +23,7 @@ class Runs:
     Attributes
     ----------
     n_runs : int
-        Number of runs that have ended, all of them once `finish` was called.
+        Number of runs that have ended; of all runs after `finish`.
     """
 
     def __init__(self, n_channels: int, most: int = 10_000) -> None:
@@ -34,22 +34,22 @@ class Runs:
         self._n_kept = 0
 
     def update(self, x: NDArray[Any]) -> None:
-        """Take in the next block, (samples, channels)."""
+        """Process the next block, of shape (samples, channels)."""
         bad = ~np.isfinite(x)
         if bad.any() or (self._open_since >= 0).any():
             self._add(bad)
         self._n_seen += len(x)
 
     def finish(self) -> NDArray[np.void]:
-        """End the runs that go on, and return those that are kept, by start and channel."""
+        """End the open runs, and return the runs that were kept, sorted by start and channel."""
         self._add(np.zeros((1, len(self._open_since)), np.bool_))
         self._trim()
         found = np.concatenate([*self._kept, np.empty(0, RUN)])
         return found[np.lexsort((found["channel"], found["start"]))]
 
     def _add(self, bad: NDArray[np.bool_]) -> None:
-        """Store the runs that end in a block, and note those that go on."""
-        height = len(bad) + 2  # of a channel: the sample before, the block, and one that separates channels
+        """Store the runs that end in a block, and remember those that are still open."""
+        height = len(bad) + 2  # flags of a channel: the sample before, the block, and a separator
         flags = np.concatenate([self._open_since[None] >= 0, bad, np.zeros((1, bad.shape[1]), np.bool_)])
         edges = split_runs(flags.T.ravel(), True)
         channel = edges[:, 0] // height

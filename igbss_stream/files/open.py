@@ -1,4 +1,4 @@
-"""Open a recording in a file of any format, told by its content."""
+"""Detect the format of a recording by its content, and open it."""
 
 import os
 from collections.abc import Sequence
@@ -7,39 +7,42 @@ from pathlib import Path
 import h5py
 
 from igbss_stream.errors import RecordingError
-from igbss_stream.files.read_options import Wanted
-from igbss_stream.files.readers.hdf5.reader import open_wanted
+from igbss_stream.files.read_options import ReadOptions
+from igbss_stream.files.readers.hdf5.reader import open_hdf5
 from igbss_stream.files.recording import Recording
 
-_HEAD = 4096  # bytes that a format is told by
-_ENDINGS_OF_HDF5 = (".h5", ".hdf5", ".hdf", ".nwb", ".snirf")
-ENDINGS = (*_ENDINGS_OF_HDF5, ".edf", ".bdf", ".vhdr", ".fif", ".set", ".xdf")
-"""Of names that tell a recording: what a folder is searched for."""
+_N_HEAD = 4096  # bytes at the start of a file that identify its format
+_HDF5_ENDINGS = (".h5", ".hdf5", ".hdf", ".nwb", ".snirf")
+ENDINGS = (*_HDF5_ENDINGS, ".edf", ".bdf", ".vhdr", ".fif", ".set", ".xdf")
+"""Suffixes of recordings, for which a folder is searched."""
 
-# What is no recording that can be read, by its first bytes, and what to do instead.
-_OTHERS = (
+# Files that cannot be read, by their first bytes, and what to do instead.
+_REFUSED_HEADS = (
     (b"\x1f\x8b", "is compressed; unpack it first (gunzip)"),
     (b"II*\0", "is an image, not a recording; store its channels as /data in HDF5"),
     (b"MM\0*", "is an image, not a recording; store its channels as /data in HDF5"),
-    (b"Brain Vision Data Exchange Marker", "holds the marks of a recording; give the .vhdr beside it"),
+    (
+        b"Brain Vision Data Exchange Marker",
+        "contains the markers of a recording; pass the .vhdr file next to it",
+    ),
 )
-# The same by the ending of the name.
-_ENDINGS = {
-    ".fdt": "holds the samples of an EEGLAB set without their description; give the .set beside it",
-    ".mseed": "is miniSEED, which is not read; load it with obspy and store it as /data in HDF5",
-    ".hea": "is a head of WFDB, which is not read; write the record as EDF (mit2edf) or HDF5",
-    ".mat": "is of MATLAB before 7.3; save it again with save(..., '-v7.3')",
-    ".locs": "holds places of electrodes, no samples; give the recording",
+# The same by suffix.
+_REFUSED_ENDINGS = {
+    ".fdt": "contains the samples of an EEGLAB set without their header; pass the .set file next to it",
+    ".mseed": "is miniSEED, which is not supported; load it with obspy and store it as /data in HDF5",
+    ".hea": "is a WFDB header, which is not supported; convert the record to EDF (mit2edf) or HDF5",
+    ".mat": "is a MATLAB file before version 7.3; save it again with save(..., '-v7.3')",
+    ".locs": "contains electrode positions, no samples; pass the recording",
 }
 
 
-def open_file_of_any_kind(path: str | os.PathLike[str], wanted: Wanted) -> Recording:
+def open_with_options(path: str | os.PathLike[str], options: ReadOptions) -> Recording:
     """Open a recording in a file of any format.
 
     Parameters
     ----------
     path : str or path
-    wanted : Wanted
+    options : ReadOptions
 
     Returns
     -------
@@ -48,43 +51,43 @@ def open_file_of_any_kind(path: str | os.PathLike[str], wanted: Wanted) -> Recor
     Raises
     ------
     IgbssError
-        If the file cannot be read, does not tell what must be known, or cannot be separated.
+        If the file cannot be read, lacks required information, or cannot be separated.
     """
     path = Path(path)
     if is_hdf5(path):
-        return open_wanted(path, wanted)  # which also says what is wrong with what is no file
+        return open_hdf5(path, options)
     try:
         with open(path, "rb") as file:
-            head = file.read(_HEAD)
+            head = file.read(_N_HEAD)
     except OSError as error:
         raise RecordingError(f"{str(path)!r} cannot be read: {error.strerror}") from error
-    kind = _kind_for_mne(path, head)
+    kind = _detect_mne_format(path, head)
     if kind is not None:
         from igbss_stream.files.readers.mne import open_with_mne
 
-        return open_with_mne(path, wanted, *kind)
+        return open_with_mne(path, options, *kind)
     if head.startswith(b"XDF:"):
         from igbss_stream.files.readers.xdf import open_xdf
 
-        return open_xdf(path, wanted)
-    for start, reason in _OTHERS:
+        return open_xdf(path, options)
+    for start, reason in _REFUSED_HEADS:
         if head.startswith(start):
             raise RecordingError(f"{str(path)!r} {reason}")
-    if path.suffix.lower() in _ENDINGS:
-        raise RecordingError(f"{str(path)!r} {_ENDINGS[path.suffix.lower()]}")
+    if path.suffix.lower() in _REFUSED_ENDINGS:
+        raise RecordingError(f"{str(path)!r} {_REFUSED_ENDINGS[path.suffix.lower()]}")
     if not head or b"\0" in head or not _is_text(head):
         raise RecordingError(
-            f"{str(path)!r} is of no format that is read; give the file that describes it (.vhdr, .set) or "
-            "convert it first: see docs/reading.md"
+            f"{str(path)!r} has an unknown format; pass the header file (.vhdr, .set) if there is one, or "
+            "convert it first (see docs/reading.md)"
         )
     from igbss_stream.files.readers.text import open_text
 
-    return open_text(path, wanted)
+    return open_text(path, options)
 
 
 def is_hdf5(path: Path) -> bool:
-    """Return whether a file is taken as HDF5; also where there is none, to say so."""
-    return not path.is_file() or path.suffix.lower() in _ENDINGS_OF_HDF5 or bool(h5py.is_hdf5(path))
+    """Return whether to open a file as HDF5. Also True for a missing file: its reader reports it."""
+    return not path.is_file() or path.suffix.lower() in _HDF5_ENDINGS or bool(h5py.is_hdf5(path))
 
 
 def open_recording(
@@ -97,23 +100,23 @@ def open_recording(
     factor: float | None = None,
     unit: str | None = None,
 ) -> Recording:
-    """Open a recording in a file of any format; see `Wanted` for the options.
+    """Open a recording in a file of any format.
 
     Parameters
     ----------
     path : str or path
     dataset, axis, rate, channels, factor, unit
-        See `Wanted`.
+        See `ReadOptions`.
 
     Returns
     -------
     Recording
     """
-    return open_file_of_any_kind(path, Wanted(dataset, axis, rate, channels, factor, unit))
+    return open_with_options(path, ReadOptions(dataset, axis, rate, channels, factor, unit))
 
 
-def _kind_for_mne(path: Path, head: bytes) -> tuple[str, str] | None:
-    """Return the name of a format that MNE reads, and what it was told by."""
+def _detect_mne_format(path: Path, head: bytes) -> tuple[str, str] | None:
+    """Return the name of a format that MNE reads, and the reason; None for other formats."""
     if head[:8] == b"\xffBIOSEMI":
         return "BDF", "it begins with BIOSEMI"
     if head[:8] == b"0       " and len(head) >= 256:
@@ -128,13 +131,13 @@ def _kind_for_mne(path: Path, head: bytes) -> tuple[str, str] | None:
     if head[:4] == b"\0\0\0\x64":
         return "FIF", "it begins with the tag of a FIF file"
     if head[:6] == b"MATLAB" and path.suffix.lower() == ".set":
-        return "EEGLAB set", "it is of MATLAB before 7.3 and called .set"
+        return "EEGLAB set", "it is a MATLAB file before version 7.3 and its name ends in .set"
     return None
 
 
 def _is_text(head: bytes) -> bool:
     try:
-        head[:-4].decode("utf-8")  # the end may be half a character
+        head[:-4].decode("utf-8")  # the last character may be incomplete
     except UnicodeDecodeError:
         return False
     return True

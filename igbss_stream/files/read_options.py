@@ -1,4 +1,4 @@
-"""What the caller says of a recording, in place of what its file says."""
+"""Options that select what to read from a file and override what it states."""
 
 import math
 from collections.abc import Sequence
@@ -8,29 +8,29 @@ from igbss_stream.errors import ParameterError
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What to read, and what is known better than the file knows it. None leaves it to the file.
+class ReadOptions:
+    """Options for reading a recording. None leaves a value to the file.
 
     Parameters
     ----------
     dataset : str or None
-        Name of the dataset, in a file that has several.
+        Name of the dataset, in a file with several.
     axis : {0, 1} or None
         Axis of the dataset that runs over samples.
     rate : float or None
-        In Hz.
+        Sampling rate in Hz.
     channels : sequence of str, str or None
-        Channels to take, in this order: names, positions from 0, ranges of positions (``"0-7"``); as one
-        text with commas between.
+        Channels to read, in this order: names, positions from 0, or ranges of positions (``"0-7"``).
+        A single string separates them by commas.
     factor : float or None
-        What stored numbers are multiplied by, in place of the scale in the file.
+        Factor for the stored numbers; replaces the scale in the file.
     unit : str or None
         Unit of the samples.
 
     Raises
     ------
     ParameterError
-        If a value is impossible.
+        If a value is invalid.
     """
 
     dataset: str | None = None
@@ -42,17 +42,19 @@ class Wanted:
 
     def __post_init__(self) -> None:
         if self.axis not in (None, 0, 1):
-            raise ParameterError(f"axis is {self.axis!r}; it must be 0 or 1")
+            raise ParameterError(f"axis must be 0 or 1. Got {self.axis!r} instead.")
         if self.rate is not None and not _is_number(self.rate, above=0.0):
-            raise ParameterError(f"rate is {self.rate!r}; it must be a positive number of Hz")
+            raise ParameterError(f"rate must be a positive number of Hz. Got {self.rate!r} instead.")
         if self.factor is not None and (not _is_number(self.factor, above=-math.inf) or self.factor == 0):
-            raise ParameterError(f"factor is {self.factor!r}; it must be a finite number other than 0")
+            raise ParameterError(
+                f"factor must be a finite number other than 0. Got {self.factor!r} instead."
+            )
         if self.channels is not None and not self.channels:
-            raise ParameterError("channels names no channel; leave it out to take them all")
+            raise ParameterError("channels is empty; omit it to read all channels.")
 
 
 def _is_number(value: object, *, above: float) -> bool:
     try:
-        return above < float(value) < math.inf  # type: ignore[arg-type]  # what is no number raises
+        return above < float(value) < math.inf  # type: ignore[arg-type]  # raises if it is not a number
     except (TypeError, ValueError, OverflowError):
         return False

@@ -1,7 +1,7 @@
-"""A recording in an open file: what every reader of files hands over, whatever the format.
+"""The interface of every reader: a recording in an open file.
 
-Samples leave here time-major, C-ordered and in native byte order, as float32 or float64. Where the file
-tells that samples are missing, they take no rows: gaps state where.
+Samples are returned time-major, C-ordered and in native byte order, as float32 or float64. Missing samples
+take no rows; the gaps of the recording state where they are.
 """
 
 from abc import abstractmethod
@@ -18,35 +18,35 @@ from igbss_stream.chunk import Gap
 from igbss_stream.errors import ParameterError
 
 Fill = Callable[[int, NDArray[Any]], None]
-"""Read as many samples as an array has rows into it, all stored channels, from a row of the file on."""
+"""Fill an array of shape (rows, stored channels) with samples, from a row of the file on."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What a file says of its samples.
+    """Description of the samples of a file.
 
     Parameters
     ----------
     layout : str
         Name of the layout or format of the file.
     why : str
-        What it was told by.
+        How the layout was detected.
     dataset : str
-        Where in the file the samples are; empty where a file holds one series alone.
+        Where in the file the samples are; empty if a file contains a single signal.
     rate : float or None
         In Hz, if known.
     unit : str or None
-        Of the samples as they are handed over, if known.
+        Unit of the samples that are returned, if known.
     channels : tuple of str
-        A name for each stored channel.
+        Name of each stored channel.
     types : tuple of str
-        What each stored channel measures, in the words of the file; empty if it does not say.
+        Type of each stored channel, as the file states it; empty if it does not.
     bad : tuple of str
         Names of channels that the file marks as bad.
     gaps : tuple of Gap
         Missing samples, in order; see `igbss_stream.files.gaps`.
     notes : tuple of str
-        What the reader decided that one may want to know.
+        Decisions of the reader that the user should know.
     """
 
     layout: str
@@ -62,7 +62,7 @@ class Facts:
 
 
 class Recording(Closeable):
-    """A recording in an open file. A context manager, which closes it.
+    """A recording in an open file. A context manager that closes the file.
 
     Parameters
     ----------
@@ -70,18 +70,18 @@ class Recording(Closeable):
     facts : Facts
     n_samples : int
     dtype : dtype
-        Type of the blocks, native float32 or float64.
+        Dtype of the blocks, native float32 or float64.
     picks : tuple of int, optional
-        The stored channels to hand over, in this order; all of them by default.
+        Positions of the stored channels to return, in this order. Default: all.
     gain, offset : array of shape (stored channels,), optional
         Samples are ``stored * gain + offset``.
 
     Attributes
     ----------
     n_channels : int
-        Number of channels that are handed over.
+        Number of channels that are returned.
     channels, types, bad : tuple of str
-        See `Facts`, of the channels that are handed over.
+        See `Facts`; for the channels that are returned.
     layout, why, dataset, rate, unit, gaps, notes
         See `Facts`.
     """
@@ -101,7 +101,7 @@ class Recording(Closeable):
         self.layout, self.why, self.dataset = facts.layout, facts.why, facts.dataset
         self.rate, self.unit = facts.rate, facts.unit
         self.gaps, self.notes = facts.gaps, facts.notes
-        self.n_samples, self.dtype = int(n_samples), dtype  # libraries count with NumPy, JSON cannot
+        self.n_samples, self.dtype = int(n_samples), dtype  # JSON cannot write NumPy integers
         self._n_stored = len(facts.channels)
         every = tuple(range(self._n_stored))
         self._picks = every if picks is None else picks
@@ -110,28 +110,28 @@ class Recording(Closeable):
         self.channels = tuple(facts.channels[i] for i in self._picks)
         self.types = tuple(facts.types[i] for i in self._picks) if facts.types else ()
         self.bad = tuple(name for name in facts.bad if name in self.channels)
-        kept = list(self._picks)
-        self._gain = None if gain is None else gain[kept]
-        self._offset = None if offset is None else offset[kept]
+        picked = list(self._picks)
+        self._gain = None if gain is None else gain[picked]
+        self._offset = None if offset is None else offset[picked]
 
     def read_blocks(
         self, n: int, start: int = 0, stop: int | None = None
     ) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Read the recording, or some rows of it, from start to end, `n` samples at a time.
+        """Read the recording, or a range of its rows, `n` samples at a time.
 
         Parameters
         ----------
         n : int
             Number of samples in a block, at least 1; the last block may be shorter.
         start, stop : int, optional
-            The first row, and the one after the last.
+            First row, and the row after the last. Default: all rows.
 
         Returns
         -------
         iterator of (start, block)
             Row of the first sample of the block, and the samples: an array of shape
-            (at most `n`, `n_channels`), C-ordered, of type `dtype`. Every block lies in the same
-            memory: it may be changed, but holds good only until the next one is asked for.
+            (at most `n`, `n_channels`), C-ordered, of type `dtype`. All blocks share their memory: a
+            block may be changed, but is valid only until the next one is requested.
 
         Raises
         ------
@@ -141,12 +141,12 @@ class Recording(Closeable):
             While reading, if the file is damaged or closed.
         """
         if not isinstance(n, int | np.integer) or n < 1:
-            raise ParameterError(f"the block size is {n!r}; it must be an integer of at least 1")
+            raise ParameterError(f"the block size must be an integer of at least 1. Got {n!r} instead.")
         stop = self.n_samples if stop is None else stop
         return self._read_blocks(min(int(n), stop - start), start, stop)
 
     def _read_blocks(self, n: int, start: int, stop: int) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Yield the blocks that `read_blocks` promises."""
+        """Yield the blocks of `read_blocks`."""
         fill = self._make_filler(n)
         stored = np.empty((n, self._n_stored), self.dtype)
         picked = stored if self._whole else np.empty((n, self.n_channels), self.dtype)
@@ -159,7 +159,7 @@ class Recording(Closeable):
             yield row, picked[:rows]
 
     def _scale(self, block: NDArray[Any]) -> None:
-        """Turn stored numbers into samples, reckoning in float64."""
+        """Convert stored numbers to samples in place, computing in float64."""
         if self._gain is not None:
             np.multiply(block, self._gain, out=block, casting="same_kind")
         if self._offset is not None:
@@ -167,4 +167,4 @@ class Recording(Closeable):
 
     @abstractmethod
     def _make_filler(self, n: int) -> Fill:
-        """Return what reads blocks of at most `n` samples, with memory of its own."""
+        """Return a function that reads blocks of at most `n` samples; it may own memory."""

@@ -1,4 +1,4 @@
-"""What there is to choose from, in a file that does not tell which of its signals is meant."""
+"""List the signals of a file in which several could be read."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,20 +7,20 @@ from igbss_stream.errors import RecordingError
 
 
 @dataclass(frozen=True)
-class Offered:
+class SignalChoice:
     """A signal that can be chosen.
 
     Parameters
     ----------
     option : str
-        What to pass to choose it.
+        Command-line option that selects the signal.
     n_samples : int or None
     n_channels : int
     rate : float or None
         In Hz.
     unit : str or None
     channels, types : tuple of str
-        Of its channels; empty where the file does not say.
+        Names and types of its channels; empty if the file does not state them.
     """
 
     option: str
@@ -33,18 +33,18 @@ class Offered:
 
 
 class SeveralSignalsError(RecordingError):
-    """A file has several signals, and does not tell which one is meant.
+    """A file has several signals, and the choice is ambiguous.
 
     Parameters
     ----------
     message : str
-    signals : sequence of Offered
+    signals : sequence of SignalChoice
 
     Attributes
     ----------
-    signals : tuple of Offered
+    signals : tuple of SignalChoice
     """
 
-    def __init__(self, message: str, signals: Sequence[Offered] = ()) -> None:
+    def __init__(self, message: str, signals: Sequence[SignalChoice] = ()) -> None:
         super().__init__(message)
         self.signals = tuple(signals)

@@ -1,4 +1,4 @@
-"""The rate and the gaps of samples that each have a time."""
+"""Measure the sampling rate and the gaps of samples with timestamps."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,21 +11,21 @@ from igbss_stream.chunk import Gap
 from igbss_stream.errors import RecordingError
 from igbss_stream.files.gaps import make_gaps
 
-_BLOCK = 1 << 18  # times read at once: 2 MB
-_LARGEST_SHARE = 0.01  # of steps that may be odd; with more the samples are uneven, not interrupted
-_FEW = 8  # odd steps that are never too many
-_JITTER = 0.25  # of a step: clocks and rounding to milliseconds move times by less
-_DIGITS = 9  # to which rates are told: times in float64 do not give more
+_BLOCK = 1 << 18  # timestamps read at a time: 2 MB
+_LARGEST_SHARE = 0.01  # of irregular steps; with more, the samples are uneven, not interrupted
+_FEW = 8  # irregular steps that are always accepted
+_JITTER = 0.25  # of a step; jitter of clocks and rounding to milliseconds are smaller
+_DIGITS = 9  # significant digits of a rate; timestamps in float64 are not more precise
 
 
 @dataclass(frozen=True)
 class Timing:
-    """What times say.
+    """Sampling rate and gaps.
 
     Parameters
     ----------
     rate : float
-        In Hz, where no samples are missing.
+        In Hz, between the gaps.
     gaps : tuple of Gap
     """
 
@@ -35,41 +35,41 @@ class Timing:
 
 @dataclass(frozen=True)
 class Times:
-    """Times of samples that are not read yet; see `timing`.
+    """Timestamps that have not been read yet; see `measure_timing`.
 
     Parameters
     ----------
     read : callable
-        Returns the times from a first row up to another one.
+        Takes a start and a stop row, and returns the timestamps between them.
     n_samples : int
     per_second : float
-        Units of time in a second.
+        Time units per second.
     """
 
     read: Callable[[int, int], NDArray[Any]]
     n_samples: int
     per_second: float = 1.0
 
-    def timing(self, what: str, *, glance: bool = False) -> Timing | None:
-        """Return rate and gaps; at a glance, those of the first quarter of a million samples."""
-        n_samples = min(self.n_samples, _BLOCK) if glance else self.n_samples
-        return timing(self.read, n_samples, what, per_second=self.per_second)
+    def measure(self, what: str, *, quick: bool = False) -> Timing | None:
+        """Return rate and gaps. If `quick`, use the first 262144 samples only."""
+        n_samples = min(self.n_samples, _BLOCK) if quick else self.n_samples
+        return measure_timing(self.read, n_samples, what, per_second=self.per_second)
 
 
-def timing(
+def measure_timing(
     read: Callable[[int, int], NDArray[Any]], n_samples: int, what: str, *, per_second: float = 1.0
 ) -> Timing | None:
-    """Return rate and gaps of samples with times; None where there are fewer than two.
+    """Return rate and gaps of samples with timestamps; None for fewer than two samples.
 
     Parameters
     ----------
     read : callable
-        Returns the times from a first row up to another one.
+        Takes a start and a stop row, and returns the timestamps between them.
     n_samples : int
     what : str
-        What has these times, for the message.
+        Name of the signal, for messages.
     per_second : float
-        Units of time in a second.
+        Time units per second.
 
     Returns
     -------
@@ -78,38 +78,41 @@ def timing(
     Raises
     ------
     RecordingError
-        If times are not finite, go back, or are too uneven to be told from gaps.
+        If timestamps are not finite, decrease, or are too uneven to find gaps.
     """
     if n_samples < 2:
         return None
-    step = float(np.median(_steps(read, 0, min(n_samples, _BLOCK), what)))
+    step = float(np.median(_compute_steps(read, 0, min(n_samples, _BLOCK), what)))
     if not step > 0:
-        raise RecordingError(f"{what} has times that stand still; pass --rate")
+        raise RecordingError(f"{what} has timestamps that do not increase; pass --rate")
     total, n_even, places, n_odd = 0.0, 0, list[tuple[int, int, str]](), 0
     for first in range(0, n_samples - 1, _BLOCK):
-        steps = _steps(read, first, min(first + _BLOCK + 1, n_samples), what)
+        steps = _compute_steps(read, first, min(first + _BLOCK + 1, n_samples), what)
         passed = np.round(steps / step)
         even = np.abs(steps - step) < _JITTER * step
         n_odd += int(np.sum(~even))
         if n_odd > max(_FEW, _LARGEST_SHARE * n_samples) or np.any(passed < 1):
-            raise _uneven(steps, per_second, step, what)
+            raise _make_uneven_error(steps, per_second, step, what)
         total, n_even = total + float(steps[even].sum()), n_even + int(even.sum())
         places += [(first + int(i) + 1, int(passed[i]) - 1, "missing") for i in np.flatnonzero(passed > 1)]
     rate = float(f"{per_second * n_even / total:.{_DIGITS}g}")
     return Timing(rate, make_gaps(places))
 
 
-def _steps(read: Callable[[int, int], NDArray[Any]], first: int, last: int, what: str) -> NDArray[Any]:
-    # Integers stay integers: nanoseconds since 1970 do not fit into float64.
+def _compute_steps(
+    read: Callable[[int, int], NDArray[Any]], first: int, last: int, what: str
+) -> NDArray[Any]:
+    # Subtract integers as integers: nanoseconds since 1970 exceed the precision of float64.
     steps = np.diff(np.asarray(read(first, last))).astype(np.float64)
     if not np.isfinite(steps).all():
-        raise RecordingError(f"{what} has times that are NaN or infinite; pass --rate")
+        raise RecordingError(f"{what} has timestamps that are NaN or infinite; pass --rate")
     return steps
 
 
-def _uneven(steps: NDArray[Any], per_second: float, step: float, what: str) -> RecordingError:
+def _make_uneven_error(steps: NDArray[Any], per_second: float, step: float, what: str) -> RecordingError:
     low, high = float(steps.min()) / per_second, float(steps.max()) / per_second
     return RecordingError(
-        f"{what} is unevenly sampled: its times are {low:.6g} to {high:.6g} s apart; resample it, or pass "
-        f"--rate ({per_second / step:.6g} is about right) to take its samples as even"
+        f"{what} is unevenly sampled: its timestamps are {low:.6g} to {high:.6g} s apart; resample it, "
+        "or pass "
+        f"--rate (about {per_second / step:.6g}) to treat its samples as evenly spaced"
     )

@@ -12,7 +12,7 @@ from igbss_stream.batch.job import Job, Result, run_job, run_safely, run_sequent
 from igbss_stream.batch.separate import Outcome
 from igbss_stream.batch.settings import BatchSettings
 from igbss_stream.errors import RecordingError
-from igbss_stream.files.read_options import Wanted
+from igbss_stream.files.read_options import ReadOptions
 from tests.published import model_settings
 from tests.recordings import RATE, noise, read_output, systematic, write_recording
 
@@ -29,7 +29,7 @@ def a_job(recording: Path, **options: object) -> Job:
 
 
 def test_travels_and_does_the_same_there(recording: Path) -> None:
-    job = a_job(recording, wanted=Wanted(channels="0-3"))
+    job = a_job(recording, wanted=ReadOptions(channels="0-3"))
     run_job(job)
     here = job.output.read_bytes()
     job.output.unlink()

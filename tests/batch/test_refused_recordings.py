@@ -25,7 +25,7 @@ def test_folder_for_a_file(batch_refused: Refusal, tmp_path: Path) -> None:
 
 def test_file_of_another_format(batch_refused: Refusal, tmp_path: Path) -> None:
     (tmp_path / "in.edf").write_bytes(b"0       " * 100)
-    assert_says(batch_refused(tmp_path / "in.edf"), "in.edf", "damaged head of EDF", "copy or record")
+    assert_says(batch_refused(tmp_path / "in.edf"), "in.edf", "damaged EDF header", "copy or record")
 
 
 def test_truncated_file(batch_refused: Refusal, recording: Path) -> None:
@@ -53,7 +53,7 @@ UNUSABLE: dict[str, tuple[Any, list[str]]] = {
     "text": (np.array([[b"1", b"2"], [b"3", b"4"]]), ["text", "real numbers"]),
     "complex": (np.ones((9, 2), complex), ["complex128", "real numbers"]),
     "bool": (np.ones((9, 2), bool), ["bool", "real numbers"]),
-    "a number": (5.0, ["no series of samples", "another dataset"]),
+    "a number": (5.0, ["no time series", "another dataset"]),
 }
 
 

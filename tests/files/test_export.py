@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from igbss_stream.errors import ParameterError
-from igbss_stream.files.export.records import cuts
+from igbss_stream.files.export.records import find_cuts
 from igbss_stream.files.open import open_recording
 from tests.commands import Command, Refusal, assert_says, contents
 
@@ -116,7 +116,7 @@ def test_a_length_that_makes_no_whole_records_is_padded(
 ) -> None:
     source = output_of_batch(tmp_path / "out.h5", np.tile(sources, (3, 1))[:2999])  # a prime number
     said = exported(igbss, source, tmp_path / "x.edf")
-    assert_says(said, "Note", "filled up with 1 samples", "an annotation says where")
+    assert_says(said, "Note", "padding: 1 samples", "an annotation marks it")
     raw = mne.io.read_raw(tmp_path / "x.edf", verbose="ERROR")
     assert raw.n_times == 3000
     assert (raw.annotations.onset[0], raw.annotations.description[0]) == (
@@ -158,7 +158,7 @@ def test_a_drift_is_noted(igbss: Command, tmp_path: Path) -> None:
 )
 def test_cuts_hold_what_they_promise(n_samples: int, rate: float, row_bytes: int) -> None:
     try:
-        cut = cuts(n_samples, rate, row_bytes)[0]
+        cut = find_cuts(n_samples, rate, row_bytes)[0]
     except ParameterError:
         return
     assert len(str(cut.seconds)) <= 8
@@ -225,15 +225,15 @@ def test_a_header_never_names_what_is_not_there(
         ),
         ({}, ("-o", "nowhere/x.edf"), ["there is no directory"]),
         ({}, ("-o", "x.edf", "--rate", -1), ["--rate must be a number of Hz above 0"]),
-        ({"rate": 0.0}, ("-o", "x.edf"), ["states the rate"]),
-        ({"unit": "V", "scale": 1e-14}, ("-o", "x.edf"), ["too coarse; export to .vhdr"]),
-        ({"scale": 1e12}, ("-o", "x.edf"), ["too coarse; export to .vhdr"]),
+        ({"rate": 0.0}, ("-o", "x.edf"), ["has the rate"]),
+        ({"unit": "V", "scale": 1e-14}, ("-o", "x.edf"), ["without exponent; export to .vhdr"]),
+        ({"scale": 1e12}, ("-o", "x.edf"), ["without exponent; export to .vhdr"]),
         (
             {"channels": ["a" * 16, "a" * 17, "b"]},
             ("-o", "x.bdf"),
-            ["cannot be told apart", "export to .vhdr"],
+            ["have the same label", "export to .vhdr"],
         ),
-        ({"channels": ["a", "a", "b"]}, ("-o", "x.vhdr"), ["channels of different names"]),
+        ({"channels": ["a", "a", "b"]}, ("-o", "x.vhdr"), ["unique channel names"]),
         ({"channels": ["a", "a\nb", "c"]}, ("-o", "x.vhdr"), ["line break"]),
         ({"nan": True}, ("-o", "x.edf"), ["has nan at sample 7 of source-1"]),
         ({"rate": 123456.78901}, ("-o", "x.edf"), []),
@@ -274,7 +274,7 @@ def test_memory_and_missing_libraries_are_told(
     for name, library in (("x.edf", "edfio"), ("x.vhdr", "pybv")):
         monkeypatch.setitem(sys.modules, library, None)
         said = refused("export", source, "-o", tmp_path / name)
-        assert_says(said, f"by {library}, which cannot be imported", "pip install 'igbss-stream[export]'")
+        assert_says(said, f"with {library}, which cannot be imported", "pip install 'igbss-stream[export]'")
 
 
 def test_json_tells_what_was_written(igbss: Command, tmp_path: Path, sources: np.ndarray) -> None:
@@ -301,5 +301,5 @@ def test_labels_and_units_that_edf_cannot_hold_are_noted(
     said = exported(igbss, source, tmp_path / "x.edf")
     assert_says(said, "'Fü' is 'F?'", "is 'a label of more '", "unit 'degrees Celsius' does not fit")
     said = exported(igbss, source, tmp_path / "x.vhdr")
-    assert_says(said, "may not understand 'degrees Celsius'")
+    assert_says(said, "may not support 'degrees Celsius'")
     assert mne.io.read_raw(tmp_path / "x.vhdr", verbose="ERROR").ch_names == names

@@ -306,7 +306,7 @@ def test_output_that_appears_meanwhile(path: Path) -> None:
     sink.__enter__()
     fill(sink)
     path.write_text("precious")
-    with pytest.raises(RecordingError, match="was created by another program meanwhile"):
+    with pytest.raises(RecordingError, match="was created by another program in the meantime"):
         sink.__exit__(None, None, None)
     assert path.read_text() == "precious"
     assert names(path.parent) == ["out.h5"]
@@ -452,7 +452,7 @@ def test_not_enough_room(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         sink.create("x", (50, 4), "f4")
         sink.append("x", SAMPLES[:10])  # leaves 640 bytes to write, which 'y' may not take
         with pytest.raises(
-            RecordingError, match="needs 1040 bytes more for dataset 'y', but only 1000 bytes"
+            RecordingError, match="needs 1040 more bytes for dataset 'y', but only 1000 bytes"
         ):
             sink.create("y", (50, 2), "f4")
         sink.append("x", SAMPLES[:40])

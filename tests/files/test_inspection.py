@@ -10,7 +10,12 @@ import pytest
 
 from igbss_stream.errors import IgbssError, RecordingError
 from igbss_stream.files.open import open_recording
-from igbss_stream.files.readers.hdf5.listing import DatasetDescription, FileDescription, describe, render
+from igbss_stream.files.readers.hdf5.listing import (
+    DatasetDescription,
+    FileDescription,
+    describe_file,
+    format_description,
+)
 from tests.realdata import DATA, needs_data
 
 FILES = sorted(
@@ -36,7 +41,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_description(path: Path) -> None:
-    description = describe(str(path))
+    description = describe_file(str(path))
     assert (description.path, description.size_bytes) == (path, path.stat().st_size)
     datasets = {d.name: d for d in description.datasets}
     assert list(datasets) == ["/data", "/group/one", "/group/swapped", "/nothing", "/number", "/rate"]
@@ -57,17 +62,17 @@ def test_description(path: Path) -> None:
     assert datasets["/group/swapped"].dtype == ">i2"
     notes = {name: d.note for name, d in datasets.items() if not d.usable}
     assert notes == {
-        "/group/one": "holds one channel; separation needs at least 2",
+        "/group/one": "has one channel; separation needs at least 2",
         "/group/swapped": "has more channels (50) than samples (4); pass --axis 1 if its axes are swapped",
-        "/nothing": "holds no series of samples; choose another dataset",
-        "/number": "holds no series of samples; choose another dataset",
-        "/rate": "states the rate '-1', which is not a positive number of Hz; pass --rate",
+        "/nothing": "contains no time series; choose another dataset",
+        "/number": "contains no time series; choose another dataset",
+        "/rate": "has the rate '-1', which is not a positive number of Hz; pass --rate",
     }
 
 
 def test_usable_is_what_can_be_opened(path: Path) -> None:
     assert_usable_is_what_can_be_opened(path)
-    for d in describe(path).datasets:
+    for d in describe_file(path).datasets:
         if not d.usable:
             with pytest.raises(IgbssError) as error:
                 open_recording(path, d.name)
@@ -75,7 +80,7 @@ def test_usable_is_what_can_be_opened(path: Path) -> None:
 
 
 def assert_usable_is_what_can_be_opened(path: Path) -> None:
-    for d in describe(path).datasets:
+    for d in describe_file(path).datasets:
         if d.usable:
             open_recording(path, d.name).close()
             assert d.note == ""
@@ -95,7 +100,7 @@ def test_links(path: Path) -> None:
         file["type"] = np.dtype("f4")
     with h5py.File(path.with_name("other.h5"), "w") as file:
         file["y"] = np.zeros((9, 3))
-    found = [d.name for d in describe(path).datasets]
+    found = [d.name for d in describe_file(path).datasets]
     assert found in (["/external", "/g/x", "/soft"], ["/alias/x", "/external", "/soft"])
     assert_usable_is_what_can_be_opened(path)
 
@@ -106,7 +111,7 @@ def test_deep_groups(path: Path) -> None:
         for _ in range(2000):
             group = group.create_group("g")
         group["x"] = np.zeros((9, 2))
-    (found,) = describe(path).datasets
+    (found,) = describe_file(path).datasets
     assert found.name == "/g" * 2000 + "/x"
 
 
@@ -117,7 +122,7 @@ def test_compression_that_h5py_does_not_know(path: Path) -> None:
         plist.set_filter(32011, h5py.h5z.FLAG_OPTIONAL)
         space = h5py.h5s.create_simple((9, 2))
         h5py.h5d.create(file.id, b"x", h5py.h5t.IEEE_F32LE, space, plist)
-    (found,) = describe(path).datasets
+    (found,) = describe_file(path).datasets
     assert found.compression == "unknown (32011)"
     assert not found.usable
     assert found.note.startswith("needs the HDF5 filter 'unknown' (number 32011), which is not")
@@ -126,25 +131,28 @@ def test_compression_that_h5py_does_not_know(path: Path) -> None:
 def test_a_table_beside_the_samples_is_no_mistake(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "in.h5", "w") as file:
         file["gaps"] = np.zeros(3, [("row", "i8"), ("start", "i8")])
-    (found,) = describe(tmp_path / "in.h5").datasets
+    (found,) = describe_file(tmp_path / "in.h5").datasets
     assert (found.usable, found.dtype, found.note) == (False, "compound (row, start)", "a table")
 
 
 def test_empty_file(tmp_path: Path) -> None:
     h5py.File(tmp_path / "in.h5", "w").close()
-    description = describe(tmp_path / "in.h5")
+    description = describe_file(tmp_path / "in.h5")
     assert description.datasets == ()
-    assert render(description) == f"{tmp_path / 'in.h5'}: {description.size_bytes} bytes, no datasets"
+    assert (
+        format_description(description)
+        == f"{tmp_path / 'in.h5'}: {description.size_bytes} bytes, no datasets"
+    )
 
 
 def test_not_hdf5(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text("a,b\n1,2\n")
     with pytest.raises(RecordingError, match="is not an HDF5 file"):
-        describe(tmp_path / "in.csv")
+        describe_file(tmp_path / "in.csv")
 
 
 def test_file_is_closed_again(path: Path) -> None:
-    describe(path)
+    describe_file(path)
     with h5py.File(path, "r+"):
         pass  # HDF5 refuses this while the file is open for reading
 
@@ -181,7 +189,7 @@ def test_table() -> None:
             dataset(name="/o", shape=None),
         ),
     )
-    assert render(description).splitlines() == [
+    assert format_description(description).splitlines() == [
         "in.h5: 1234 bytes",
         "",
         "dataset  shape   dtype    chunks  compression  rate (Hz)  unit  channels             usable  note",
@@ -192,7 +200,7 @@ def test_table() -> None:
 
 
 def test_names_cannot_break_the_table() -> None:
-    text = render(FileDescription(Path("in\n.h5"), 1, (dataset(name="/\x1b[31m\nµ"),)))
+    text = format_description(FileDescription(Path("in\n.h5"), 1, (dataset(name="/\x1b[31m\nµ"),)))
     assert text.count("\n") == 3
     assert "in\\n.h5" in text
     assert "/\\x1b[31m\\nµ" in text
@@ -201,10 +209,10 @@ def test_names_cannot_break_the_table() -> None:
 @needs_data
 @pytest.mark.parametrize("name", FILES)
 def test_real_files(name: str) -> None:
-    description = describe(DATA / "hdf5" / name)
+    description = describe_file(DATA / "hdf5" / name)
     assert description.size_bytes == os.path.getsize(DATA / "hdf5" / name)
     assert description.datasets
-    assert len(render(description).splitlines()) == len(description.datasets) + 3
+    assert len(format_description(description).splitlines()) == len(description.datasets) + 3
 
 
 @needs_data
@@ -220,5 +228,5 @@ def test_real_files(name: str) -> None:
     ],
 )
 def test_usable_datasets_of_real_files(name: str, usable: set[str]) -> None:
-    assert {d.name for d in describe(DATA / "hdf5" / name).datasets if d.usable} == usable
+    assert {d.name for d in describe_file(DATA / "hdf5" / name).datasets if d.usable} == usable
     assert_usable_is_what_can_be_opened(DATA / "hdf5" / name)

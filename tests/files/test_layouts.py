@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from igbss_stream.errors import IgbssError, InputError, ParameterError, RecordingError
 from igbss_stream.files.gaps import make_gaps
 from igbss_stream.files.open import open_recording
-from igbss_stream.files.readers.hdf5.layouts.pickled_names import pickled_names
+from igbss_stream.files.readers.hdf5.layouts.pickled_names import read_pickled_names
 from igbss_stream.files.recording import Recording
 from igbss_stream.files.signal_choice import SeveralSignalsError
 
@@ -45,7 +45,7 @@ def test_the_only_dataset_of_two_axes_needs_no_name(path: Path) -> None:
         file["eeg/raw"], file["eeg/marks"], file["about"] = X, np.arange(60), "eyes closed"
     with open_recording(path) as recording:
         assert (recording.layout, recording.dataset) == ("plain", "/eeg/raw")
-        assert "/eeg/raw alone" in recording.why
+        assert "/eeg/raw is its only" in recording.why
         np.testing.assert_array_equal(read(recording), X)
 
 
@@ -75,11 +75,11 @@ def test_caller_goes_before_the_file(path: Path) -> None:
 @pytest.mark.parametrize(
     ("channels", "message"),
     [
-        ("Fz,Nz", "no channel 'Nz'; give names, positions from 0 to 3"),
+        ("Fz,Nz", "no channel 'Nz'; pass names, positions from 0 to 3"),
         ("4", "no channel '4'"),
         ("2-9", "no channel '2-9'"),
         ("Fz,0", "'Fz' twice"),
-        ("", "names no channel"),
+        ("", "channels is empty"),
     ],
 )
 def test_channels_that_are_not_there(path: Path, channels: str, message: str) -> None:
@@ -89,7 +89,7 @@ def test_channels_that_are_not_there(path: Path, channels: str, message: str) ->
 
 def test_one_channel_is_too_few(path: Path) -> None:
     write_nwb(path)
-    assert "holds one channel" in refusal(path, InputError, channels="Cz")
+    assert "has one channel" in refusal(path, InputError, channels="Cz")
 
 
 @pytest.mark.parametrize("factor", [0.0, np.nan, np.inf, "big"])
@@ -152,8 +152,11 @@ def test_nwb_timestamps_with_gaps(path: Path) -> None:
 @pytest.mark.parametrize(
     ("times", "message"),
     [
-        (np.arange(60)[::-1] / 250, "times that stand still"),
-        (np.cumsum(1 + np.arange(60) % 3) / 250, "unevenly sampled: its times are 0.004 to 0.012 s apart"),
+        (np.arange(60)[::-1] / 250, "timestamps that do not increase"),
+        (
+            np.cumsum(1 + np.arange(60) % 3) / 250,
+            "unevenly sampled: its timestamps are 0.004 to 0.012 s apart",
+        ),
         (np.full(60, np.nan), "NaN"),
         (np.arange(59) / 250, "59 timestamps for 60 samples"),
     ],
@@ -205,7 +208,7 @@ def test_only_the_times_of_the_series_that_is_meant_are_read(
 
 def test_nwb_without_series(path: Path) -> None:
     write_nwb(path, lambda file, series: series.attrs.update(neurodata_type="ImageSeries"))
-    assert "holds no ElectricalSeries" in refusal(path)
+    assert "has no ElectricalSeries" in refusal(path)
     with open_recording(path, "acquisition/ephys/data") as recording:
         assert recording.layout == "plain"
         np.testing.assert_array_equal(read(recording), X)
@@ -274,7 +277,7 @@ def test_table(path: Path) -> None:
         assert (recording.layout, recording.rate) == ("pandas table", 250.0)
         assert recording.channels == ("Fz", "Cz", "Pz", "7")
         assert recording.gaps == make_gaps([(10, 3, "missing")])
-        assert recording.notes == ("columns that are not numbers are left out: mark",)
+        assert recording.notes == ("columns that are not numbers are omitted: mark",)
         np.testing.assert_array_equal(read(recording), np.column_stack([X[:, :3] / 8, X[:, 3]]))
 
 
@@ -294,7 +297,7 @@ def test_no_pickle_is_run(path: Path) -> None:
 @pytest.mark.parametrize("names", [["a", "ä\n", "c"], ["x"], [1, 2, 300], ["x"] * 2000, []])
 def test_names_are_what_pickle_says(protocol: int, names: list[Any]) -> None:
     pickled = pickle.dumps(names, protocol)
-    found = pickled_names(pickled)
+    found = read_pickled_names(pickled)
     # The same text twice is stored once and fetched again, which is not followed.
     assert found == tuple(map(str, names)) or (len(set(names)) < len(names) and found == ())
 
@@ -303,7 +306,7 @@ def test_names_are_what_pickle_says(protocol: int, names: list[Any]) -> None:
     "value", [b"", b"garbage", b"(lp0\nVa", None, 5, pickle.dumps({"a": 1}), pickle.dumps([["a"], ["b"]])]
 )
 def test_no_names(value: Any) -> None:
-    assert pickled_names(value) == ()
+    assert read_pickled_names(value) == ()
 
 
 # MATLAB and EEGLAB
@@ -373,14 +376,14 @@ def test_eeglab_set_with_its_samples_beside_it(tmp_path: Path, stated: str) -> N
 
 def test_eeglab_set_whose_samples_are_lost(tmp_path: Path) -> None:
     write_set(tmp_path / "in.set", "in.fdt")
-    assert "'in.fdt', which is not beside it; copy it there" in refusal(tmp_path / "in.set")
+    assert "'in.fdt', which is not in the same folder; copy it there" in refusal(tmp_path / "in.set")
     X.astype("<f4")[:-1].tofile(tmp_path / "in.fdt")
     assert "944 bytes" in refusal(tmp_path / "in.set")
 
 
 def test_eeglab_epochs(tmp_path: Path) -> None:
     write_set(tmp_path / "in.set", X.reshape(3, 20, 4).astype("f4"), trials=3.0, pnts=20.0)
-    assert "cut into 3 epochs" in refusal(tmp_path / "in.set")
+    assert "has 3 epochs" in refusal(tmp_path / "in.set")
 
 
 def test_more_channels_than_samples(tmp_path: Path) -> None:
@@ -476,7 +479,7 @@ def test_another_axis_than_that_of_the_layout(path: Path) -> None:
     write_mcs(path)
     assert "pass --factor with --axis" in refusal(path, ParameterError, axis=0)
     message = refusal(path, InputError, axis=0, factor=1.0)
-    assert "60 channels and 4 samples" in message
+    assert "60 channels but only 4 samples" in message
 
 
 # GWOSC
@@ -488,5 +491,5 @@ def test_strain(path: Path) -> None:
         file["strain/Strain"].attrs["Xspacing"] = 1 / 4096
         file["meta/Detector"] = "H1"
     message = refusal(path, InputError)
-    assert "holds one channel" in message
+    assert "has one channel" in message
     assert "several detectors" in message

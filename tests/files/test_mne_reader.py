@@ -12,7 +12,7 @@ from igbss_stream.errors import IgbssError
 from igbss_stream.files.gaps import get_gap_rows, make_gaps
 from igbss_stream.files.inspection import as_json, examine
 from igbss_stream.files.open import open_recording
-from igbss_stream.files.read_options import Wanted
+from igbss_stream.files.read_options import ReadOptions
 
 mne = pytest.importorskip("mne")
 edfio = pytest.importorskip("edfio")
@@ -48,17 +48,17 @@ def test_edf_by_its_content(tmp_path: Path) -> None:
 
 def test_facts_are_written_as_json(tmp_path: Path) -> None:
     path = write_edf(tmp_path / "in.edf")
-    told = json.loads(as_json(path, examine(path, Wanted()), None))
+    told = json.loads(as_json(path, examine(path, ReadOptions()), None))
     assert (told["recording"]["n_samples"], told["recording"]["layout"]) == (1024, "EDF")
 
 
 def test_channels_of_different_rates_are_read_a_rate_at_a_time(tmp_path: Path) -> None:
     path = write_edf(tmp_path / "in.edf", (256, 128, 256, 128, 1))
     with pytest.raises(
-        IgbssError, match=r"256 Hz: 0,2; 128 Hz: 1,3; 1 Hz: 4\); pass --channels with those"
+        IgbssError, match=r"256 Hz: 0,2; 128 Hz: 1,3; 1 Hz: 4\); pass --channels with channels"
     ):
         open_recording(path)
-    with pytest.raises(IgbssError, match=r"different rates .*must have one rate"):
+    with pytest.raises(IgbssError, match=r"different rates .*must have the same rate"):
         open_recording(path, channels="C0,C1")
     with pytest.raises(IgbssError, match="one channel"):
         open_recording(path, channels="C4")
@@ -109,7 +109,10 @@ def test_interruptions_are_breaks_of_known_length(tmp_path: Path, kind: str) -> 
 
 @pytest.mark.parametrize(
     ("onsets", "words"),
-    [(["0", "0.5"], "record 1 begins 0.5 s before"), (["0", "x"], "record 1 does not say when it begins")],
+    [
+        (["0", "0.5"], "record 1 begins 0.5 s before"),
+        (["0", "x"], "record 1 does not state its start time"),
+    ],
 )
 def test_records_that_cannot_be_placed_are_refused(tmp_path: Path, onsets: list[str], words: str) -> None:
     path = interrupted(tmp_path / "in.edf", onsets)
@@ -118,7 +121,7 @@ def test_records_that_cannot_be_placed_are_refused(tmp_path: Path, onsets: list[
     content = bytearray(path.read_bytes())
     content[244:252] = b"0       "
     path.write_bytes(content)
-    with pytest.raises(IgbssError, match="damaged head of EDF"):
+    with pytest.raises(IgbssError, match="damaged EDF header"):
         open_recording(path)
 
 
@@ -196,5 +199,5 @@ def test_units_other_than_volts_are_those_of_the_file(
 
 @pytest.mark.parametrize("options", [{"dataset": "/data"}, {"axis": 1}])
 def test_options_of_hdf5_are_refused(tmp_path: Path, options: Any) -> None:
-    with pytest.raises(IgbssError, match="leave --dataset and --axis out"):
+    with pytest.raises(IgbssError, match="omit --dataset and --axis"):
         open_recording(write_edf(tmp_path / "in.edf"), **options)

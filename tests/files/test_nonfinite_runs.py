@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from igbss_stream.files.nonfinite_runs import Runs
+from igbss_stream.files.nonfinite_runs import NonfiniteRuns
 
 
 def walked(x: NDArray[np.float64]) -> list[tuple[int, int, int]]:
@@ -24,8 +24,8 @@ def walked(x: NDArray[np.float64]) -> list[tuple[int, int, int]]:
     return sorted(found, key=lambda run: (run[0], run[2]))
 
 
-def run_over(x: NDArray[np.float64], block: int, most: int = 10_000) -> Runs:
-    runs = Runs(x.shape[1], most)
+def run_over(x: NDArray[np.float64], block: int, most: int = 10_000) -> NonfiniteRuns:
+    runs = NonfiniteRuns(x.shape[1], most)
     for at in range(0, len(x), block):
         runs.update(x[at : at + block])
     return runs

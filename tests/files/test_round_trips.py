@@ -206,6 +206,6 @@ def test_a_table_of_several_types_and_a_text(tmp_path: Path) -> None:
     assert set(found) == {"a", "b", "n"}
     for name, column in found.items():
         np.testing.assert_array_equal(column, table[name])
-    assert "not numbers are left out" in recording.notes[0]
+    assert "not numbers are omitted" in recording.notes[0]
     with h5py.File(tmp_path / "in.h5") as file:
         assert file["eeg/table"].dtype.names is not None

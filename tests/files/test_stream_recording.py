@@ -23,7 +23,7 @@ from igbss_stream.batch.settings import BatchSettings
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import ParameterError, RecordingError
 from igbss_stream.files.open import open_recording
-from igbss_stream.files.readers.hdf5.listing import describe, render
+from igbss_stream.files.readers.hdf5.listing import describe_file, format_description
 from igbss_stream.files.writers import stream_recording
 from igbss_stream.files.writers.stream_recording import RecordingSink
 from igbss_stream.separation.settings import ModelSettings
@@ -145,7 +145,7 @@ def test_inspect_and_batch_read_it(path: Path, tmp_path: Path) -> None:
         sink.start(STREAM)
         samples = np.random.default_rng(0).laplace(size=(300, 2)) @ np.array([[1.0, 0.5], [0.2, 1.0]])
         sink.write(Chunk(samples.astype("f4"), 0))
-    text = render(describe(path))
+    text = format_description(describe_file(path))
     assert re.search(r"/data +300 x 2 +float32 +- +- +250 +uV +source-0, söurce-1 +yes", text)
     with open_recording(path) as source:
         separate_recording(source, tmp_path / "out.h5", BatchSettings(model=ModelSettings()))
@@ -179,7 +179,7 @@ def test_number_of_channels(path: Path, n_channels: int) -> None:
 
 
 def test_too_many_channels(path: Path) -> None:
-    with pytest.raises(ParameterError, match="the names of 4000 channels need"):
+    with pytest.raises(ParameterError, match="about 4000 channel names"):
         RecordingSink(path).start(Stream("s", 1.0, ("x",) * 5000))
     assert os.listdir(path.parent) == []
 
@@ -220,8 +220,8 @@ def test_a_closed_recording_is_a_file_like_any_other(path: Path) -> None:
         file["more"] = np.arange(100)
         file["data"].attrs["comment"] = "x" * 1000
     assert samples_hold_their_index(path) == 7
-    with pytest.raises(RecordingError, match="changed by another program and cannot go on"):
-        RecordingSink(path, existing="append").start(STREAM)
+    with pytest.raises(RecordingError, match="changed by another program and cannot be continued"):
+        RecordingSink(path, if_exists="append").start(STREAM)
     with h5py.File(path) as file:
         np.testing.assert_array_equal(file["more"][:], np.arange(100))
 
@@ -249,15 +249,15 @@ def test_flushes_when_it_is_due(path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_mistakes(path: Path) -> None:
     sink = RecordingSink(path)
-    with pytest.raises(RuntimeError, match="start a stream"):
+    with pytest.raises(RuntimeError, match="call start"):
         sink.write(chunk(0, 1))
     assert sink.n_samples == 0
     sink.flush()
     sink.start(STREAM)
     sink.write(chunk(5, 5))
-    with pytest.raises(ValueError, match="index 9 was recorded before; the next is 10"):
+    with pytest.raises(ValueError, match="index 9 is already recorded; continue at 10"):
         sink.write(chunk(9, 5))
-    with pytest.raises(ValueError, match=r"shape \(1, 3\) do not belong to 2 channels"):
+    with pytest.raises(ValueError, match=r"shape \(1, 3\) do not have the 2 channels"):
         sink.write(Chunk(np.zeros((1, 3), "f4"), 10))
     sink.write(chunk(12, 5))
     sink.close()
@@ -267,7 +267,7 @@ def test_mistakes(path: Path) -> None:
 
 
 def test_a_gap_in_many_messages_is_one_row_that_readers_see_grow(path: Path) -> None:
-    with RecordingSink(path, flush_every=0, existing="append") as sink:
+    with RecordingSink(path, flush_every=0, if_exists="append") as sink:
         sink.start(STREAM)
         sink.write(chunk(0, 5))
         for start in range(5, 25, 5):
@@ -279,7 +279,7 @@ def test_a_gap_in_many_messages_is_one_row_that_readers_see_grow(path: Path) -> 
     assert read(path)[2] == want
     assert samples_hold_their_index(path) == 7
     for _ in range(2):  # neither run is part of another's gap
-        with RecordingSink(path, existing="append") as sink:
+        with RecordingSink(path, if_exists="append") as sink:
             sink.start(STREAM)
             sink.write(Gap(0, 4, "restart"))
     assert [tuple(gap)[1:3] for gap in read(path)[2][4:]] == [(38, 4), (42, 4)]
@@ -339,7 +339,7 @@ def test_closing_on_a_full_disk(path: Path) -> None:
             sink.write(chunk(0, 400))
             with pytest.raises(RecordingError, match="ulimit -f"):
                 sink.write(chunk(400, 400))
-        with RecordingSink(path, existing="append") as sink:
+        with RecordingSink(path, if_exists="append") as sink:
             sink.start(STREAM)
         with pytest.raises(RecordingError, match="ulimit -f"), file_size_limit(3000):
             RecordingSink(path.with_name("other.h5")).start(STREAM)

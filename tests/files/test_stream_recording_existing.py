@@ -41,18 +41,18 @@ def refused(path: Path, stream: Stream = STREAM, **options: Any) -> str:
 
 def test_a_recording_that_exists(path: Path) -> None:
     record(path)
-    assert "already exists; choose another output, or to overwrite it" in refused(path)
-    assert record(path, 10, existing="overwrite") == path
+    assert "already exists; choose another output, or if_exists" in refused(path)
+    assert record(path, 10, if_exists="overwrite") == path
     assert read(path)[1].tolist() == list(range(10, 20))
-    assert record(path, 20, existing="number").name == "live-2.h5"
-    assert record(path, 30, existing="number").name == "live-3.h5"
+    assert record(path, 20, if_exists="number").name == "live-2.h5"
+    assert record(path, 30, if_exists="number").name == "live-3.h5"
     assert sorted(os.listdir(path.parent)) == ["live-2.h5", "live-3.h5", "live.h5"]
     assert samples_hold_their_index(path.with_name("live-3.h5")) == 10
 
 
-@pytest.mark.parametrize("existing", ["overwrite", "append", "number"])
-def test_nothing_exists(path: Path, existing: stream_recording.Existing) -> None:
-    assert record(path, existing=existing) == path
+@pytest.mark.parametrize("if_exists", ["overwrite", "append", "number"])
+def test_nothing_exists(path: Path, if_exists: stream_recording.IfExists) -> None:
+    assert record(path, if_exists=if_exists) == path
     assert samples_hold_their_index(path) == 10
 
 
@@ -63,7 +63,7 @@ def test_nothing_exists(path: Path, existing: stream_recording.Existing) -> None
 def test_append_places_the_new_run_by_the_clock(path: Path, t0: float | None, missing: int) -> None:
     record(path)
     record(
-        path, 0, Stream("eeg.sources", 250.0, STREAM.channels, "uV", STREAM.dtype, t0), existing="append"
+        path, 0, Stream("eeg.sources", 250.0, STREAM.channels, "uV", STREAM.dtype, t0), if_exists="append"
     )
     data, index, gaps, models = read(path)
     assert gaps == [(10, 10, missing, b"restart")]
@@ -75,7 +75,7 @@ def test_append_places_the_new_run_by_the_clock(path: Path, t0: float | None, mi
 def test_append_to_a_recording_without_samples(path: Path) -> None:
     with RecordingSink(path) as sink:
         sink.start(STREAM)
-    record(path, 5, existing="append")
+    record(path, 5, if_exists="append")
     assert read(path)[2:] == ([], [(0, 5, 1)])
 
 
@@ -84,7 +84,7 @@ def test_append_behind_a_gap(path: Path) -> None:
         sink.start(STREAM)
         sink.write(chunk(0, 3))
         sink.write(Gap(3, 4, "lost"))
-    with RecordingSink(path, existing="append") as sink:
+    with RecordingSink(path, if_exists="append") as sink:
         sink.start(STREAM)
         sink.write(Gap(0, 2, "warmup"))
         sink.write(chunk(2, 1))
@@ -120,17 +120,17 @@ def test_a_second_run_in_one_process(path: Path) -> None:
 )
 def test_another_stream_is_not_appended(path: Path, stream: Stream, message: str) -> None:
     record(path)
-    assert message in refused(path, stream, existing="append")
+    assert message in refused(path, stream, if_exists="append")
 
 
 def test_what_is_no_recording_is_not_appended_to(path: Path) -> None:
     path.write_text("precious")
-    assert "is not a recording of a stream" in refused(path, existing="append")
+    assert "is not a recording of a stream" in refused(path, if_exists="append")
     with h5py.File(path, "w") as file:
         file["data"] = np.zeros((3, 2), "f4")
         file["data"].attrs.update(rate=250.0, unit="uV", channels=list(STREAM.channels))
         file.attrs["stream"] = "eeg.sources"
-    assert "is not a recording that can go on" in refused(path, existing="append")
+    assert "is not a recording that can be continued" in refused(path, if_exists="append")
 
 
 @pytest.mark.parametrize("change", ["shape", "place", "table", "gaps"])
@@ -146,23 +146,23 @@ def test_a_recording_whose_layout_was_changed(path: Path, change: str) -> None:
         else:
             layout[3, int(change == "table")] = 5000
             file.attrs["layout"] = layout
-    assert "changed by another program" in refused(path, existing="append")
+    assert "changed by another program" in refused(path, if_exists="append")
 
 
-@pytest.mark.parametrize("existing", ["overwrite", "append"])
-def test_a_recording_that_goes_on(path: Path, existing: stream_recording.Existing) -> None:
+@pytest.mark.parametrize("if_exists", ["overwrite", "append"])
+def test_a_recording_that_goes_on(path: Path, if_exists: stream_recording.IfExists) -> None:
     with RecordingSink(path) as sink:
         sink.start(STREAM)
         sink.write(chunk(0, 10))
-        assert "is being recorded to or read by another program" in refused(path, existing=existing)
+        assert "is being recorded to or read by another program" in refused(path, if_exists=if_exists)
     assert samples_hold_their_index(path) == 10
 
 
 def test_impossible_places(tmp_path: Path) -> None:
-    assert "is a directory" in refused(tmp_path, existing="overwrite")
+    assert "is a directory" in refused(tmp_path, if_exists="overwrite")
     assert "create it first" in refused(tmp_path / "none" / "x.h5")
     os.mkfifo(tmp_path / "pipe")
-    assert "is not a regular file" in refused(tmp_path / "pipe", existing="overwrite")
+    assert "is not a regular file" in refused(tmp_path / "pipe", if_exists="overwrite")
 
 
 def test_permission(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,8 +180,8 @@ def test_permission(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("options", "message"),
     [
         (
-            {"existing": "replace"},
-            "existing must be one of refuse, overwrite, append, number. Got 'replace'",
+            {"if_exists": "replace"},
+            "if_exists must be one of refuse, overwrite, append, number. Got 'replace'",
         ),
         ({"flush_every": -1}, "flush_every must be 0 s or more. Got -1"),
         ({"flush_every": float("nan")}, "flush_every must be 0 s or more. Got nan"),

@@ -27,7 +27,7 @@ def path(tmp_path: Path) -> Path:
 
 def a_session(path: Path, after_write: Any) -> None:
     """Write some of everything; tell after each step how many samples a reader must find, at least and at most."""
-    with RecordingSink(path, flush_every=1000, existing="append") as sink:
+    with RecordingSink(path, flush_every=1000, if_exists="append") as sink:
         sink.start(STREAM)
         before = sink.n_samples
         after_write(before, before)
@@ -86,7 +86,7 @@ WRITER = """
 
     path, first, flush_every = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
     stream = Stream("s", 1000.0, ("a", "b"), "uV", np.dtype("f4"))
-    sink = RecordingSink(path, flush_every=flush_every, existing="append")
+    sink = RecordingSink(path, flush_every=flush_every, if_exists="append")
     sink.start(stream)
     start = first
     print("go", flush=True)

@@ -13,7 +13,7 @@ from igbss_stream._util import memory
 from igbss_stream.errors import IgbssError
 from igbss_stream.files.gaps import get_gap_rows, make_gaps
 from igbss_stream.files.open import open_recording
-from igbss_stream.files.signal_choice import Offered, SeveralSignalsError
+from igbss_stream.files.signal_choice import SeveralSignalsError, SignalChoice
 from tests.realdata import DATA, needs_data
 from tests.recordings import noise
 
@@ -105,7 +105,7 @@ def test_what_is_lost_by_times_in_bursts(tmp_path: Path) -> None:
         assert get_gap_rows(recording.gaps) == [2600]
         assert recording.gaps[0].n_samples == pytest.approx(40 * RATE, rel=0.01)
         assert recording.rate == RATE / 1.004
-        assert recording.notes[0].startswith("times tell 250")
+        assert recording.notes[0].startswith("timestamps give a rate of 250")
     np.testing.assert_array_equal(read(path), x)
 
 
@@ -128,13 +128,13 @@ def test_streams_to_choose_from(tmp_path: Path) -> None:
     with pytest.raises(SeveralSignalsError, match=message) as caught:
         open_recording(path)
     assert caught.value.signals == (
-        Offered("--dataset 'eeg'", 1000, 4, RATE, "uV", tuple("abcd"), ("EEG",) * 4),
-        Offered("--dataset 'more'", 500, 4, RATE / 2, "mmHg", tuple("abcd"), ("EEG",) * 4),
+        SignalChoice("--dataset 'eeg'", 1000, 4, RATE, "uV", tuple("abcd"), ("EEG",) * 4),
+        SignalChoice("--dataset 'more'", 500, 4, RATE / 2, "mmHg", tuple("abcd"), ("EEG",) * 4),
     )
     np.testing.assert_array_equal(read(path, dataset="more"), X[:500])
     np.testing.assert_array_equal(read(path, dataset="1"), X)
     for dataset, words in (
-        ("marks", "holds text"),
+        ("marks", "contains text"),
         ("nothing", "has no streams 'nothing'; pass --dataset"),
     ):
         with pytest.raises(IgbssError, match=words):
@@ -167,7 +167,7 @@ def test_a_file_that_is_cut_off_or_damaged(tmp_path: Path, recwarn: pytest.Warni
         (whole.replace(b"<info><name>", b"<!DOCTYPE x><name>"), "declares entities"),
         (whole.replace(b"float32", b"float31"), "numbers of the format 'float31'"),
         (whole.replace(b"<channel_count>4", b"<channel_count>x"), "damaged XDF"),
-        (whole[:4], "holds no streams"),
+        (whole[:4], "has no streams"),
     ):
         (tmp_path / "in").write_bytes(content)
         with pytest.raises(IgbssError, match=words):
@@ -186,7 +186,7 @@ def test_more_than_memory_is_refused_before_it_is_read(
     monkeypatch.setattr(memory, "_MEMINFO", tmp_path / "none")
     with pytest.raises(IgbssError, match=r"pip install 'igbss-stream\[xdf\]'"):
         open_recording(path)
-    with pytest.raises(IgbssError, match="leave --axis out"):
+    with pytest.raises(IgbssError, match="omit --axis"):
         open_recording(path, axis=0)
 
 

@@ -19,7 +19,7 @@ NAMES = ("source-0", "<b>x</b>")
 
 def record(path: Path, *items: Chunk | Gap, t0: float | None = START) -> None:
     """Record one run; the file goes on if it exists."""
-    with RecordingSink(path, existing="append") as sink:
+    with RecordingSink(path, if_exists="append") as sink:
         sink.start(Stream("night", 100.0, NAMES, "uV", np.dtype("f4"), t0, 7))
         for item in items:
             sink.write(item)

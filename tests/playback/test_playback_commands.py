@@ -435,8 +435,8 @@ def test_an_interrupt_ends_listening_with_a_last_report(
         (("--to", "*", "--block", "0"), ["--block must be", "'0'"]),
         (("--to", "*", "--speed", "-1"), ["speed must be", "-1"]),
         (("--to", "*", "--dataset", "/eeg"), ["no dataset '/eeg'"]),
-        (("--to", "*", "--rate", "0"), ["rate is 0"]),
-        (("--to", "*", "--rate", "0", "--json"), ["rate is 0"]),
+        (("--to", "*", "--rate", "0"), ["rate must be"]),
+        (("--to", "*", "--rate", "0", "--json"), ["rate must be"]),
     ],
 )
 def test_replays_that_cannot_be(

@@ -18,7 +18,7 @@ from igbss_stream.daemon.config.base import (
 from igbss_stream.daemon.config.keys import CurveClientSection, CurveServerSection
 from igbss_stream.errors import ParameterError
 from igbss_stream.feeds.addresses import Address, check_address
-from igbss_stream.files.read_options import Wanted
+from igbss_stream.files.read_options import ReadOptions
 
 
 class LimitsSection(Section, frozen=True, kw_only=True):
@@ -217,10 +217,10 @@ class FileInput(Section, frozen=True, kw_only=True, tag_field="kind", tag="file"
     def __post_init__(self) -> None:
         self.as_read_options()
 
-    def as_read_options(self) -> Wanted:
+    def as_read_options(self) -> ReadOptions:
         """Return the options of the reader."""
         channels = None if self.channels is None else tuple(map(str, self.channels))
-        return Wanted(self.dataset, self.axis, self.rate, channels, self.factor, self.unit)
+        return ReadOptions(self.dataset, self.axis, self.rate, channels, self.factor, self.unit)
 
 
 Input = ZmqInput | OpenEphysInput | LslInput | FileInput

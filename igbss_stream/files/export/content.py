@@ -1,4 +1,4 @@
-"""What is exported: samples of an output, with rate, names and gaps, and what their numbers are like."""
+"""Collect what is exported: samples of an output, their rate, names, gaps and range."""
 
 import math
 from collections.abc import Iterator
@@ -15,12 +15,12 @@ from igbss_stream.files.results.series import Series
 
 Array = NDArray[np.float64]
 
-_BLOCK = 1 << 20  # numbers read at a time
+_BLOCK = 1 << 20  # values read at a time
 
 
 @dataclass(frozen=True)
 class Content:
-    """Samples to be written.
+    """Samples to export.
 
     Parameters
     ----------
@@ -28,9 +28,9 @@ class Content:
     rate : float
         In Hz.
     low, high, deviation : ndarray of shape (channels,)
-        In the unit of the series.
+        Minimum, maximum and standard deviation of each channel, in the unit of the series.
     progress : callable, optional
-        Told how far the samples are read, each time they are.
+        Receives the number of samples read, in each pass.
     """
 
     series: Series
@@ -41,40 +41,40 @@ class Content:
     progress: Progress | None = None
 
     @classmethod
-    def of(cls, series: Series, rate: float | None, progress: Progress | None = None) -> "Content":
-        """Look through the samples.
+    def from_series(cls, series: Series, rate: float | None, progress: Progress | None = None) -> "Content":
+        """Measure the samples of a series, and return the content.
 
         Parameters
         ----------
         series : Series
         rate : float, optional
-            Goes before that of the series.
+            Sampling rate in Hz; overrides that of the series.
         progress : callable, optional
-            Told how far it is.
+            Receives the number of samples read.
 
         Raises
         ------
         ParameterError
-            If no rate is known, or it is none.
+            If the rate is unknown or invalid.
         InputError
             If samples are not finite.
         """
         known = series.rate if rate is None else rate
         if known is None:
             raise ParameterError(
-                f"{series.what} does not say its rate, which the format needs; pass --rate."
+                f"{series.what} has no sampling rate, which the format requires; pass --rate."
             )
         if not 0 < known < math.inf:
             raise ParameterError(f"--rate must be a number of Hz above 0. Got {known} instead.")
-        return cls(series, float(known), *_extremes(series, progress), progress)
+        return cls(series, float(known), *_measure_samples(series, progress), progress)
 
     @property
     def seconds(self) -> float:
-        """How long it is, gaps not counted."""
+        """Duration without gaps."""
         return float(self.series.n_samples / self.rate)
 
     def read_blocks(self, factor: float) -> Iterator[tuple[slice, Array]]:
-        """Yield places and samples in float64, (samples, channels), multiplied by a factor."""
+        """Yield (rows, samples) with samples in float64, multiplied by a factor."""
         for start, block in self.series.read_blocks(max(1, _BLOCK // self.series.n_channels)):
             yield slice(start, start + len(block)), block.astype(np.float64) * factor
             if self.progress is not None:
@@ -83,38 +83,38 @@ class Content:
 
 @dataclass(frozen=True)
 class Rounding:
-    """How far written numbers are from the samples.
+    """Largest rounding error of the exported numbers.
 
     Parameters
     ----------
     share : float
-        Largest error as a share of the channel's standard deviation; 0 where no channel moves.
+        Largest error relative to the standard deviation of the channel; 0 if all channels are constant.
     channel : str
-        Where that is.
+        Channel with the largest error.
     """
 
     share: float
     channel: str
 
     @classmethod
-    def of(cls, error: Array, deviation: Array, names: tuple[str, ...]) -> "Rounding":
-        """Return the worst of the largest errors of channels."""
+    def from_errors(cls, error: Array, deviation: Array, names: tuple[str, ...]) -> "Rounding":
+        """Return the largest relative error of all channels."""
         share = np.divide(error, deviation, out=np.zeros_like(error), where=deviation > 0)
         worst = int(np.argmax(share))
         return cls(float(share[worst]), names[worst])
 
 
 @dataclass(frozen=True)
-class Written:
-    """What became of an export.
+class ExportReport:
+    """Result of an export.
 
     Parameters
     ----------
     numbers : str
-        What numbers are stored as.
+        Number format of the file.
     rounding : Rounding
     notes : tuple of str
-        What is not as in the output.
+        Differences from the output.
     """
 
     numbers: str
@@ -122,15 +122,15 @@ class Written:
     notes: tuple[str, ...]
 
 
-def gap_text(gap: Gap) -> str:
-    """Return what stands in the file where samples are missing; `igbss_stream.ingest` reads it again."""
+def describe_gap(gap: Gap) -> str:
+    """Return the annotation of a gap; the readers parse it."""
     if gap.n_samples == 0:
         return f"gap: unknown number of samples missing ({printable(gap.reason)})"
     return f"gap: {gap.n_samples} samples missing"
 
 
-def _extremes(series: Series, progress: Progress | None) -> tuple[Array, Array, Array]:
-    """Return the least and the largest sample of each channel, and its standard deviation."""
+def _measure_samples(series: Series, progress: Progress | None) -> tuple[Array, Array, Array]:
+    """Return minimum, maximum and standard deviation of each channel."""
     low, high = np.full(series.n_channels, np.inf), np.full(series.n_channels, -np.inf)
     origin: NDArray[Any] | None = None
     total, squares = np.zeros(series.n_channels), np.zeros(series.n_channels)
@@ -140,7 +140,7 @@ def _extremes(series: Series, progress: Progress | None) -> tuple[Array, Array, 
             row, channel = np.argwhere(~np.isfinite(x))[0]
             raise InputError(
                 f"{series.what} has {x[row, channel]} at sample {start + row} of "
-                f"{printable(series.channels[channel])}, which the format cannot hold."
+                f"{printable(series.channels[channel])}, which the format cannot store; repair or omit it."
             )
         low, high = np.minimum(low, x.min(axis=0)), np.maximum(high, x.max(axis=0))
         origin = x[0].copy() if origin is None else origin

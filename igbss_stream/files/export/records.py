@@ -1,9 +1,9 @@
-"""How samples are cut into the records of EDF.
+"""Choose the length of EDF records.
 
-A record holds a whole number of samples and lasts a number of seconds that is written in eight characters;
-the rate is one over the other, and a recording is a whole number of records. A length is looked for that
-states the rate exactly (or to 1e-9), keeps a record below the 61440 bytes that EDF recommends, needs no
-padding and is near a second, in this order.
+A record has a whole number of samples, and its duration in seconds is written in eight characters. Their
+ratio is the sampling rate, and a file has a whole number of records. The chosen length, in this order of
+priority, states the rate exactly (or to 1e-9), keeps a record below the 61440 bytes that EDF recommends,
+needs no padding, and is close to a second.
 """
 
 from dataclasses import dataclass
@@ -14,27 +14,27 @@ import numpy as np
 from igbss_stream.errors import ParameterError
 
 _EXACT = 1e-12
-_UNNOTICED = 1e-9  # of the rate: 4 microseconds in an hour
-_DRIFT = 1e-6  # of the rate, that is still written: 4 ms in an hour
+_NEGLIGIBLE = 1e-9  # of the rate: 4 microseconds per hour
+_LARGEST_DRIFT = 1e-6  # of the rate: 4 ms per hour
 _SHORTEST, _LONGEST = 0.02, 10.0  # seconds
 _RECOMMENDED = 61440  # bytes
-_TRIED = 256
+_N_TRIED = 256
 
 
 @dataclass(frozen=True)
-class Records:
-    """A cut.
+class RecordCut:
+    """Length of the records of a file.
 
     Parameters
     ----------
     length : int
-        Samples a record.
+        Samples per record.
     seconds : float
-        How long a record lasts.
+        Duration of a record.
     padding : int
-        Samples that are missing in the last one.
+        Samples of padding in the last record.
     drift : float
-        By how much the stated rate is off, as a share; 0 if it is exact.
+        Relative error of the stated rate; 0 if it is exact.
     """
 
     length: int
@@ -44,12 +44,12 @@ class Records:
 
     @property
     def rate(self) -> float:
-        """The rate that the file then states, in Hz."""
+        """The sampling rate that the file states, in Hz."""
         return self.length / self.seconds
 
 
-def cuts(n_samples: int, rate: float, row_bytes: int) -> list[Records]:
-    """Return cuts, the best first.
+def find_cuts(n_samples: int, rate: float, row_bytes: int) -> list[RecordCut]:
+    """Return possible record lengths, the best first.
 
     Parameters
     ----------
@@ -57,12 +57,12 @@ def cuts(n_samples: int, rate: float, row_bytes: int) -> list[Records]:
     rate : float
         In Hz.
     row_bytes : int
-        Bytes of a sample of all channels.
+        Size of a sample of all channels, in bytes.
 
     Raises
     ------
     ParameterError
-        If none states the rate well enough.
+        If none states the rate accurately enough.
     """
     shortest = max(1, int(np.ceil(_SHORTEST * rate)))
     length = np.arange(shortest, max(shortest, int(_LONGEST * rate)) + 1)
@@ -75,24 +75,24 @@ def cuts(n_samples: int, rate: float, row_bytes: int) -> list[Records]:
     padding = -n_samples % length
     inexact = length / seconds != rate  # to the last bit, as programs compare rates
     too_large = length * row_bytes > _RECOMMENDED
-    told = drift if (drift == 0.0).any() else np.where(drift < _UNNOTICED, 0.0, drift)
-    order = np.lexsort((np.abs(np.log(exact)), inexact, padding > 0, too_large, told))
+    error = drift if (drift == 0.0).any() else np.where(drift < _NEGLIGIBLE, 0.0, drift)
+    order = np.lexsort((np.abs(np.log(exact)), inexact, padding > 0, too_large, error))
     found = [
-        Records(int(length[i]), float(seconds[i]), int(padding[i]), float(drift[i]))
-        for i in order[:_TRIED]
-        if drift[i] <= _DRIFT
+        RecordCut(int(length[i]), float(seconds[i]), int(padding[i]), float(drift[i]))
+        for i in order[:_N_TRIED]
+        if drift[i] <= _LARGEST_DRIFT
     ]
-    kept = [cut for cut in found if _divides(n_samples + cut.padding, cut)]
-    if not kept:
+    valid = [cut for cut in found if _divides(n_samples + cut.padding, cut)]
+    if not valid:
         raise ParameterError(
-            f"EDF and BDF state a rate as samples over seconds in eight characters, which {rate!r} Hz is "
-            "not near to; export to BrainVision (.vhdr), which states it as it is, or pass --rate."
+            f"EDF and BDF state a rate as samples over seconds in eight characters, which cannot "
+            f"represent {rate!r} Hz; export to BrainVision (.vhdr), or pass another --rate."
         )
-    return kept
+    return valid
 
 
-def _divides(n_samples: int, cut: Records) -> bool:
-    """Tell whether edfio, which reckons in floating point, finds a whole number of records."""
+def _divides(n_samples: int, cut: RecordCut) -> bool:
+    """Return whether edfio, which computes in floating point, finds a whole number of records."""
     duration = round(n_samples / cut.rate, 12)
     count = duration / cut.seconds
     decimal = Decimal(str(duration)) / Decimal(str(cut.seconds))

@@ -1,4 +1,4 @@
-"""Readers of recordings, one module or folder a format.
+"""Readers of recordings, one module or folder per format.
 
 ::
 

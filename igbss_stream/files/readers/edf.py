@@ -1,7 +1,7 @@
-"""What EDF and BDF files say in their head and of their records, as far as MNE would not tell.
+"""Read what MNE does not report from EDF and BDF headers: rates of channels, and times of records.
 
-A file is a head and records of equal length, each with a stretch of every channel. In an interrupted file
-(EDF+D, BDF+D) each record says when it begins, in the first bytes of its channel of annotations.
+A file is a header and records of equal length, each with samples of every channel. In an interrupted file
+(EDF+D, BDF+D) each record states its start time in the first bytes of its annotation channel.
 """
 
 import re
@@ -13,40 +13,40 @@ import numpy as np
 
 from igbss_stream.chunk import Gap
 from igbss_stream.errors import RecordingError
-from igbss_stream.files.channel_selection import ranges
+from igbss_stream.files.channel_selection import format_ranges
 from igbss_stream.files.gaps import make_gaps
-from igbss_stream.files.messages import one_line
-from igbss_stream.files.signal_choice import Offered
+from igbss_stream.files.messages import as_one_line
+from igbss_stream.files.signal_choice import SignalChoice
 
-_HEAD = 256  # bytes of the head, and of the head of each channel
+_N_HEADER = 256  # bytes of the header, and of the header of each channel
 _MOST_CHANNELS = 4096
 _ANNOTATIONS = ("EDF Annotations", "BDF Annotations")
-_VOLTS = ("V", "mV", "uV", "\u03bcV", "\u00b5V", "\x83\xcaV")  # what MNE turns into volts
+_VOLTS = ("V", "mV", "uV", "\u03bcV", "\u00b5V", "\x83\xcaV")  # units that MNE converts to volts
 _ONSET = re.compile(rb"[+-]\d+(\.\d*)?(?=[\x14\x15])")  # of the first annotation of a record
 _LONGEST_ONSET = 64  # bytes
-_TOLERANCE = 1e-3  # seconds by which onsets may be rounded
+_TOLERANCE = 1e-3  # seconds; rounding of start times
 
 
 @dataclass(frozen=True)
-class EdfHead:
-    """The head of an EDF or BDF file.
+class EdfHeader:
+    """Header of an EDF or BDF file.
 
     Parameters
     ----------
     path : Path
     kind : {"EDF", "BDF"}
     interrupted : bool
-        Whether records need not follow each other.
+        Whether there may be gaps between records.
     n_bytes : int
-        Length of the head itself.
+        Length of the header.
     n_records : int
-        As it is stated; -1 while a file is being written.
+        Number of records as stated; -1 while the file is being written.
     duration : float
-        Of a record, in seconds.
+        Duration of a record, in seconds.
     labels, dimensions : tuple of str
         Name and unit of each signal, annotations included.
     counts : tuple of int
-        Samples of each signal in a record.
+        Number of samples of each signal in a record.
     """
 
     path: Path
@@ -61,7 +61,7 @@ class EdfHead:
 
     @cached_property
     def measured(self) -> tuple[int, ...]:
-        """The signals that are no annotations."""
+        """Positions of the signals, without annotations."""
         return tuple(i for i, label in enumerate(self.labels) if label not in _ANNOTATIONS)
 
     @cached_property
@@ -69,51 +69,51 @@ class EdfHead:
         """Names of the channels, without annotations."""
         return tuple(self.labels[i] for i in self.measured)
 
-    def counts_of(self, channels: tuple[int, ...]) -> set[int]:
-        """Return the numbers of samples in a record that channels have."""
+    def get_counts(self, channels: tuple[int, ...]) -> set[int]:
+        """Return the numbers of samples per record of some channels."""
         return {self.counts[self.measured[i]] for i in channels}
 
-    def unit(self, channels: tuple[int, ...]) -> str | None:
-        """Return the unit that MNE hands channels over in; None if they have several, or none."""
+    def get_unit(self, channels: tuple[int, ...]) -> str | None:
+        """Return the unit of some channels as MNE returns them; None if they have several, or none."""
         stated = {self.dimensions[self.measured[i]] for i in channels}
         units = {"V" if dimension in _VOLTS else dimension for dimension in stated}
         return units.pop() or None if len(units) == 1 else None
 
-    def by_rate(self) -> dict[int, tuple[int, ...]]:
-        """Return which channels have how many samples in a record."""
+    def group_by_rate(self) -> dict[int, tuple[int, ...]]:
+        """Return the channels for each number of samples per record."""
         groups: dict[int, list[int]] = {}
         for position, i in enumerate(self.measured):
             groups.setdefault(self.counts[i], []).append(position)
         return {count: tuple(positions) for count, positions in groups.items()}
 
-    def rates(self) -> str:
-        """List which channels have which rate."""
+    def format_rates(self) -> str:
+        """Format the rates and their channels."""
         return "; ".join(
-            f"{count / self.duration:g} Hz: {ranges(positions)}"
-            for count, positions in self.by_rate().items()
+            f"{count / self.duration:g} Hz: {format_ranges(positions)}"
+            for count, positions in self.group_by_rate().items()
         )
 
-    def offered(self) -> list[Offered]:
-        """Return what there is to choose from, where channels have several rates."""
+    def list_choices(self) -> list[SignalChoice]:
+        """Return the channels of each rate as a choice."""
         return [
-            Offered(
-                f"--channels {ranges(positions)}",
+            SignalChoice(
+                f"--channels {format_ranges(positions)}",
                 count * self.n_records if self.n_records >= 0 else None,
                 len(positions),
                 count / self.duration,
-                self.unit(positions),
+                self.get_unit(positions),
                 tuple(self.names[i] for i in positions),
             )
-            for count, positions in self.by_rate().items()
+            for count, positions in self.group_by_rate().items()
         ]
 
     def find_gaps(self, count: int) -> tuple[Gap, ...]:
-        """Return where records do not follow each other.
+        """Return the gaps between records.
 
         Parameters
         ----------
         count : int
-            Samples that a record has of the channels that are read.
+            Number of samples per record of the channels that are read.
 
         Returns
         -------
@@ -122,37 +122,36 @@ class EdfHead:
         Raises
         ------
         RecordingError
-            If records do not say when they begin, or go back in time.
+            If records do not state their start time, or overlap.
         """
-        onsets = self._onsets()
+        onsets = self._read_onsets()
         rate = count / self.duration
         tolerance = max(_TOLERANCE, 0.5 / rate)
-        places, first = (
-            list[tuple[int, int, str]](),
-            0,
-        )  # the first record of a stretch; its length is not added up
+        places = list[tuple[int, int, str]]()
+        first = 0  # record of the current run; times are computed from it to avoid rounding errors
         for i in range(1, len(onsets)):
             late = onsets[i] - onsets[first] - (i - first) * self.duration
             if abs(late) < tolerance:
                 continue
             if late < 0:
                 raise RecordingError(
-                    f"{str(self.path)!r} is interrupted, and its record {i} begins {-late:g} s before the "
-                    "one before it ends; repair or convert it with EDFbrowser"
+                    f"{str(self.path)!r} is interrupted, and record {i} begins {-late:g} s before the "
+                    "end of "
+                    "the previous one; repair or convert it with EDFbrowser"
                 )
             places.append((i * count, max(1, round(late * rate)), "missing"))
             first = i
         return make_gaps(places)
 
-    def _onsets(self) -> list[float]:
-        """Read when each record begins, in seconds."""
+    def _read_onsets(self) -> list[float]:
+        """Read the start time of each record, in seconds."""
         signal = next((i for i, label in enumerate(self.labels) if label in _ANNOTATIONS), None)
         width = 3 if self.kind == "BDF" else 2
         length = width * sum(self.counts)
         n_records = (self.path.stat().st_size - self.n_bytes) // length
         if signal is None:
             raise RecordingError(
-                f"{str(self.path)!r} is interrupted, and has no annotations that say where; convert it to "
+                f"{str(self.path)!r} is interrupted but has no annotations that state where; convert it to "
                 f"{self.kind}+C with EDFbrowser"
             )
         at = self.n_bytes + width * sum(self.counts[:signal])
@@ -164,51 +163,51 @@ class EdfHead:
                 found = _ONSET.match(file.read(n_bytes))
                 if found is None:
                     raise RecordingError(
-                        f"{str(self.path)!r} is interrupted, and its record {i} does not say when it "
-                        f"begins; convert it to {self.kind}+C with EDFbrowser"
+                        f"{str(self.path)!r} is interrupted, and record {i} does not state its start time; "
+                        f"convert it to {self.kind}+C with EDFbrowser"
                     )
                 onsets.append(float(found[0]))
         return onsets
 
 
-def edf_head(path: Path, kind: str) -> EdfHead:
-    """Read the head of an EDF or BDF file.
+def read_edf_header(path: Path, kind: str) -> EdfHeader:
+    """Read the header of an EDF or BDF file.
 
     Raises
     ------
     RecordingError
-        If it is damaged.
+        If it is damaged or cannot be read.
     """
     try:
         with open(path, "rb") as file:
-            head = file.read(_HEAD)
+            head = file.read(_N_HEADER)
             n = int(head[252:256])
             if not 0 < n <= _MOST_CHANNELS:
                 raise ValueError(f"{n} channels")
-            table = file.read(n * _HEAD)
+            table = file.read(n * _N_HEADER)
         n_bytes, n_records, duration = int(head[184:192]), int(head[236:244]), float(head[244:252])
-        counts = tuple(map(int, _column(table, n, 216, 8)))
+        counts = tuple(map(int, _read_column(table, n, 216, 8)))
         if not (np.isfinite(duration) and duration > 0 and min(counts) >= 0 and sum(counts) > 0):
             raise ValueError(f"records of {duration:g} s")
     except (OSError, ValueError) as error:
         raise RecordingError(
-            f"{str(path)!r} has a damaged head of {kind} ({one_line(error)}); copy or record it again"
+            f"{str(path)!r} has a damaged {kind} header ({as_one_line(error)}); copy or record it again"
         ) from error
-    return EdfHead(
+    return EdfHeader(
         path,
         kind,
         head[192:197] in (b"EDF+D", b"BDF+D"),
         n_bytes,
         n_records,
         duration,
-        _column(table, n, 0, 16),
-        _column(table, n, 96, 8),
+        _read_column(table, n, 0, 16),
+        _read_column(table, n, 96, 8),
         counts,
     )
 
 
-def _column(table: bytes, n: int, before: int, width: int) -> tuple[str, ...]:
-    """Return what the heads of n channels say in a field, which comes after so many bytes a channel."""
+def _read_column(table: bytes, n: int, before: int, width: int) -> tuple[str, ...]:
+    """Return a field of the headers of n channels; `before` bytes per channel precede it."""
     start = before * n
     cells = (table[start + width * i : start + width * (i + 1)] for i in range(n))
     return tuple(cell.decode("latin-1").strip() for cell in cells)

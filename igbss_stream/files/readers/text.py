@@ -1,6 +1,7 @@
-"""Recordings as text: numbers in columns, with or without a line of names; read in blocks.
+"""Read recordings from text: numbers in columns, with or without a line of names.
 
-A text does not tell its rate, so it must be given; OpenBCI's does, and names its channels of electrodes.
+Text files do not state a sampling rate, so the user must pass it. OpenBCI files state the rate and name the
+electrode channels.
 """
 
 import csv
@@ -14,35 +15,35 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream.errors import InputError, ParameterError, RecordingError, printable
-from igbss_stream.files.channel_selection import picked, ranges
-from igbss_stream.files.messages import check_counts, numbered, one_line
-from igbss_stream.files.read_options import Wanted
+from igbss_stream.errors import ParameterError, RecordingError, printable
+from igbss_stream.files.channel_selection import format_ranges, pick_channels
+from igbss_stream.files.messages import as_one_line, check_size, complete_names
+from igbss_stream.files.read_options import ReadOptions
 from igbss_stream.files.recording import Facts, Fill, Recording
 
 _COMMENTS = ("#", "%")
-_SNIFFED = 200  # lines
+_N_FIRST = 200  # lines from which the format is detected
 _LONGEST_LINE = 1 << 20
-_SHOWN = 40  # characters of a cell that a message shows
-_RISING = 0.97  # share of steps upwards that makes a column a time or a counter, which may wrap
-_ENOUGH = 20  # steps, to go by that share
+_N_SHOWN = 40  # characters of a cell in a message
+_RISING = 0.97  # of steps that increase in a column of times or of a counter, which may wrap
+_ENOUGH = 20  # steps needed to apply this share
 _TIMES = {"time", "timestamp", "timestamps", "t", "samples", "sample", "sample index", "index"}
 _OPENBCI_RATE = re.compile(r"%\s*Sample Rate\s*=\s*([0-9.]+)")
 
 
 @dataclass(frozen=True)
-class Columns:
-    """How a text is written.
+class TextFormat:
+    """Format of a text file.
 
     Parameters
     ----------
     delimiter : str or None
-        Between columns; None for spaces.
+        Separator of columns; None for spaces.
     n_before : int
-        Lines before the first row, comments and empty ones not counted.
+        Lines before the first row, without comments and empty lines.
     names : tuple of str
     first : tuple of tuple of str
-        The cells of the first rows.
+        Cells of the first rows.
     openbci_rate : float or None
     """
 
@@ -59,28 +60,28 @@ class Columns:
 
 
 class TextRecording(Recording):
-    """A recording in an open text; `open_text` makes it.
+    """A recording in a text file; created by `open_text`.
 
     Parameters
     ----------
     path : Path
-    columns : Columns
-    wanted : tuple of int
-        The columns that are read.
+    columns : TextFormat
+    picks : tuple of int
+        Columns to read.
     **facts
-        What `Recording` takes.
+        Parameters of `Recording`.
     """
 
-    def __init__(self, path: Path, columns: Columns, wanted: tuple[int, ...], **facts: Any) -> None:
+    def __init__(self, path: Path, columns: TextFormat, picks: tuple[int, ...], **facts: Any) -> None:
         super().__init__(path, **facts)
-        self._columns, self._wanted, self._closed = columns, wanted, False
+        self._columns, self._picks, self._closed = columns, picks, False
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the recording."""
         self._closed = True
 
     def _make_filler(self, n: int) -> Fill:
-        lines = _rows(self.path, self._columns.n_before)
+        lines = _read_rows(self.path, self._columns.n_before)
         row = 0
 
         def fill(start: int, out: NDArray[Any]) -> None:
@@ -91,55 +92,59 @@ class TextRecording(Recording):
             row = start + len(out)
             if len(block) < len(out):
                 raise RecordingError(
-                    f"{str(self.path)!r} has become shorter while it was read; read it again when it is "
-                    "whole"
+                    f"{str(self.path)!r} became shorter during reading; read it again when it is complete"
                 )
             try:
-                if any(_width(line, self._columns.delimiter) != self._columns.width for _, line in block):
+                if any(
+                    _count_columns(line, self._columns.delimiter) != self._columns.width
+                    for _, line in block
+                ):
                     raise ValueError("rows of different length")
                 out[:] = np.loadtxt(
                     [line for _, line in block],
                     delimiter=self._columns.delimiter,
-                    usecols=self._wanted,
+                    usecols=self._picks,
                     ndmin=2,
                     comments=None,
                     quotechar='"',
                 )
             except (ValueError, IndexError) as error:
-                raise self._wrong(block, error) from error
+                raise self._make_error(block, error) from error
 
         return fill
 
-    def _wrong(self, block: list[tuple[int, str]], error: Exception) -> RecordingError:
-        """Say which line cannot be read, and why."""
+    def _make_error(self, block: list[tuple[int, str]], error: Exception) -> RecordingError:
+        """Return an error that states which line cannot be read, and why."""
         columns, what = self._columns, repr(str(self.path))
         for number, line in block:
-            cells = _cells(line, columns.delimiter)
+            cells = _split_cells(line, columns.delimiter)
             if len(cells) != columns.width:
                 return RecordingError(
-                    f"line {number} of {what} has {len(cells)} columns where the first rows have "
-                    f"{columns.width}; repair it"
+                    f"line {number} of {what} has {len(cells)} columns, but the first rows have "
+                    f"{columns.width}; correct it"
                 )
-            wrong = next((i for i in self._wanted if not _is_number(cells[i])), None)
+            wrong = next((i for i in self._picks if not _is_number(cells[i])), None)
             if wrong is not None:
                 return RecordingError(
-                    f"line {number} of {what} has {printable(cells[wrong][:_SHOWN])!r} in column {wrong} "
-                    f"({printable(columns.names[wrong])}), which is no number; repair it (nan stands for a "
-                    "missing one), or pass --channels with other columns"
+                    f"line {number} of {what} has {printable(cells[wrong][:_N_SHOWN])!r} in column {wrong} "
+                    f"({printable(columns.names[wrong])}), which is not a number; correct it (write "
+                    "nan for a missing "
+                    "value), or pass --channels with other columns"
                 )
         return RecordingError(
-            f"lines {block[0][0]} to {block[-1][0]} of {what} cannot be read: {one_line(error)}; repair "
+            f"lines {block[0][0]} to {block[-1][0]} of {what} cannot be read: {as_one_line(error)}; "
+            "correct "
             "them"
         )
 
 
-def open_text(path: Path, wanted: Wanted) -> TextRecording:
-    """Open a text with columns of numbers.
+def open_text(path: Path, options: ReadOptions) -> TextRecording:
+    """Open a text file with columns of numbers.
 
     Parameters
     ----------
     path : Path
-    wanted : Wanted
+    options : ReadOptions
 
     Returns
     -------
@@ -148,27 +153,25 @@ def open_text(path: Path, wanted: Wanted) -> TextRecording:
     Raises
     ------
     ParameterError, RecordingError, InputError
-        If the rate is not given, or the columns are not told, no numbers or too few.
+        If the rate is unknown, or columns must be selected, are not numbers or are too few.
     """
     what = repr(str(path))
-    if wanted.dataset is not None or wanted.axis is not None:
-        raise ParameterError(f"{what} is a text with a column a channel; leave --dataset and --axis out")
-    columns = _sniffed(path)
-    rate = wanted.rate or columns.openbci_rate
+    if options.dataset is not None or options.axis is not None:
+        raise ParameterError(f"{what} is text with one column per channel; omit --dataset and --axis")
+    columns = _detect_format(path)
+    rate = options.rate or columns.openbci_rate
     if rate is None:
-        clock = _clock(columns)
-        raise RecordingError(f"{what} is a text, which does not tell its rate; pass --rate{clock}")
-    picks, notes = _columns(columns, wanted, what)
-    n_samples = sum(1 for _ in _rows(path, columns.n_before))
-    check_counts(n_samples, len(picks), what)
-    if len(picks) > n_samples:
-        raise InputError(f"{what} has {len(picks)} channels and {n_samples} samples, fewer than channels")
+        suggestion = _suggest_rate(columns)
+        raise RecordingError(f"{what} is text and has no sampling rate; pass --rate{suggestion}")
+    picks, notes = _pick_columns(columns, options, what)
+    n_samples = sum(1 for _ in _read_rows(path, columns.n_before))
+    check_size(n_samples, len(picks), what)
     names = tuple(columns.names[i] for i in picks)
-    microvolts = columns.openbci_rate is not None and not wanted.channels
+    microvolts = columns.openbci_rate is not None and not options.channels
     kind = "OpenBCI text" if columns.openbci_rate is not None else "text"
     why = "it is text with columns" + (" and states %Sample Rate" if kind != "text" else "")
-    unit = wanted.unit or ("uV" if microvolts and wanted.factor is None else None)
-    gain = None if wanted.factor is None else np.full(len(picks), float(wanted.factor))
+    unit = options.unit or ("uV" if microvolts and options.factor is None else None)
+    gain = None if options.factor is None else np.full(len(picks), float(options.factor))
     return TextRecording(
         path,
         columns,
@@ -180,86 +183,88 @@ def open_text(path: Path, wanted: Wanted) -> TextRecording:
     )
 
 
-def _clock(columns: Columns) -> str:
-    """Return what a column of even times says of the rate; nothing where there is none, or a counter."""
+def _suggest_rate(columns: TextFormat) -> str:
+    """Return the rate that a column of even times suggests; empty without such a column."""
     for i, name in enumerate(columns.names):
-        if all(_is_number(row[i]) for row in columns.first) and _counts(columns, i):
-            step = float(np.mean(_steps(columns, i)))
-            if np.ptp(_steps(columns, i)) <= 1e-3 * step and step != 1:
+        if all(_is_number(row[i]) for row in columns.first) and _is_counter(columns, i):
+            step = float(np.mean(_compute_steps(columns, i)))
+            if np.ptp(_compute_steps(columns, i)) <= 1e-3 * step and step != 1:
                 unit, rate = ("seconds", 1 / step) if step < 1 else ("milliseconds", 1e3 / step)
-                return f" ({name} goes up by {step:.4g} a row: --rate {rate:.6g} if that is in {unit})"
+                return f" ({name} increases by {step:.4g} per row: --rate {rate:.6g} if it is in {unit})"
     return ""
 
 
-def _columns(columns: Columns, wanted: Wanted, what: str) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Return the columns to read, and what is left out."""
+def _pick_columns(
+    columns: TextFormat, options: ReadOptions, what: str
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Return the columns to read, and notes about omitted ones."""
     names = columns.names
-    if wanted.channels is not None:
-        return picked(wanted.channels, names, what), ()
+    if options.channels is not None:
+        return pick_channels(options.channels, names, what), ()
     if columns.openbci_rate is not None:
         electrodes = tuple(i for i, name in enumerate(names) if name.startswith("EXG Channel"))
-        return electrodes, ("columns other than those of electrodes (EXG) are left out",)
+        return electrodes, ("only the electrode columns (EXG) are read",)
     texts = [names[i] for i in range(len(names)) if not all(_is_number(row[i]) for row in columns.first)]
     if texts:
         raise RecordingError(
             f"{what} has columns that are not numbers ({', '.join(texts[:4])}); pass --channels with "
-            f"those to take, of {len(names)} columns counted from 0"
+            f"the columns to read, from 0 to {len(names) - 1}"
         )
-    times = tuple(i for i, name in enumerate(names) if name.lower() in _TIMES and _goes_on(columns, i))
-    counting = tuple(i for i in range(len(names)) if i not in times and _counts(columns, i))
+    times = tuple(i for i, name in enumerate(names) if name.lower() in _TIMES and _may_be_time(columns, i))
+    counting = tuple(i for i in range(len(names)) if i not in times and _is_counter(columns, i))
     if counting and not times:
-        rest = ranges([i for i in range(len(names)) if i not in counting])
+        rest = format_ranges([i for i in range(len(names)) if i not in counting])
         raise RecordingError(
-            f"{what} has a column that rises evenly, as a time or a counter does "
-            f"({', '.join(names[i] for i in counting[:4])}); pass --channels {rest} to leave it out, or "
-            f"0-{len(names) - 1} to take it as a channel"
+            f"{what} has a column that increases evenly, like a time or a counter "
+            f"({', '.join(names[i] for i in counting[:4])}); pass --channels {rest} to omit it, or "
+            f"0-{len(names) - 1} to read it as a channel"
         )
-    left = (f"columns of time are left out: {', '.join(names[i] for i in times)}",) if times else ()
-    return tuple(i for i in range(len(names)) if i not in times), left
+    notes = (f"time columns are omitted: {', '.join(names[i] for i in times)}",) if times else ()
+    return tuple(i for i in range(len(names)) if i not in times), notes
 
 
-def _steps(columns: Columns, column: int) -> NDArray[np.float64]:
+def _compute_steps(columns: TextFormat, column: int) -> NDArray[np.float64]:
     return np.diff([float(row[column]) for row in columns.first])
 
 
-def _goes_on(columns: Columns, column: int) -> bool:
-    """Return whether a column that is called a time may be one: T may be a temperature."""
-    return bool(np.mean(_steps(columns, column) >= 0) >= _RISING)
+def _may_be_time(columns: TextFormat, column: int) -> bool:
+    """Return whether a column with the name of a time may be one; T may be a temperature."""
+    return bool(np.mean(_compute_steps(columns, column) >= 0) >= _RISING)
 
 
-def _counts(columns: Columns, column: int) -> bool:
-    """Return whether a column is a time or a counter, by its first rows."""
-    steps = _steps(columns, column)
+def _is_counter(columns: TextFormat, column: int) -> bool:
+    """Return whether the first rows of a column increase like a time or a counter."""
+    steps = _compute_steps(columns, column)
     if len(steps) < 2 or not np.isfinite(steps).all():
         return False
     even = steps.min() > 0 and np.ptp(steps) <= 1e-3 * steps.max()
     return bool(even or (len(steps) >= _ENOUGH and np.mean(steps > 0) >= _RISING))
 
 
-def _sniffed(path: Path) -> Columns:
-    """Tell how a text is written by its first lines."""
+def _detect_format(path: Path) -> TextFormat:
+    """Detect the format of a text file from its first lines."""
     rate, lines = None, []
-    for line in itertools.islice(_lines(path), _SNIFFED):
+    for line in itertools.islice(_read_lines(path), _N_FIRST):
         stated = _OPENBCI_RATE.match(line)
         rate = float(stated[1]) if stated else rate
         if line.strip() and not line.startswith(_COMMENTS):
             lines.append(line)
     if len(lines) < 2:
-        raise RecordingError(f"{str(path)!r} has fewer than two rows; give a longer recording")
+        raise RecordingError(f"{str(path)!r} has fewer than two rows; pass a longer recording")
     delimiter = next((d for d in (";", ",", "\t") if d in lines[0] and d in lines[1]), None)
-    rows = [_cells(line, delimiter) for line in lines]
+    rows = [_split_cells(line, delimiter) for line in lines]
     has_names = not any(map(_is_number, rows[0])) and any(map(_is_number, rows[1]))
     first = rows[1:] if has_names else rows
     width = len(first[0])
     if any(len(row) != width for row in first):
         raise RecordingError(
-            f"{str(path)!r} has rows of different length; it is no table of numbers: convert it first"
+            f"{str(path)!r} has rows of different lengths and is not a table of numbers; convert it first"
         )
-    given = rows[0] if has_names else ()
-    return Columns(delimiter, int(has_names), numbered(given, width), tuple(first), rate)
+    names = rows[0] if has_names else ()
+    return TextFormat(delimiter, int(has_names), complete_names(names, width), tuple(first), rate)
 
 
-def _cells(line: str, delimiter: str | None) -> tuple[str, ...]:
+def _split_cells(line: str, delimiter: str | None) -> tuple[str, ...]:
     if delimiter is None:
         return tuple(line.split())
     return tuple(cell.strip() for cell in next(csv.reader([line], delimiter=delimiter)))
@@ -273,24 +278,24 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _lines(path: Path) -> Iterator[str]:
+def _read_lines(path: Path) -> Iterator[str]:
     with open(path, encoding="utf-8-sig", errors="replace") as file:
         while line := file.readline(_LONGEST_LINE):
             yield line
 
 
-def _rows(path: Path, n_before: int) -> Iterator[tuple[int, str]]:
-    """Yield the lines that hold samples, each with its number."""
-    told = (
+def _read_rows(path: Path, n_before: int) -> Iterator[tuple[int, str]]:
+    """Yield the lines with samples, each with its line number."""
+    lines = (
         (number, line)
-        for number, line in enumerate(_lines(path), 1)
+        for number, line in enumerate(_read_lines(path), 1)
         if line.strip() and not line.startswith(_COMMENTS)
     )
-    return itertools.islice(told, n_before, None)
+    return itertools.islice(lines, n_before, None)
 
 
-def _width(line: str, delimiter: str | None) -> int:
-    """Return how many columns a line has."""
+def _count_columns(line: str, delimiter: str | None) -> int:
+    """Return the number of columns of a line."""
     if delimiter is None or '"' in line:
-        return len(_cells(line, delimiter))
+        return len(_split_cells(line, delimiter))
     return line.count(delimiter) + 1

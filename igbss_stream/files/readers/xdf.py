@@ -1,7 +1,8 @@
-"""Recordings in XDF, the format of the lab streaming layer's recorder; needs the extra ``xdf``.
+"""Read XDF, the format of the LSL recorder (extra `xdf`).
 
-pyxdf reads the samples, a whole stream at once. Their order is their place; their times, with clocks
-synchronised, tell what is missing by the same rules as in a live stream.
+The headers of streams are read here, because pyxdf cannot read them without the samples. pyxdf then reads
+the samples of one stream, all at once. Samples keep their order; gaps follow from their timestamps, with
+synchronised clocks, by the same rules as in a live stream.
 """
 
 import itertools
@@ -25,18 +26,18 @@ from igbss_stream.chunk import Gap
 from igbss_stream.errors import InputError, ParameterError, RecordingError
 from igbss_stream.feeds.lsl_units import shorten_unit
 from igbss_stream.feeds.timestamps import TimestampIndexer
-from igbss_stream.files.channel_selection import picked
+from igbss_stream.files.channel_selection import pick_channels
 from igbss_stream.files.gaps import get_gap_rows, make_gaps
-from igbss_stream.files.messages import check_counts, numbered, one_line
-from igbss_stream.files.read_options import Wanted
+from igbss_stream.files.messages import as_one_line, check_size, complete_names
+from igbss_stream.files.read_options import ReadOptions
 from igbss_stream.files.recording import Facts, Fill, Recording
-from igbss_stream.files.signal_choice import Offered, SeveralSignalsError
-from igbss_stream.files.timing import timing
+from igbss_stream.files.signal_choice import SeveralSignalsError, SignalChoice
+from igbss_stream.files.timing import measure_timing
 
-_COPIES = 2  # of the samples that there are at once while pyxdf joins its pieces
-_BYTES_OF_TIMES = 64  # a sample, for its time and what is reckoned from it
-_UNTOLD = "clock-segments differ"  # of any stream whose times pyxdf is not to straighten
-_OFF = 1e-3  # share by which a rate may be off without a word
+_COPIES = 2  # of the samples in memory while pyxdf concatenates its chunks
+_BYTES_OF_TIMES = 64  # per sample, for its timestamp and the computation of gaps
+_IGNORED = "clock-segments differ"  # a warning for every stream that is not dejittered
+_TOLERANCE = 1e-3  # relative difference of rates that is not reported
 _MAGIC = b"XDF:"
 _HEADER, _SAMPLES = 2, 3  # tags
 _LENGTHS = {1: "<B", 4: "<I", 8: "<Q"}
@@ -49,21 +50,21 @@ _DTYPES = {
 
 @dataclass(frozen=True)
 class XdfStream:
-    """A stream of a file.
+    """Header of a stream in an XDF file.
 
     Parameters
     ----------
     id : int
     name, type : str
     rate : float
-        As it is stated, in Hz; 0 where samples come when they come.
+        Nominal rate in Hz; 0 for irregular samples.
     dtype : dtype or None
         None for text.
     n_channels, n_samples : int
     labels, types : tuple of str
-        One each channel, or none.
+        One per channel, or none.
     unit : str or None
-        If all channels have the same.
+        Unit, if it is the same for all channels.
     """
 
     id: int
@@ -79,19 +80,19 @@ class XdfStream:
 
     @property
     def is_signal(self) -> bool:
-        """Whether it holds channels that are sampled evenly."""
+        """Whether the stream has several regularly sampled channels."""
         return self.dtype is not None and self.rate > 0 and self.n_channels > 1 and self.n_samples > 0
 
 
 class XdfRecording(Recording):
-    """A stream of an XDF file, in memory; `open_xdf` makes it.
+    """A stream of an XDF file, in memory; created by `open_xdf`.
 
     Parameters
     ----------
     path : Path
     samples : ndarray of shape (samples, channels)
     **facts
-        What `Recording` takes.
+        Parameters of `Recording`.
     """
 
     def __init__(self, path: Path, samples: NDArray[Any], **facts: Any) -> None:
@@ -99,7 +100,7 @@ class XdfRecording(Recording):
         self._samples: NDArray[Any] | None = samples
 
     def close(self) -> None:
-        """Let go of the samples."""
+        """Release the samples."""
         self._samples = None
 
     def _make_filler(self, n: int) -> Fill:
@@ -111,14 +112,14 @@ class XdfRecording(Recording):
         return fill
 
 
-def open_xdf(path: Path, wanted: Wanted) -> XdfRecording:
+def open_xdf(path: Path, options: ReadOptions) -> XdfRecording:
     """Open a stream of an XDF file.
 
     Parameters
     ----------
     path : Path
-    wanted : Wanted
-        Its dataset is the name or the number of a stream.
+    options : ReadOptions
+        `dataset` is the name or the number of a stream.
 
     Returns
     -------
@@ -127,110 +128,107 @@ def open_xdf(path: Path, wanted: Wanted) -> XdfRecording:
     Raises
     ------
     ParameterError, RecordingError, InputError
-        If pyxdf is missing, the file is damaged, does not tell which stream is meant, or is larger than
-        memory, or the samples cannot be separated.
+        If pyxdf is missing, the file is damaged or larger than memory, the choice of the stream is
+        ambiguous, or the samples cannot be separated.
     """
-    if wanted.axis is not None:
-        raise ParameterError(f"{str(path)!r} is XDF, where samples follow each other; leave --axis out")
-    found = streams(path)
-    stream = _chosen(found, wanted, path)
+    if options.axis is not None:
+        raise ParameterError(f"{str(path)!r} is XDF, which has no axes; omit --axis")
+    found = list_streams(path)
+    stream = _choose_stream(found, options, path)
     what = f"stream {stream.name!r} of {str(path)!r}"
     if stream.dtype is None:
-        raise InputError(f"{what} holds text, not samples; choose another with --dataset")
+        raise InputError(f"{what} contains text, not samples; choose another stream with --dataset")
     dtype = get_working_dtype(stream.dtype, what)
-    names = numbered(stream.labels, stream.n_channels)
-    picks = None if wanted.channels is None else picked(wanted.channels, names, what)
+    names = complete_names(stream.labels, stream.n_channels)
+    picks = None if options.channels is None else pick_channels(options.channels, names, what)
     n_channels = len(names) if picks is None else len(picks)
-    check_counts(stream.n_samples, n_channels, what)
-    if n_channels > stream.n_samples:
-        raise InputError(
-            f"{what} has {n_channels} channels and {stream.n_samples} samples, fewer than channels; pass "
-            f"--channels with at most {stream.n_samples} of them"
-        )
-    require = stream.n_samples * (_COPIES * stream.n_channels * stream.dtype.itemsize + _BYTES_OF_TIMES)
-    remedy = "store it as /data in HDF5 on a larger machine, which is read in blocks"
-    check_memory(require, f"{what} has to be read as a whole, which", remedy)
-    samples, times, notes = _loaded(path, stream)
-    rate, gaps, told = _timed(stream, times, wanted, what)
+    check_size(stream.n_samples, n_channels, what)
+    n_bytes = stream.n_samples * (_COPIES * stream.n_channels * stream.dtype.itemsize + _BYTES_OF_TIMES)
+    remedy = "convert it to HDF5 (/data), which is read in blocks, on a computer with more memory"
+    check_memory(n_bytes, f"{what} must be read at once, which", remedy)
+    samples, times, notes = _load_samples(path, stream)
+    rate, gaps, rate_notes = _find_timing(stream, times, options, what)
     facts = Facts(
         "XDF",
         "it begins with XDF:",
         stream.name,
-        wanted.rate or rate,
-        wanted.unit or (None if wanted.factor else stream.unit),
+        options.rate or rate,
+        options.unit or (None if options.factor else stream.unit),
         names,
         stream.types,
         gaps=gaps,
-        notes=(*notes, *told),
+        notes=(*notes, *rate_notes),
     )
-    gain = None if wanted.factor is None else np.full(len(names), float(wanted.factor))
+    gain = None if options.factor is None else np.full(len(names), float(options.factor))
     return XdfRecording(path, samples, facts=facts, dtype=dtype, picks=picks, gain=gain)
 
 
-def _chosen(found: list[XdfStream], wanted: Wanted, path: Path) -> XdfStream:
-    """Return the stream that is meant."""
+def _choose_stream(found: list[XdfStream], options: ReadOptions, path: Path) -> XdfStream:
+    """Return the selected stream."""
     if not found:
-        raise RecordingError(f"{str(path)!r} holds no streams; record it again")
-    if wanted.dataset is None:
+        raise RecordingError(f"{str(path)!r} has no streams; record it again")
+    if options.dataset is None:
         named = [stream for stream in found if stream.is_signal] or found
-        problem = f"has {len(named)} streams and does not tell which one is meant"
+        problem = f"has {len(named)} streams to choose from"
     else:
-        named = [stream for stream in found if stream.name == wanted.dataset]
-        named = named or [stream for stream in found if str(stream.id) == wanted.dataset]
-        problem = f"has {len(named) or 'no'} streams {wanted.dataset!r}"
+        named = [stream for stream in found if stream.name == options.dataset]
+        named = named or [stream for stream in found if str(stream.id) == options.dataset]
+        problem = f"has {len(named) or 'no'} streams {options.dataset!r}"
     if len(named) == 1:
         return named[0]
-    offered = [_offered(stream, found) for stream in named or found]
+    choices = [_as_choice(stream, found) for stream in named or found]
     listed = ", ".join(
         f"{signal.option.removeprefix('--dataset ')} ({signal.n_samples} samples of {signal.n_channels} "
-        f"channels, {f'{signal.rate:g} Hz' if signal.rate else 'no even rate'})"
-        for signal in offered
+        f"channels, {f'{signal.rate:g} Hz' if signal.rate else 'irregular'})"
+        for signal in choices
     )
     raise SeveralSignalsError(
-        f"{str(path)!r} (XDF) {problem}; pass --dataset with one of: {listed}", offered
+        f"{str(path)!r} (XDF) {problem}; pass --dataset with one of: {listed}", choices
     )
 
 
-def _offered(stream: XdfStream, found: list[XdfStream]) -> Offered:
-    alone = bool(stream.name) and sum(other.name == stream.name for other in found) == 1
-    return Offered(
-        f"--dataset {stream.name!r}" if alone else f"--dataset {stream.id}",
+def _as_choice(stream: XdfStream, found: list[XdfStream]) -> SignalChoice:
+    is_unique = bool(stream.name) and sum(other.name == stream.name for other in found) == 1
+    return SignalChoice(
+        f"--dataset {stream.name!r}" if is_unique else f"--dataset {stream.id}",
         stream.n_samples,
         stream.n_channels,
         stream.rate or None,
         stream.unit,
-        numbered(stream.labels, stream.n_channels),
+        complete_names(stream.labels, stream.n_channels),
         stream.types or (stream.type,) * bool(stream.type),
     )
 
 
-def _loaded(path: Path, stream: XdfStream) -> tuple[NDArray[Any], NDArray[np.float64], tuple[str, ...]]:
-    """Return samples and times of a stream, and what pyxdf warned of."""
+def _load_samples(
+    path: Path, stream: XdfStream
+) -> tuple[NDArray[Any], NDArray[np.float64], tuple[str, ...]]:
+    """Return samples and timestamps of a stream, and the warnings of pyxdf."""
     pyxdf = require("pyxdf", "xdf", f"{str(path)!r} is XDF, read by pyxdf")
     try:
-        with _heard("pyxdf") as said:
+        with _collect_warnings("pyxdf") as texts:
             loaded, _ = pyxdf.load_xdf(path, select_streams=[stream.id], dejitter_timestamps=False)
         samples, times = np.asarray(loaded[0]["time_series"]), np.asarray(loaded[0]["time_stamps"])
-    except Exception as error:  # pyxdf raises what it stumbles over
+    except Exception as error:  # the type depends on the damage
         raise RecordingError(
-            f"{str(path)!r} is XDF, and pyxdf cannot read it: {one_line(error)}; copy or record it again"
+            f"{str(path)!r} is XDF, and pyxdf cannot read it: {as_one_line(error)}; copy or record it again"
         ) from error
     if samples.shape != (len(times), stream.n_channels):
         raise RecordingError(
             f"{str(path)!r} is a damaged XDF file (samples of shape {samples.shape}); copy or record it "
             "again"
         )
-    return samples, times, tuple(f"pyxdf warns: {text}" for text in said if _UNTOLD not in text)
+    return samples, times, tuple(f"pyxdf warns: {text}" for text in texts if _IGNORED not in text)
 
 
 @contextmanager
-def _heard(name: str) -> Iterator[list[str]]:
-    """Gather what a logger warns of, in place of having it printed."""
-    said: dict[str, None] = {}
+def _collect_warnings(name: str) -> Iterator[list[str]]:
+    """Collect the warnings of a logger instead of printing them."""
+    collected: dict[str, None] = {}
 
     class Listener(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            said[one_line(record.getMessage())] = None
+            collected[as_one_line(record.getMessage())] = None
 
     logger, listener = logging.getLogger(name), Listener(logging.WARNING)
     before, texts = logger.propagate, list[str]()
@@ -241,49 +239,49 @@ def _heard(name: str) -> Iterator[list[str]]:
     finally:
         logger.removeHandler(listener)
         logger.propagate = before
-        texts += said
+        texts += collected
 
 
-def _timed(
-    stream: XdfStream, times: NDArray[np.float64], wanted: Wanted, what: str
+def _find_timing(
+    stream: XdfStream, times: NDArray[np.float64], options: ReadOptions, what: str
 ) -> tuple[float | None, tuple[Gap, ...], tuple[str, ...]]:
-    """Return rate and gaps of samples with times, and a note if these do not go with the stated rate."""
+    """Return rate and gaps of a stream, and a note if the timestamps contradict the nominal rate."""
     rate = stream.rate or None
     try:
-        even = timing(lambda first, last: times[first:last], len(times), what)
-        gaps, seen = (even.gaps, even.rate) if even else ((), None)
+        timing = measure_timing(lambda first, last: times[first:last], len(times), what)
+        gaps, measured = (timing.gaps, timing.rate) if timing else ((), None)
     except RecordingError:
-        if rate is None and wanted.rate is None:
+        if rate is None and options.rate is None:
             raise
-        # As recorders get them, in bursts: they tell losses that are longer than they stray.
-        gaps = _losses(times, rate) if rate else ()
-        seen = _rate_between(times, gaps)
-    if rate and seen and abs(seen - rate) > _OFF * rate:
-        note = f"times tell {seen:.6g} samples a second; the {rate:.6g} that are stated are taken"
+        # Recorders receive samples in bursts: find only losses that are longer than the jitter.
+        gaps = _find_losses(times, rate) if rate else ()
+        measured = _measure_rate(times, gaps)
+    if rate and measured and abs(measured - rate) > _TOLERANCE * rate:
+        note = f"timestamps give a rate of {measured:.6g} Hz; the nominal {rate:.6g} Hz are used"
         return rate, gaps, (note,)
-    return rate or seen, gaps, ()
+    return rate or measured, gaps, ()
 
 
-def _rate_between(times: NDArray[np.float64], gaps: tuple[Gap, ...]) -> float | None:
-    """Return how many samples came in a second of the longest stretch; None where times do not tell."""
+def _measure_rate(times: NDArray[np.float64], gaps: tuple[Gap, ...]) -> float | None:
+    """Return the rate in the longest run without a gap; None if the timestamps do not give one."""
     edges = [0, *get_gap_rows(gaps), len(times)]
     first, stop = max(itertools.pairwise(edges), key=lambda edge: edge[1] - edge[0])
     passed = float(times[stop - 1] - times[first])
     return (stop - first - 1) / passed if 0 < passed < np.inf else None
 
 
-def _losses(times: NDArray[np.float64], rate: float) -> tuple[Gap, ...]:
-    """Return what is missing by the rules of a live stream; see `TimestampIndexer`."""
+def _find_losses(times: NDArray[np.float64], rate: float) -> tuple[Gap, ...]:
+    """Return the gaps by the rules of a live stream; see `TimestampIndexer`."""
     if not np.isfinite(times).all():
         return ()
-    account, rows, second = TimestampIndexer(rate), np.arange(len(times))[:, None], max(1, round(rate))
+    indexer, rows, second = TimestampIndexer(rate), np.arange(len(times))[:, None], max(1, round(rate))
     places, row = list[tuple[int, int, str]](), 0
     items = [
         item
         for at in range(0, len(times), second)
-        for item in account.push(rows[at : at + second], times[at : at + second])
+        for item in indexer.push(rows[at : at + second], times[at : at + second])
     ]
-    for item in [*items, *account.flush()]:
+    for item in [*items, *indexer.flush()]:
         if isinstance(item, Gap):
             places.append((row, item.n_samples, item.reason))
         else:
@@ -291,8 +289,8 @@ def _losses(times: NDArray[np.float64], rate: float) -> tuple[Gap, ...]:
     return make_gaps(place for place in places if 0 < place[0] < len(times))
 
 
-def streams(path: Path) -> list[XdfStream]:
-    """Return the streams of a file, in the order of their headers.
+def list_streams(path: Path) -> list[XdfStream]:
+    """Read the headers of all streams of a file, in their order, and count the samples.
 
     Raises
     ------
@@ -302,23 +300,23 @@ def streams(path: Path) -> list[XdfStream]:
     found, counts = dict[int, XdfStream](), dict[int, int]()
     try:
         with open(path, "rb") as file:
-            for tag, number, length in _chunks(file):
+            for tag, number, length in _read_chunks(file):
                 if tag == _HEADER:
-                    found[number] = _stream(number, file.read(min(length, _LONGEST_HEADER)))
+                    found[number] = _parse_header(number, file.read(min(length, _LONGEST_HEADER)))
                 else:
-                    counts[number] = counts.get(number, 0) + (_length(file) or 0)
+                    counts[number] = counts.get(number, 0) + (_read_length(file) or 0)
     except (OSError, ValueError, struct.error, ElementTree.ParseError) as error:
         raise RecordingError(
-            f"{str(path)!r} is a damaged XDF file ({one_line(error)}); copy or record it again"
+            f"{str(path)!r} is a damaged XDF file ({as_one_line(error)}); copy or record it again"
         ) from error
     return [replace(stream, n_samples=counts.get(number, 0)) for number, stream in found.items()]
 
 
-def _chunks(file: BinaryIO) -> Iterator[tuple[int, int, int]]:
-    """Yield tag, stream and length of headers and of samples; the file then stands at their content."""
+def _read_chunks(file: BinaryIO) -> Iterator[tuple[int, int, int]]:
+    """Yield tag, stream and length of header and sample chunks, with the file at their content."""
     if file.read(len(_MAGIC)) != _MAGIC:
         raise ValueError("it does not begin with XDF:")
-    while (length := _length(file)) is not None:
+    while (length := _read_length(file)) is not None:
         stop = file.tell() + length
         head = file.read(2)
         tag = struct.unpack("<H", head)[0] if len(head) == 2 else 0
@@ -327,8 +325,8 @@ def _chunks(file: BinaryIO) -> Iterator[tuple[int, int, int]]:
         file.seek(stop)
 
 
-def _length(file: BinaryIO) -> int | None:
-    """Read a number of 1, 4 or 8 bytes; None at the end, or where the file is cut off."""
+def _read_length(file: BinaryIO) -> int | None:
+    """Read an integer of 1, 4 or 8 bytes; None at the end of the file or if it is truncated."""
     size = file.read(1)
     code = _LENGTHS.get(size[0]) if size else None
     if code is None:
@@ -337,17 +335,17 @@ def _length(file: BinaryIO) -> int | None:
     return int(struct.unpack(code, content)[0]) if len(content) == size[0] else None
 
 
-def _stream(number: int, xml: bytes) -> XdfStream:
+def _parse_header(number: int, xml: bytes) -> XdfStream:
     if b"<!ENTITY" in xml or b"<!DOCTYPE" in xml:
         raise ValueError(f"stream {number} declares entities")
     root = ElementTree.fromstring(xml.decode("utf-8", "replace"))
-    told = {key: (root.findtext(key) or "").strip() for key in ("name", "type", "channel_format")}
+    fields = {key: (root.findtext(key) or "").strip() for key in ("name", "type", "channel_format")}
     n_channels, rate = int(root.findtext("channel_count") or 0), float(root.findtext("nominal_srate") or 0)
     if not (0 <= n_channels <= _MOST_CHANNELS and math.isfinite(rate)):
         raise ValueError(f"stream {number} has {n_channels} channels at {rate:g} Hz")
-    if told["channel_format"] not in (*_DTYPES, "string"):
-        raise ValueError(f"stream {number} has numbers of the format {told['channel_format']!r}")
-    code = _DTYPES.get(told["channel_format"])
+    if fields["channel_format"] not in (*_DTYPES, "string"):
+        raise ValueError(f"stream {number} has numbers of the format {fields['channel_format']!r}")
+    code = _DTYPES.get(fields["channel_format"])
     channels = root.findall("desc/channels/channel")
     labels, types, units = (
         tuple((channel.findtext(key) or "").strip() for channel in channels)
@@ -356,8 +354,8 @@ def _stream(number: int, xml: bytes) -> XdfStream:
     unit = units[0] if len(set(units)) == 1 else ""
     return XdfStream(
         number,
-        told["name"],
-        told["type"],
+        fields["name"],
+        fields["type"],
         max(0.0, rate),
         None if code is None else np.dtype(code),
         n_channels,

@@ -1,4 +1,4 @@
-"""The output of `batch`, read back: what it says of itself, its model, and its samples block by block."""
+"""Read an output of `batch`: its attributes, its model, and its samples in blocks."""
 
 import json
 import os
@@ -12,9 +12,15 @@ from numpy.typing import NDArray
 
 from igbss_stream._util.closeable import Closeable
 from igbss_stream.errors import RecordingError
-from igbss_stream.files.readers.hdf5.file import NO_HDF5, damage_reported, naming, open_file, stated_rate
-from igbss_stream.files.readers.hdf5.layouts.plain import gaps_beside
-from igbss_stream.files.readers.hdf5.layouts.values import dataset, numeric
+from igbss_stream.files.readers.hdf5.file import (
+    NotHdf5Error,
+    name_dataset,
+    open_file,
+    read_rate,
+    report_damage,
+)
+from igbss_stream.files.readers.hdf5.layouts.plain import read_gaps
+from igbss_stream.files.readers.hdf5.layouts.values import get_dataset, is_numeric
 from igbss_stream.files.results.series import Series
 from igbss_stream.files.results.stored_model import Origin, StoredModel
 
@@ -26,20 +32,20 @@ _JSON = ("job", "settings", "preparation", "cleaning", "transform", "model")
 
 @dataclass(frozen=True, eq=False)
 class OutputFacts:
-    """What an output says of itself.
+    """Description of an output.
 
     Parameters
     ----------
     job : dict or None
-        What the file was made from, see `igbss_stream.batch.resume`; None in files of older versions.
+        Input and options, see `igbss_stream.batch.resume`; None in files of older versions.
     solver : str
-        How sources were found.
+        Name of the solver.
     rate : float or None
         In Hz.
     n_samples, n_channels, n_sources : int
-        There are no samples, nor a rate, in a file that holds a model alone.
+        A file with only a model has no samples and no rate.
     n_windows, n_failed : int
-        Windows that were fitted, and those of them that did not converge.
+        Number of fitted windows, and of those that did not converge.
     """
 
     job: dict[str, Any] | None
@@ -53,7 +59,7 @@ class OutputFacts:
 
 
 class OutputFile(Closeable):
-    """An output of `batch`, open for reading. A context manager, which closes it.
+    """An output of `batch`, open for reading. A context manager that closes it.
 
     Parameters
     ----------
@@ -69,11 +75,9 @@ class OutputFile(Closeable):
         self.path = Path(path)
         try:
             self._file = open_file(self.path)
-        except RecordingError as error:
-            if NO_HDF5 not in str(error):
-                raise
-            raise RecordingError(
-                f"{str(path)!r} {NO_HDF5}; give an output of `igbss-stream batch`, which writes such"
+        except NotHdf5Error as error:
+            raise NotHdf5Error(
+                f"{str(path)!r} is not an HDF5 file; pass an output of `igbss-stream batch`"
             ) from error
 
     def close(self) -> None:
@@ -82,27 +86,30 @@ class OutputFile(Closeable):
 
     @property
     def is_output(self) -> bool:
-        """Whether `batch` wrote it."""
-        with damage_reported(self.path):
+        """Whether the file was written by `batch`."""
+        with report_damage(self.path):
             return all(mark in self._file.attrs for mark in _MARKS)
 
-    def facts(self) -> OutputFacts:
-        """Return what it says of itself.
+    def read_facts(self) -> OutputFacts:
+        """Read the description of the output.
 
         Raises
         ------
         RecordingError
-            If another program wrote it, or it is damaged.
+            If the file was written by another program, or is damaged.
         """
-        with damage_reported(self.path):
+        with report_damage(self.path):
             file = self._file
-            mixing, unmixing = self._part("mixing", 2, 3), self._part("unmixing", 2, 3)
+            mixing, unmixing = (
+                self._get_model_dataset("mixing", 2, 3),
+                self._get_model_dataset("unmixing", 2, 3),
+            )
             sources, fits = file.get("sources"), file.get("fits")
             self._check_parts(sources)
             return OutputFacts(
                 job=json.loads(file.attrs["job"]) if "job" in file.attrs else None,
                 solver=str(file.attrs["solver"]),
-                rate=None if sources is None else stated_rate(sources, naming("/sources", self.path)),
+                rate=None if sources is None else read_rate(sources, name_dataset("/sources", self.path)),
                 n_samples=0 if sources is None else int(sources.shape[0]),
                 n_channels=int(mixing.shape[-2]),
                 n_sources=int(unmixing.shape[-2]),
@@ -110,33 +117,38 @@ class OutputFile(Closeable):
                 n_failed=0 if fits is None else int(np.sum(~fits["converged"])),
             )
 
-    def model(self) -> StoredModel:
-        """Return the model.
+    def read_model(self) -> StoredModel:
+        """Read the model.
 
         Raises
         ------
         RecordingError
-            If another program wrote it, or it is damaged.
+            If the file was written by another program, or is damaged.
         """
-        with damage_reported(self.path):
+        with report_damage(self.path):
             attrs = self._file.attrs
-            mixing, unmixing = self._part("mixing", 2, 3), self._part("unmixing", 2, 3)
+            mixing, unmixing = (
+                self._get_model_dataset("mixing", 2, 3),
+                self._get_model_dataset("unmixing", 2, 3),
+            )
             unit = attrs.get("input_unit")
             return StoredModel(
                 channels=tuple(map(str, mixing.attrs["channels"])),
                 unit=None if unit is None else str(unit),
                 mixing=np.asarray(mixing[()], np.float64),
                 unmixing=np.asarray(unmixing[()], np.float64),
-                mean=np.asarray(self._part("mean", 1)[()], np.float64) if "mean" in self._file else None,
+                mean=np.asarray(self._get_model_dataset("mean", 1)[()], np.float64)
+                if "mean" in self._file
+                else None,
                 settings=json.loads(attrs["settings"]),
                 transform=json.loads(attrs["transform"]),
                 preparation=json.loads(attrs.get("preparation", "{}")),
-                losses=self._losses(),
+                losses=self._read_losses(),
                 origin=Origin.read(attrs),
             )
 
-    def told(self, name: str) -> dict[str, Any]:
-        """Return an attribute of the file that holds JSON.
+    def read_json(self, name: str) -> dict[str, Any]:
+        """Read an attribute of the file that contains JSON.
 
         Parameters
         ----------
@@ -145,73 +157,78 @@ class OutputFile(Closeable):
         Raises
         ------
         RecordingError
-            If it is not there, or damaged.
+            If it is missing or damaged.
         """
-        with damage_reported(self.path):
+        with report_damage(self.path):
             text = self._file.attrs.get(name)
         if text is None:
             raise RecordingError(
-                f"{str(self.path)!r} has no attribute {name!r}, as another version wrote it: separate "
-                "again without --resume"
+                f"{str(self.path)!r} has no attribute {name!r}; it was written by another version: "
+                "separate again without --resume"
             )
-        told: dict[str, Any] = json.loads(text)
-        return told
+        content: dict[str, Any] = json.loads(text)
+        return content
 
-    def attributes(self) -> dict[str, Any]:
-        """Return the attributes of the file; those that are JSON as what it tells.
+    def read_attributes(self) -> dict[str, Any]:
+        """Read the attributes of the file; parse those that contain JSON.
 
         Raises
         ------
         RecordingError
-            If it is damaged.
+            If the file is damaged.
         """
-        with damage_reported(self.path):
+        with report_damage(self.path):
             found = {name: str(value) for name, value in self._file.attrs.items()}
             return {name: json.loads(text) if name in _JSON else text for name, text in found.items()}
 
-    def table(self, name: str) -> NDArray[np.void] | None:
-        """Return a table, such as ``"fits"``; None if there is none of that name.
+    def read_table(self, name: str) -> NDArray[np.void] | None:
+        """Read a table, such as ``"fits"``; None if there is none of that name.
 
         Raises
         ------
         RecordingError
-            If it is damaged.
+            If the file is damaged.
         """
-        with damage_reported(self.path):
-            handle = dataset(self._file, name)
+        with report_damage(self.path):
+            handle = get_dataset(self._file, name)
             if handle is None or handle.ndim != 1 or handle.dtype.names is None:
                 return None
             return np.asarray(handle[()])
 
-    def numbers(self, name: str, start: int, stop: int) -> Array:
-        """Return some numbers of a dataset of one axis.
+    def read_numbers(self, name: str, start: int, stop: int) -> Array:
+        """Read a range of a one-dimensional dataset.
 
         Parameters
         ----------
         name : str
         start, stop : int
-            The first one, and the one after the last.
+            First index, and the index after the last.
 
         Raises
         ------
         RecordingError
-            If it is damaged, or does not have them.
+            If the file is damaged, or the dataset does not have this range.
         """
-        with damage_reported(self.path):
-            handle = dataset(self._file, name)
-            if handle is None or handle.ndim != 1 or not numeric(handle) or not start < stop <= len(handle):
+        with report_damage(self.path):
+            handle = get_dataset(self._file, name)
+            if (
+                handle is None
+                or handle.ndim != 1
+                or not is_numeric(handle)
+                or not start < stop <= len(handle)
+            ):
                 raise RecordingError(
-                    f"{naming(f'/{name}', self.path)} does not have the entries {start} to {stop} that "
-                    "/fits tells of: separate again"
+                    f"{name_dataset(f'/{name}', self.path)} has no entries {start} to {stop}, which "
+                    "/fits refers to: separate again"
                 )
             return np.asarray(handle[start:stop], np.float64)
 
-    def has(self, name: str) -> bool:
+    def has_dataset(self, name: str) -> bool:
         """Return whether there is a dataset of that name."""
-        return dataset(self._file, name) is not None
+        return get_dataset(self._file, name) is not None
 
-    def series(self, name: str) -> Series:
-        """Return a dataset of samples, to be read in blocks.
+    def open_series(self, name: str) -> Series:
+        """Open a dataset of samples, to read it in blocks.
 
         Parameters
         ----------
@@ -223,49 +240,52 @@ class OutputFile(Closeable):
         RecordingError
             If there is none of that name.
         InputError
-            If it holds something other than real numbers.
+            If it contains something other than real numbers.
         """
-        handle = dataset(self._file, name)
+        handle = get_dataset(self._file, name)
         if handle is None or handle.ndim != 2 or 0 in handle.shape:
             found = [n for n, h in self._file.items() if isinstance(h, h5py.Dataset) and h.ndim == 2]
             raise RecordingError(
-                f"{str(self.path)!r} has no samples in a dataset {name!r}; those of two axes are: "
-                f"{', '.join(found) or 'none'}; `igbss-stream batch` makes a file with sources"
+                f"{str(self.path)!r} has no samples in a dataset {name!r}; its two-dimensional "
+                "datasets are: "
+                f"{', '.join(found) or 'none'}; run `igbss-stream batch` to create a file with sources"
             )
-        return Series(self.path, name, handle, gaps_beside(self._file, handle.shape[0]))
+        return Series(self.path, name, handle, read_gaps(self._file, handle.shape[0]))
 
     def _check_parts(self, sources: Any) -> None:
-        """Refuse sources that are those of other files, if one of these is missing."""
+        """Check that all parts are present if the sources are stored in several files."""
         if sources is None or not sources.is_virtual:
             return
         for part in sources.virtual_sources():
             if not (self.path.parent / part.file_name).is_file():
                 raise RecordingError(
-                    f"{str(self.path)!r} has its sources in parts, and '{part.file_name}' is missing "
-                    "beside it: bring it back, or separate again with --resume"
+                    f"{str(self.path)!r} stores its sources in parts, and the part '{part.file_name}' is "
+                    "missing: restore it, or separate again with --resume"
                 )
 
-    def _losses(self) -> tuple[float, ...]:
-        """Return what is kept of how the model was learned."""
+    def _read_losses(self) -> tuple[float, ...]:
+        """Return the losses of the learning steps; empty if they are not stored."""
         if "learning" not in self._file:
             return ()
-        return tuple(np.asarray(self._part("learning", 1)[()], np.float64).tolist())
+        return tuple(np.asarray(self._get_model_dataset("learning", 1)[()], np.float64).tolist())
 
-    def _part(self, name: str, *ndim: int) -> Any:
-        """Return a dataset of the model, of a file that `batch` wrote."""
-        handle = dataset(self._file, name)
-        if not self.is_output or handle is None or not numeric(handle):
-            raise RecordingError(f"{str(self.path)!r} was not written by `igbss-stream batch`")
+    def _get_model_dataset(self, name: str, *ndim: int) -> Any:
+        """Return a dataset of the model, which must have one of the given numbers of axes."""
+        handle = get_dataset(self._file, name)
+        if not self.is_output or handle is None or not is_numeric(handle):
+            raise RecordingError(
+                f"{str(self.path)!r} was not written by `igbss-stream batch`; pass one of its outputs"
+            )
         if handle.ndim not in ndim:
             raise RecordingError(
-                f"{naming(f'/{name}', self.path)} has {handle.ndim} axes, where a model has "
-                f"{' or '.join(map(str, ndim))}: copy it again, or separate again"
+                f"{name_dataset(f'/{name}', self.path)} has {handle.ndim} axes, instead of "
+                f"{' or '.join(map(str, ndim))}: copy the file again, or separate again"
             )
         return handle
 
 
 def is_output(path: Path) -> bool:
-    """Return whether `batch` wrote a file; False where it cannot be opened.
+    """Return whether a file was written by `batch`; False if it cannot be opened.
 
     Parameters
     ----------
@@ -278,8 +298,8 @@ def is_output(path: Path) -> bool:
         return False
 
 
-def facts_of(path: Path) -> OutputFacts:
-    """Return what an output says of itself.
+def read_output_facts(path: Path) -> OutputFacts:
+    """Read the description of an output.
 
     Parameters
     ----------
@@ -292,7 +312,7 @@ def facts_of(path: Path) -> OutputFacts:
     Raises
     ------
     RecordingError
-        If it cannot be read, or another program wrote it.
+        If it cannot be read, or was written by another program.
     """
     with OutputFile(path) as output:
-        return output.facts()
+        return output.read_facts()

@@ -1,4 +1,4 @@
-"""Samples in a file of ours, read block by block."""
+"""Read samples from our own files in blocks."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,21 +9,21 @@ from numpy.typing import NDArray
 
 from igbss_stream.chunk import Gap
 from igbss_stream.errors import RecordingError
-from igbss_stream.files.messages import numbered, one_line
+from igbss_stream.files.messages import as_one_line, complete_names
 from igbss_stream.files.readers.hdf5.file import (
     LIBRARY_ERRORS,
-    checked_type,
-    naming,
-    stated_channels,
-    stated_rate,
-    stated_unit,
+    get_block_dtype,
+    name_dataset,
+    read_channel_names,
+    read_rate,
+    read_unit,
 )
 
 _ALL = slice(None)
 
 
 class Series:
-    """Samples in an output, in blocks.
+    """Samples in an output, read in blocks.
 
     Parameters
     ----------
@@ -36,27 +36,27 @@ class Series:
     ----------
     n_samples, n_channels : int
     dtype : dtype
-        float32 or float64, of the blocks.
+        Dtype of the blocks, float32 or float64.
     rate : float or None
         In Hz.
     unit : str or None
     channels : tuple of str
     gaps : tuple of Gap
-        Where samples are missing.
+        Missing samples, in order.
     """
 
     def __init__(self, path: Path, name: str, handle: Any, gaps: tuple[Gap, ...]) -> None:
-        what = naming(f"/{name.strip('/')}", path)
+        what = name_dataset(f"/{name.strip('/')}", path)
         self.what = what
         self._handle = handle
         self.n_samples, self.n_channels = handle.shape
-        self.dtype = checked_type(handle, what)
-        self.rate, self.unit = stated_rate(handle, what), stated_unit(handle)
-        self.channels = numbered(stated_channels(handle), self.n_channels)
+        self.dtype = get_block_dtype(handle, what)
+        self.rate, self.unit = read_rate(handle, what), read_unit(handle)
+        self.channels = complete_names(read_channel_names(handle), self.n_channels)
         self.gaps = gaps
 
     def read_blocks(self, n: int) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Yield (start, samples), at most `n` samples at a time, of shape (samples, channels).
+        """Yield (start, samples) in blocks of at most `n` samples, of shape (samples, channels).
 
         Raises
         ------
@@ -67,7 +67,7 @@ class Series:
             yield start, self.read(start, start + n)
 
     def read(self, start: int, stop: int, channel: slice | int = _ALL) -> NDArray[Any]:
-        """Return samples from one row to another, of all channels or of one.
+        """Read rows `start` to `stop`, of all channels or of one.
 
         Raises
         ------
@@ -78,5 +78,6 @@ class Series:
             return np.asarray(self._handle[start:stop, channel], self.dtype)
         except LIBRARY_ERRORS as error:
             raise RecordingError(
-                f"samples from {start} on of {self.what} cannot be read: {one_line(error)}"
+                f"samples {start} to {stop} of {self.what} cannot be read: {as_one_line(error)}; copy the "
+                "file again"
             ) from error

@@ -1,4 +1,4 @@
-"""The model in an output of `batch`, as it is stored."""
+"""The model stored in an output of `batch`."""
 
 import json
 import os
@@ -11,18 +11,18 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-_FEW = 3  # recordings that an output names
-_DETAILS = ("filter_order", "notch_width")  # of a preparation, that do nothing on their own
+_N_LISTED = 3  # recordings in an output
+_DETAILS = ("filter_order", "notch_width")  # of filters; have no effect without them
 
 
 @dataclass(frozen=True)
 class Origin:
-    """The recordings that a model was made of.
+    """The recordings from which a model was learned.
 
     Parameters
     ----------
     recordings : tuple of str
-        Names of their files, without folders; the first few if there are many.
+        File names without folders; at most the first three.
     n_recordings : int
     """
 
@@ -31,38 +31,38 @@ class Origin:
 
     @classmethod
     def read(cls, attrs: Any) -> "Origin":
-        """Return what the attributes of a file tell: of a model from elsewhere or of its own."""
+        """Read the origin of the model from the attributes of an output."""
         if "model" in attrs:
-            told = json.loads(attrs["model"])
-            return cls(tuple(map(str, told["recordings"])), int(told["n_recordings"]))
+            stored = json.loads(attrs["model"])
+            return cls(tuple(map(str, stored["recordings"])), int(stored["n_recordings"]))
         names = [str(name) for name in attrs.get("learned_from", [attrs.get("input", "")])]
-        return cls(tuple(names[:_FEW]), len(names))
+        return cls(tuple(names[:_N_LISTED]), len(names))
 
-    def told(self, path: Path) -> dict[str, Any]:
-        """Return what an output tells of a model that was read from a file; `read` understands it."""
+    def as_dict(self, path: Path) -> dict[str, Any]:
+        """Return the attribute of an output whose model was read from a file; `read` parses it."""
         name = os.fsencode(path.name).decode(errors="replace")
         return {"file": name, "recordings": self.recordings, "n_recordings": self.n_recordings}
 
 
 @dataclass(frozen=True, eq=False)
 class StoredModel:
-    """The model in an output.
+    """The model stored in an output.
 
     Parameters
     ----------
     channels : tuple of str
     unit : str or None
-        Of the channels, if known.
+        Unit of the channels, if known.
     mixing : ndarray of shape (channels, sources) or (periods, channels, sources)
     unmixing : ndarray of shape (sources, channels) or (periods, sources, channels)
     mean : ndarray of shape (channels,) or None
-        None where the structure is not learned.
+        None if the structure is not learned.
     settings, transform, preparation : dict
-        As they were described in JSON; files of older versions know no preparation.
+        As stored in JSON. Files of older versions have no preparation.
     losses : tuple of float
-        Of the steps in which it was learned, see `igbss_stream.model.structure`; none if that is not known.
+        Losses of the learning steps, see `igbss_stream.model.structure`; empty if they are not known.
     origin : Origin
-        What it was made of.
+        The recordings from which it was learned.
     """
 
     channels: tuple[str, ...]
@@ -78,5 +78,5 @@ class StoredModel:
 
     @property
     def is_prepared(self) -> bool:
-        """Whether samples were referenced, filtered or resampled before."""
+        """Whether samples were re-referenced, filtered or resampled before separation."""
         return any(value for name, value in self.preparation.items() if name not in _DETAILS)

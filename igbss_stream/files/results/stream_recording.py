@@ -1,4 +1,4 @@
-"""A recording of a stream, read back: what it says of itself, which models made it, and its samples."""
+"""Read a recording of a stream: its attributes, its model changes, and its samples."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -9,9 +9,9 @@ import numpy as np
 
 from igbss_stream._util.closeable import Closeable
 from igbss_stream.errors import RecordingError
-from igbss_stream.files.readers.hdf5.file import damage_reported, naming, open_file
-from igbss_stream.files.readers.hdf5.layouts.plain import gaps_beside
-from igbss_stream.files.readers.hdf5.layouts.values import dataset
+from igbss_stream.files.readers.hdf5.file import name_dataset, open_file, report_damage
+from igbss_stream.files.readers.hdf5.layouts.plain import read_gaps
+from igbss_stream.files.readers.hdf5.layouts.values import get_dataset
 from igbss_stream.files.results.series import Series
 
 _MARKS = ("stream", "delay", "layout")
@@ -20,14 +20,14 @@ _TABLES = {"gaps": ("row", "start", "n_samples", "reason"), "models": ("row", "s
 
 @dataclass(frozen=True)
 class ModelChange:
-    """Where another model began to make the samples, or the same one went on in another run.
+    """A row at which the model changed, or another run began.
 
     Parameters
     ----------
     row : int
-        Its first sample.
+        First sample of the new model or run.
     version : int
-        0 where no model made the samples.
+        Version of the model; 0 if no model separated the samples.
     """
 
     row: int
@@ -36,20 +36,20 @@ class ModelChange:
 
 @dataclass(frozen=True)
 class StreamFacts:
-    """What a recording of a stream says of itself.
+    """Description of a recording of a stream.
 
     Parameters
     ----------
     name : str
-        Of the stream.
+        Name of the stream.
     delay : int
-        Samples by which it came late.
+        Algorithmic delay, in samples.
     version : str
-        Of the package that wrote it.
+        Version of the package that wrote the file.
     began : datetime or None
-        When its first sample was taken, if that is known.
+        Time of the first sample, if known.
     changes : tuple of ModelChange
-        In their order; the first one at row 0, if there are any.
+        In order; the first one is at row 0.
     """
 
     name: str
@@ -60,7 +60,7 @@ class StreamFacts:
 
 
 class StreamFile(Closeable):
-    """A recording of a stream, open for reading, also while it is written. A context manager.
+    """A recording of a stream, open for reading. It may still be written. A context manager.
 
     Parameters
     ----------
@@ -82,62 +82,64 @@ class StreamFile(Closeable):
 
     @property
     def is_stream(self) -> bool:
-        """Whether it is a recording of a stream."""
-        with damage_reported(self.path):
+        """Whether the file is a recording of a stream."""
+        with report_damage(self.path):
             return all(mark in self._file.attrs for mark in _MARKS) and all(
-                (table := dataset(self._file, name)) is not None and table.dtype.names == fields
+                (table := get_dataset(self._file, name)) is not None and table.dtype.names == fields
                 for name, fields in _TABLES.items()
             )
 
-    def facts(self) -> StreamFacts:
-        """Return what it says of itself.
+    def read_facts(self) -> StreamFacts:
+        """Read the description of the recording.
 
         Raises
         ------
         RecordingError
-            If it is damaged.
+            If the file is damaged.
         """
-        with damage_reported(self.path):
+        with report_damage(self.path):
             attrs, models = self._file.attrs, np.asarray(self._file["models"][()])
             t0, rate = (self._file["data"].attrs.get(name) for name in ("t0", "rate"))
             n_samples = len(self._file["data"])
-            there = models[models["row"] < n_samples]  # the last one may have come before its samples
+            stored = models[models["row"] < n_samples]  # the last model may be written before its samples
             return StreamFacts(
                 name=str(attrs["stream"]),
                 delay=int(attrs["delay"]),
                 version=str(attrs.get("igbss_stream_version", "")),
-                began=_began(t0, rate, there),
-                changes=tuple(ModelChange(int(one["row"]), int(one["version"])) for one in there),
+                began=_compute_beginning(t0, rate, stored),
+                changes=tuple(ModelChange(int(one["row"]), int(one["version"])) for one in stored),
             )
 
-    def series(self) -> Series:
-        """Return the samples, to be read in blocks.
+    def open_series(self) -> Series:
+        """Open the samples, to read them in blocks.
 
         Raises
         ------
         RecordingError
-            If there are none yet.
+            If there are no samples yet.
         """
-        handle = dataset(self._file, "data")
+        handle = get_dataset(self._file, "data")
         if handle is None or handle.ndim != 2 or 0 in handle.shape:
-            raise RecordingError(f"{naming('/data', self.path)} has no samples yet: record some first")
-        return Series(self.path, "data", handle, gaps_beside(self._file, handle.shape[0]))
+            raise RecordingError(
+                f"{name_dataset('/data', self.path)} has no samples yet; record some first"
+            )
+        return Series(self.path, "data", handle, read_gaps(self._file, handle.shape[0]))
 
 
-def _began(t0: Any, rate: Any, models: Any) -> datetime | None:
-    """Return the time of the first sample, whose index the first model tells."""
+def _compute_beginning(t0: Any, rate: Any, models: Any) -> datetime | None:
+    """Return the time of the first sample; the first model states its index."""
     if t0 is None or rate is None or not len(models):
         return None
     try:
         return datetime.fromtimestamp(0, UTC) + timedelta(
             seconds=float(t0) + int(models["start"][0]) / float(rate)
         )
-    except (OverflowError, ValueError):  # of a clock that was never set
+    except (OverflowError, ValueError):  # the clock was not set
         return None
 
 
 def is_stream(path: Path) -> bool:
-    """Return whether a file is a recording of a stream; False where it cannot be opened.
+    """Return whether a file is a recording of a stream; False if it cannot be opened.
 
     Parameters
     ----------

@@ -2,8 +2,10 @@
 
 ::
 
-    locking            lock outputs, place them under their names, explain failed writes
-    hdf5               write an output of `batch`, complete or not at all
+    locking            lock outputs, and write them under temporary names
+    write_errors       refuse impossible outputs, and explain failed writes
+    hdf5_output        write an output of `batch` completely or not at all
+    hdf5_datasets      create HDF5 files, datasets and attributes
     stream_recording   record a stream while it runs
     growing_hdf5       an HDF5 file that grows and is readable at every moment
     growing_header     the header of such a file

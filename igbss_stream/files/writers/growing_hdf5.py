@@ -1,8 +1,8 @@
-"""An HDF5 file that grows, and that every reader can open at any moment, also after its writer was killed.
+"""Write an HDF5 file that grows and is readable at any moment, even after its writer was killed.
 
-Rows are written behind those that the header tells of, where no reader looks. `commit` then changes the
-numbers in the header that tell of them; these lie in the first page of the file, and a kill does not stop
-the system within a page. So the file holds, at any moment, what the last commit told of.
+Rows are first written after the end of the data that the header describes, where no reader reads. `commit`
+then updates the numbers in the header. They are in the first page of the file, and a killed process does
+not interrupt the system within a page, so the file always has the state of the last commit.
 """
 
 import io
@@ -23,24 +23,24 @@ from igbss_stream.files.writers.growing_header import (
     Fields,
     Table,
     are_fields,
-    first_page,
+    make_first_page,
     make_header,
 )
-from igbss_stream.files.writers.locking import claim, lock, partial_of, sync_directory
-from igbss_stream.files.writers.write_errors import check_place, why_not_written
+from igbss_stream.files.writers.locking import claim, get_partial_path, lock, sync_directory
+from igbss_stream.files.writers.write_errors import check_output_path, explain_write_error
 
 
 class GrowingFile:
-    """A file of a few datasets that grow; `create_growing` and `open_growing` make it.
+    """A file of datasets that grow; created by `create_growing` and `open_growing`.
 
-    While it is open, others may read it, with HDF5's locks or without, but none that keeps to the locks can
-    write it.
+    While it is open, other programs may read it, with or without HDF5 locks. Programs that respect the
+    locks cannot write to it.
 
     Attributes
     ----------
     path : Path
     lengths : dict of str to int
-        Rows of each dataset, those not committed yet included.
+        Number of rows of each dataset, including rows that are not committed yet.
     """
 
     def __init__(
@@ -56,12 +56,12 @@ class GrowingFile:
         self._tables = {table.name: table for table in tables}
         self._file = file
         self._fields = fields
-        self._addresses = dict(zip(self.lengths, _addresses(fields), strict=True))
+        self._addresses = dict(zip(self.lengths, _get_addresses(fields), strict=True))
         self._page = os.pread(file.fileno(), PAGE, 0)
         self._committed = list(lengths)
 
-    def room(self, name: str) -> bool:
-        """Return whether a dataset can take another row."""
+    def has_room(self, name: str) -> bool:
+        """Return whether a dataset has room for another row."""
         capacity = self._tables[name].capacity
         return capacity is None or self.lengths[name] < capacity
 
@@ -76,51 +76,51 @@ class GrowingFile:
         Raises
         ------
         RecordingError
-            If the disk does not take them. The rows then count as not written, and may be written again.
+            If they cannot be written. They can be written again later.
         """
         self._put(name, rows, self.lengths[name])
         self.lengths[name] += len(rows)
 
     def amend(self, name: str, rows: NDArray[Any]) -> None:
-        """Write the last rows of a dataset anew; readers who see them see the change at once.
+        """Overwrite the last rows of a dataset; readers see the change at once.
 
         Parameters
         ----------
         name : str
         rows : array of shape (rows, ...)
-            Of a row that readers may see, one aligned number at most may change: it is the old or the new
-            one whenever they look, and whenever the writer is killed.
+            In a committed row at most one aligned number may change. Readers then see either the old or the
+            new value, even if the writer is killed.
 
         Raises
         ------
         RecordingError
-            If the disk does not take them.
+            If they cannot be written.
         """
         self._put(name, rows, self.lengths[name] - len(rows))
 
     def commit(self) -> None:
-        """Let readers see what was appended."""
+        """Make appended rows visible to readers."""
         lengths = list(self.lengths.values())
         if lengths == self._committed:
             return
-        with self.guarded():
-            _write(self._file, first_page(self._page, self._fields, lengths), 0)
+        with self.guard_errors():
+            _write(self._file, make_first_page(self._page, self._fields, lengths), 0)
         self._committed = lengths
 
     def close(self) -> None:
-        """Commit, bring all to the disk and close. Closing it twice is allowed.
+        """Commit, flush to the disk and close. Closing it twice is allowed.
 
         Raises
         ------
         RecordingError
-            If the disk does not take it.
+            If the file cannot be written.
         """
         if self._file.closed:
             return
         try:
             self.commit()
-            with self.guarded():
-                _cut(self._file, self._end)
+            with self.guard_errors():
+                _truncate(self._file, self._end)
                 os.fsync(self._file.fileno())
         finally:
             with suppress(OSError):
@@ -130,7 +130,7 @@ class GrowingFile:
         table = self._tables[name]
         stored = np.ascontiguousarray(rows, table.dtype)
         place = self._addresses[name] + at * table.row_bytes
-        with self.guarded():
+        with self.guard_errors():
             _write(self._file, stored.reshape(-1).view(np.uint8), place)
 
     @property
@@ -139,27 +139,27 @@ class GrowingFile:
         return self._addresses[name] + self._committed[-1] * table.row_bytes
 
     @contextmanager
-    def guarded(self) -> Iterator[None]:
-        """Turn what the system raises into a `RecordingError` with a remedy."""
+    def guard_errors(self) -> Iterator[None]:
+        """Convert exceptions of the system to a `RecordingError` with a remedy."""
         try:
             yield
         except OSError as error:
             rows = self._committed[-1]
             raise RecordingError(
-                f"'{self.path}' cannot be written: {why_not_written(error)} "
+                f"'{self.path}' cannot be written: {explain_write_error(error)} "
                 f"({rows} samples were written and can be read)"
             ) from error
 
 
 def create_growing(path: Path, tables: Sequence[Table], attrs: Mapping[str, Any]) -> GrowingFile:
-    """Create a file with datasets of no rows; it takes its name when it can be opened.
+    """Create a file with empty datasets; it gets its name when it is readable.
 
     Parameters
     ----------
     path : path
         A file that exists is replaced.
     tables : sequence of Table
-        The last one is the one that may grow without limit.
+        Only the last one may grow without limit.
     attrs : mapping
         Attributes of the file.
 
@@ -172,13 +172,13 @@ def create_growing(path: Path, tables: Sequence[Table], attrs: Mapping[str, Any]
     RecordingError
         If the file cannot be written.
     """
-    check_place(path)
+    check_output_path(path)
     header = make_header(tables, attrs)
-    partial = partial_of(path)
+    partial = get_partial_path(path)
     file = claim(partial)
     try:
         _write(file, header.image, 0)
-        _cut(file, header.addresses[-1])
+        _truncate(file, header.addresses[-1])
         os.fsync(file.fileno())
         lock(file, shared=True)
         os.replace(partial, path)
@@ -188,17 +188,17 @@ def create_growing(path: Path, tables: Sequence[Table], attrs: Mapping[str, Any]
         with suppress(OSError):
             os.unlink(partial)
         file.close()
-        raise RecordingError(f"'{path}' cannot be written: {why_not_written(error)}") from error
+        raise RecordingError(f"'{path}' cannot be written: {explain_write_error(error)}") from error
 
 
 def open_growing(path: Path, tables: Sequence[Table]) -> GrowingFile:
-    """Open a file that `create_growing` made, to let it grow further.
+    """Open a file of `create_growing`, to append rows.
 
     Parameters
     ----------
     path : path
     tables : sequence of Table
-        Those that it was made with; their attributes are not looked at.
+        Those with which it was created; their attributes are ignored.
 
     Returns
     -------
@@ -207,16 +207,16 @@ def open_growing(path: Path, tables: Sequence[Table]) -> GrowingFile:
     Raises
     ------
     RecordingError
-        If the file is not such a one, was changed by another program, or is in use.
+        If the file was not created by `create_growing`, was changed by another program, or is in use.
     """
     file = claim_existing(path)
     try:
         fields, lengths = _read_layout(path, tables)
         growing = GrowingFile(path, file, tables, fields, lengths)
-        if growing._page != first_page(growing._page, fields, lengths):
-            raise _changed(path)
-        with growing.guarded():
-            _cut(file, growing._end)  # rows that were never committed
+        if growing._page != make_first_page(growing._page, fields, lengths):
+            raise _make_changed_error(path)
+        with growing.guard_errors():
+            _truncate(file, growing._end)  # rows that were never committed
     except BaseException:
         file.close()
         raise
@@ -224,7 +224,7 @@ def open_growing(path: Path, tables: Sequence[Table]) -> GrowingFile:
 
 
 def claim_existing(path: Path) -> io.BufferedRandom:
-    """Open a file, and keep others from writing to it.
+    """Open a file, and lock it against other writers.
 
     Raises
     ------
@@ -234,7 +234,7 @@ def claim_existing(path: Path) -> io.BufferedRandom:
     try:
         file = open(path, "r+b")  # noqa: SIM115 - the caller closes it
     except OSError as error:
-        raise RecordingError(f"'{path}' cannot be written: {why_not_written(error)}") from error
+        raise RecordingError(f"'{path}' cannot be written: {explain_write_error(error)}") from error
     if not lock(file):
         file.close()
         raise RecordingError(
@@ -246,7 +246,7 @@ def claim_existing(path: Path) -> io.BufferedRandom:
 
 
 def _read_layout(path: Path, tables: Sequence[Table]) -> tuple[Fields, list[int]]:
-    """Return where the numbers that change lie, and the lengths of the datasets."""
+    """Return the fields of the header, and the lengths of the datasets."""
     try:
         with h5py.File(path, "r") as file:
             fields = np.asarray(file.attrs[LAYOUT], np.int64)
@@ -257,33 +257,31 @@ def _read_layout(path: Path, tables: Sequence[Table]) -> tuple[Fields, list[int]
             )
             lengths = [len(dataset) for dataset in datasets]
     except (OSError, RuntimeError, KeyError, ValueError, TypeError, AttributeError) as error:
-        raise RecordingError(f"'{path}' is not a recording that can go on; {_REMEDY}") from error
+        raise RecordingError(f"'{path}' is not a recording that can be continued; {_REMEDY}") from error
     if not fit or not are_fields(fields, len(tables)):
-        raise _changed(path)
+        raise _make_changed_error(path)
     return fields, lengths
 
 
-_REMEDY = "choose another output, or record beside it or over it"
+_REMEDY = "choose another output, or number the recordings or overwrite it (if_exists)"
 
 
-def _changed(path: Path) -> IgbssError:
-    return RecordingError(
-        f"'{path}' was changed by another program and cannot go on as a recording; {_REMEDY}"
-    )
+def _make_changed_error(path: Path) -> IgbssError:
+    return RecordingError(f"'{path}' was changed by another program and cannot be continued; {_REMEDY}")
 
 
-def _addresses(fields: Fields) -> list[int]:
-    """Return where the rows of the datasets begin: of the fields, those that do not grow."""
+def _get_addresses(fields: Fields) -> list[int]:
+    """Return the addresses of the datasets, which are the fields that do not depend on a length."""
     return [a for _, _, _, a, b in fields.tolist() if b == 0]
 
 
 def _write(file: io.BufferedRandom, data: Any, place: int) -> None:
-    """Write all of `data`; the system may take less at a time, e.g. what is left on the disk."""
+    """Write all of `data`; a single system call may write less, e.g. on a full disk."""
     view = memoryview(data)
     while len(view):
         n_bytes = os.pwrite(file.fileno(), view, place)
         view, place = view[n_bytes:], place + n_bytes
 
 
-def _cut(file: io.BufferedRandom, size: int) -> None:
+def _truncate(file: io.BufferedRandom, size: int) -> None:
     os.ftruncate(file.fileno(), size)

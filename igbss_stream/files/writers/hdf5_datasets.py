@@ -1,4 +1,4 @@
-"""How samples are stored in HDF5: in one piece, or in compressed chunks that are written whole."""
+"""Create HDF5 files, datasets and attributes, and write rows of datasets."""
 
 import math
 import os
@@ -14,32 +14,34 @@ from numpy.typing import NDArray
 
 from igbss_stream._util.compression import BITSHUFFLE, check_compression
 
-_CHUNK_BYTES = 1 << 20  # what HDF5 of any version keeps of a dataset in memory
-_IN_MEMORY = 1 << 20  # bytes; what is more goes to the disk
-_BLOCK = 1 << 16  # rows that are given back at a time
-_LZ4 = (0, 2)  # block size: the filter's own choice; and which compressor follows the shuffling
+_CHUNK_BYTES = 1 << 20  # the default chunk cache of all HDF5 versions
+_IN_MEMORY = 1 << 20  # bytes; larger buffers are on disk
+_BLOCK = 1 << 16  # rows read at a time
+_LZ4 = (0, 2)  # block size (0: automatic), and the code of LZ4
 
 
-def stored(group: Any, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], compression: str) -> Any:
-    """Create a dataset.
+def create_dataset(
+    group: Any, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], compression: str
+) -> Any:
+    """Create a dataset for samples.
 
     Parameters
     ----------
     group : h5py.Group
     name : str
     shape : tuple of int
-        The first axis runs over samples.
+        The first axis is samples.
     dtype : dtype
     compression : {"none", "gzip", "lz4"}
-        gzip shuffles bytes first, and is quick rather than thorough: level 4 makes samples at most a
-        fiftieth smaller. lz4 shuffles bits first.
+        gzip uses byte shuffling and level 1; level 4 reduces the size by at most 2 % more. lz4 uses bit
+        shuffling.
     """
     if compression == "none" or 0 in shape:
-        # Its place in the file is fixed now, and nothing is put there that samples replace anyway.
-        at_once = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-        at_once.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
-        at_once.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
-        return group.create_dataset(name, shape, dtype, dcpl=at_once)
+        # Allocate the dataset now, and do not fill it: samples overwrite it anyway.
+        plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        plist.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+        plist.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+        return group.create_dataset(name, shape, dtype, dcpl=plist)
     check_compression(compression)
     row_bytes = math.prod(shape[1:]) * dtype.itemsize
     chunks = (min(shape[0], max(1, _CHUNK_BYTES // row_bytes)), *shape[1:])
@@ -52,30 +54,30 @@ def stored(group: Any, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], 
     )
 
 
-class Rows:
-    """A dataset that waits for its rows.
+class RowWriter:
+    """Writes the rows of a dataset in order.
 
     Parameters
     ----------
     dataset : h5py.Dataset
-        Made by `stored`.
+        Created by `create_dataset`.
     descriptor : int
-        Of the file that it lies in.
+        Descriptor of its file.
 
     Attributes
     ----------
     shape : tuple of int
-        Of the dataset when all rows are there.
+        Shape of the complete dataset.
     dtype : dtype
     rows, all_rows : int
-        Rows that came, and that will be there.
+        Number of rows written, and of all rows.
     row_bytes : int
-        Bytes of a row before compression.
+        Size of a row before compression.
 
     Notes
     -----
-    HDF5 would hold all threads up while it copies rows, first into a buffer of Python's and then to the
-    system. Those of a dataset in one piece are written to their place in the file, past it.
+    HDF5 blocks all threads while it copies rows to a Python buffer and then to the system. Rows of a
+    contiguous dataset are therefore written directly to the file.
     """
 
     def __init__(self, dataset: Any, descriptor: int) -> None:
@@ -86,31 +88,31 @@ class Rows:
         self.row_bytes = int(math.prod(self.shape[1:]) * self.dtype.itemsize)
         self._height = None if dataset.chunks is None else int(dataset.chunks[0])
         self._offset: int | None = dataset.id.get_offset()
-        self._begun: list[NDArray[Any]] = []  # of a chunk that is not whole yet
-        self._n_begun = 0
+        self._pending: list[NDArray[Any]] = []  # of an incomplete chunk
+        self._n_pending = 0
 
     def append(self, block: NDArray[Any]) -> None:
-        """Write the next rows; of compressed ones, when the chunk they lie in is whole.
+        """Write the next rows; compressed rows are written when their chunk is complete.
 
-        One that is written in pieces would be compressed as often, and lie in the file wherever the last
-        of them found room: the bytes would depend on the blocks.
+        A chunk that is written in parts would be compressed several times and moved in the file, so the
+        bytes of the file would depend on the blocks.
         """
         if self._height is None:
-            self._write_past(block)
+            self._write_directly(block)
             self.rows += len(block)
             return
         while len(block):
-            part = block[: self._height - self._n_begun]
-            self._begun.append(np.array(part))  # the block is not ours
-            self._n_begun, self.rows = self._n_begun + len(part), self.rows + len(part)
-            if self._n_begun == self._height or self.rows == self.all_rows:
-                self.dataset[self.rows - self._n_begun : self.rows] = np.concatenate(self._begun)
-                self._begun, self._n_begun = [], 0
+            part = block[: self._height - self._n_pending]
+            self._pending.append(np.array(part))  # the caller may reuse the block
+            self._n_pending, self.rows = self._n_pending + len(part), self.rows + len(part)
+            if self._n_pending == self._height or self.rows == self.all_rows:
+                self.dataset[self.rows - self._n_pending : self.rows] = np.concatenate(self._pending)
+                self._pending, self._n_pending = [], 0
             block = block[len(part) :]
 
-    def _write_past(self, block: NDArray[Any]) -> None:
-        """Write rows to their place in the file."""
-        if self._offset is None:  # a dataset without rows, or without columns, has none
+    def _write_directly(self, block: NDArray[Any]) -> None:
+        """Write rows to the file without HDF5."""
+        if self._offset is None:  # an empty dataset has no offset
             return
         left = np.ascontiguousarray(block, self.dtype).reshape(-1).view(np.uint8).data
         at = self._offset + self.rows * self.row_bytes
@@ -119,21 +121,22 @@ class Rows:
             left, at = left[written:], at + written
 
 
-class Gathered:
-    """Numbers that wait for their dataset, in memory and then in a file without a name: no kill leaves it.
+class RowBuffer:
+    """Buffers numbers until the length of their dataset is known, in memory or a temporary file.
 
-    In the file they lie in one piece then, as other datasets do; one that grew would lie in chunks.
+    The temporary file has no name, so a killed process leaves nothing. The dataset is then contiguous like
+    others; a dataset that grows would need chunks.
 
     Parameters
     ----------
     folder : Path
-        Of the output: the disk that has room for it.
+        Folder of the temporary file: that of the output, whose disk has room.
     dtype : dtype
 
     Attributes
     ----------
     rows : int
-        That have come.
+        Number of rows in the buffer.
     """
 
     def __init__(self, folder: Path, dtype: np.dtype[Any]) -> None:
@@ -141,69 +144,69 @@ class Gathered:
         self._file = tempfile.SpooledTemporaryFile[bytes](_IN_MEMORY, dir=str(folder))
 
     def append(self, block: NDArray[Any]) -> None:
-        """Take the next rows, (rows,)."""
+        """Append the next rows, of shape (rows,)."""
         self._file.write(np.ascontiguousarray(block, self.dtype).view(np.uint8).data)
         self.rows += len(block)
 
     def read_blocks(self) -> Iterator[NDArray[Any]]:
-        """Yield all rows, some at a time."""
+        """Yield all rows in blocks."""
         self._file.seek(0, os.SEEK_SET)
         while data := self._file.read(_BLOCK * self.dtype.itemsize):
             yield np.frombuffer(data, self.dtype)
 
     def close(self) -> None:
-        """Forget them."""
+        """Release the buffer."""
         self._file.close()
 
 
 def create_virtual(
     group: Any, name: str, shape: tuple[int, int], dtype: npt.DTypeLike, pieces: Sequence[tuple[str, int]]
 ) -> Any:
-    """Create a dataset whose rows are those of others, one after the other.
+    """Create a virtual dataset that concatenates the rows of datasets in other files.
 
     Parameters
     ----------
     group : h5py.Group
     name : str
-        Of the dataset here and in the other files.
+        Name of the dataset, here and in the other files.
     shape : (int, int)
     dtype : dtype
-        Of real numbers. Rows whose file is not there are read as NaN.
+        A dtype of real numbers. Rows of a missing file are read as NaN.
     pieces : sequence of (str, int)
-        The other files, relative to the folder of this one, and how many rows each has.
+        Path of each file relative to the folder of this one, and its number of rows.
 
     Returns
     -------
     h5py.Dataset
     """
-    there = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-    there.set_obj_track_times(False)
-    there.set_fill_value(np.full(1, np.nan, dtype))
+    plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    plist.set_obj_track_times(False)
+    plist.set_fill_value(np.full(1, np.nan, dtype))
     space, row = h5py.h5s.create_simple(shape), 0
     for file, n_rows in pieces:
         space.select_hyperslab((row, 0), (n_rows, shape[1]))
-        whole = h5py.h5s.create_simple((n_rows, shape[1]))
-        there.set_virtual(space, file.encode("utf-8", "surrogateescape"), name.encode(), whole)
+        source = h5py.h5s.create_simple((n_rows, shape[1]))
+        plist.set_virtual(space, file.encode("utf-8", "surrogateescape"), name.encode(), source)
         row += n_rows
     kind = h5py.h5t.py_create(np.dtype(dtype), logical=True)
     space.select_all()
-    return h5py.Dataset(h5py.h5d.create(group.id, name.encode(), kind, space, there))
+    return h5py.Dataset(h5py.h5d.create(group.id, name.encode(), kind, space, plist))
 
 
 def create_file(stream: Any, oldest: int = h5py.h5f.LIBVER_V18, newest: int = h5py.h5f.LIBVER_V18) -> Any:
-    """Create an HDF5 file without times in it, which most versions of h5py would store.
+    """Create an HDF5 file without timestamps, so that equal contents give equal bytes.
 
     Parameters
     ----------
     stream : file object
-        What HDF5 writes through.
+        File object through which HDF5 writes.
     oldest, newest : int
-        Versions of the format to use, of ``h5py.h5f.LIBVER_*``.
+        Bounds of the format version, ``h5py.h5f.LIBVER_*``.
     """
     access = h5py.h5p.create(h5py.h5p.FILE_ACCESS)
     access.set_fileobj_driver(h5py.h5fd.fileobj_driver, stream)
     access.set_fclose_degree(h5py.h5f.CLOSE_STRONG)
-    # The format of HDF5 1.8: every reader in use knows it, and it has no limit of 64 KiB on an
+    # All readers support the format of HDF5 1.8. Unlike older ones, it has no limit of 64 KiB on an
     # attribute, which the names of 4096 channels exceed. The default depends on the version of HDF5.
     access.set_libver_bounds(oldest, newest)
     untimed = h5py.h5p.create(h5py.h5p.FILE_CREATE)
@@ -211,8 +214,8 @@ def create_file(stream: Any, oldest: int = h5py.h5f.LIBVER_V18, newest: int = h5
     return h5py.File(h5py.h5f.create(b"stream", h5py.h5f.ACC_TRUNC, untimed, access))
 
 
-def _group(file: Any, name: str) -> Any:
-    """Return the group that a dataset belongs in, created without times where it is missing."""
+def get_group(file: Any, name: str) -> Any:
+    """Return the group of a dataset; create it without timestamps if it is missing."""
     untimed = h5py.h5p.create(h5py.h5p.GROUP_CREATE)
     untimed.set_obj_track_times(False)
     group = file
@@ -223,19 +226,19 @@ def _group(file: Any, name: str) -> Any:
     return group
 
 
-def _last(name: str) -> str:
-    """Return the last part of a name."""
+def get_base_name(name: str) -> str:
+    """Return the last part of the name of a dataset."""
     return name.rsplit("/", 1)[-1]
 
 
 def set_attributes(target: Any, attrs: dict[str, Any]) -> None:
-    """Set the attributes that are not None."""
+    """Set attributes; skip those that are None."""
     for name, value in attrs.items():
         if value is not None:
-            target.attrs[name] = _storable(value)
+            target.attrs[name] = as_storable(value)
 
 
-def _storable(value: npt.ArrayLike) -> npt.NDArray[Any]:
-    """Turn a value into an array that h5py stores; text becomes UTF-8 of variable length."""
+def as_storable(value: npt.ArrayLike) -> npt.NDArray[Any]:
+    """Convert a value to an array that h5py can store; text becomes UTF-8 of variable length."""
     array = np.asarray(value)
     return array.astype(h5py.string_dtype()) if array.dtype.kind in "UO" else array

@@ -1,13 +1,12 @@
-"""Write the sources of a recording to HDF5, all of them or none.
+"""Write an HDF5 output completely or not at all.
 
-The samples go to ``NAME.partial`` beside the output. Only a file that is complete, closed and on
-the disk takes the final name, so whoever finds a file under that name may trust it, and an older
-output stays whole until the new one replaces it.
+Samples are written to ``NAME.partial`` next to the output. The file gets its final name only when it is
+complete, closed and on the disk, so a file of that name is always complete, and an older output stays
+intact until the new one replaces it.
 
-HDF5 writes through a Python file object, not through its own driver. With its own driver a write
-that fails on a full disk makes closing fail too, and the interpreter then crashes on the file that
-is half closed (HDF5 2.0 still does). A file object can be told to accept everything once the result
-is lost.
+HDF5 writes through a Python file object instead of its own driver. With its own driver, a write that fails
+on a full disk makes closing fail too, and the interpreter crashes on the half-closed file (even with HDF5
+2.0). `DiscardableFile` can discard all writes after a failure.
 """
 
 import io
@@ -26,25 +25,24 @@ import numpy.typing as npt
 
 from igbss_stream.errors import RecordingError
 from igbss_stream.files.writers.hdf5_datasets import (
-    Gathered,
-    Rows,
-    _group,
-    _last,
-    _storable,
+    RowBuffer,
+    RowWriter,
+    as_storable,
+    create_dataset,
     create_file,
     create_virtual,
+    get_base_name,
+    get_group,
     set_attributes,
-    stored,
 )
-from igbss_stream.files.writers.locking import claim, is_at, partial_of, sync_directory
-from igbss_stream.files.writers.write_errors import check_new, same_file, why_not_written
+from igbss_stream.files.writers.locking import claim, get_partial_path, is_still_at, sync_directory
+from igbss_stream.files.writers.write_errors import check_new_output, explain_write_error, is_same_file
 
 
-class Stream:
-    """The file object that HDF5 sees.
+class DiscardableFile:
+    """File object through which HDF5 writes, and which can discard all further writes.
 
-    Its methods are functions written in C, so that no signal handler can run, and raise, in the
-    middle of a write of HDF5.
+    Its methods are C functions, so no signal handler can run and raise during a write of HDF5.
 
     Parameters
     ----------
@@ -61,50 +59,50 @@ class Stream:
         self.truncate: Callable[[int], int] = file.truncate
         self.flush: Callable[[], object] = file.flush
 
-    def accept_everything(self) -> None:
-        """Drop what is written from now on, so that a file that cannot be saved can be closed."""
+    def discard_writes(self) -> None:
+        """Discard all further writes, so that a file that cannot be saved can be closed."""
         raw = self.file.raw
         self.seek, self.tell, self.read, self.readinto = raw.seek, raw.tell, raw.read, raw.readinto
         self.write, self.truncate, self.flush = len, int, bool
 
     def close(self) -> None:
-        """Close the file; HDF5 may still hold on to it if a signal interrupted its own closing."""
-        self.accept_everything()
+        """Close the file. HDF5 may still use the object if a signal interrupted its closing."""
+        self.discard_writes()
         self.seek, self.tell = "".format, int
-        # What the buffer holds by now is worthless if it cannot be written.
+        # The content of the buffer is not needed if it cannot be written.
         with suppress(OSError):
             self.file.close()
 
 
 class Hdf5Sink:
-    """An HDF5 file that appears under its name only when it is complete.
+    """An HDF5 file that gets its name when it is complete.
 
-    A context manager: the file is published when the ``with`` block ends without an exception. On
-    any exception, also `KeyboardInterrupt` and `SystemExit`, what was written is removed and an
-    older output is left as it was. The same input gives the same bytes.
+    A context manager: the file is published when the ``with`` block ends without an exception. On any
+    exception, including `KeyboardInterrupt` and `SystemExit`, the partial file is removed and an older
+    output is not changed. The same input gives the same bytes.
 
     Parameters
     ----------
     path : str or path
-        The output. If it is a link, the link is replaced and its target left alone.
+        The output. A link is replaced; its target is not changed.
     overwrite : bool, default=False
         Whether an existing file may be replaced.
     source : str or path, optional
-        The file that is being read; it is never written to, whatever `overwrite` says.
+        The input, which is never overwritten, even if `overwrite` is True.
     virtual : bool, default=False
-        Whether `join` is used, which takes HDF5 1.10 to read.
+        Whether `join` is used; reading the file then requires HDF5 1.10.
 
     Raises
     ------
     RecordingError
-        On entry, if the output may not or cannot be written, or if another run is writing it; on
-        exit, if it cannot be brought to the disk.
+        On entry, if the output must not or cannot be written, or another run is writing it; on exit, if it
+        cannot be flushed to the disk.
     RuntimeError
         On exit, if a dataset did not receive all its rows.
 
     Notes
     -----
-    For POSIX systems: the lock on the partial file is held until the file has its final name.
+    POSIX only: the partial file stays locked until it has its final name.
     """
 
     def __init__(
@@ -119,21 +117,21 @@ class Hdf5Sink:
         self._virtual = virtual
         self.overwrite = overwrite
         self.source = source
-        self._partial = partial_of(self.path)
+        self._partial = get_partial_path(self.path)
         self._file: Any = None
-        self._reserved: dict[str, Rows] = {}
-        self._gathered: dict[str, Gathered] = {}
+        self._reserved: dict[str, RowWriter] = {}
+        self._buffers: dict[str, RowBuffer] = {}
 
     def __enter__(self) -> Self:
-        check_new(self.path, overwrite=self.overwrite, source=self.source)
-        if self.source is not None and same_file(self._partial, self.source):
+        check_new_output(self.path, overwrite=self.overwrite, source=self.source)
+        if self.source is not None and is_same_file(self._partial, self.source):
             raise RecordingError(
-                f"'{self._partial}' is the input, and the output '{self.path}' would be written "
-                "through a file of that name; choose another output"
+                f"'{self._partial}' is the input, and also the temporary file of the output "
+                f"'{self.path}'; choose another output"
             )
-        self._stream = Stream(claim(self._partial))
+        self._stream = DiscardableFile(claim(self._partial))
         try:
-            with self._guarded():
+            with self._guard_errors():
                 newest = h5py.h5f.LIBVER_V110 if self._virtual else h5py.h5f.LIBVER_V18
                 self._file = create_file(self._stream, newest=newest)
         except BaseException:
@@ -165,34 +163,36 @@ class Hdf5Sink:
         compression: str = "none",
         **attrs: Any,
     ) -> None:
-        """Reserve a dataset, to be filled by `append`.
+        """Reserve a dataset, which `append` fills.
 
         Parameters
         ----------
         name : str
             Name of the dataset, e.g. ``"sources"``.
         shape : tuple of int
-            Final shape; the first axis runs over samples.
+            Final shape; the first axis is samples.
         dtype : dtype
-            Type of the numbers in the file.
+            Dtype of the numbers in the file.
         compression : {"none", "gzip", "lz4"}
-            How they are stored.
+            Compression of the numbers.
         **attrs
-            Attributes of the dataset: numbers, arrays, text or sequences of text, which are stored
-            as UTF-8 of variable length. An attribute that is None is left out.
+            Attributes of the dataset: numbers, arrays, text or sequences of text. Text is stored as UTF-8
+            of variable length. Attributes that are None are skipped.
 
         Raises
         ------
         RecordingError
-            If the disk has no room for it; how large it is compressed, nobody knows yet.
+            If the disk has no room for it. Not checked with compression, as the size is not known yet.
         """
         dtype = np.dtype(dtype)
         if compression == "none":
             self._check_room(name, math.prod(shape) * dtype.itemsize)
-        with self._guarded():
-            dataset = stored(_group(self._file, name), _last(name), shape, dtype, compression)
+        with self._guard_errors():
+            dataset = create_dataset(
+                get_group(self._file, name), get_base_name(name), shape, dtype, compression
+            )
             set_attributes(dataset, attrs)
-        self._reserved[name] = Rows(dataset, self._stream.file.fileno())
+        self._reserved[name] = RowWriter(dataset, self._stream.file.fileno())
 
     def join(
         self,
@@ -202,12 +202,12 @@ class Hdf5Sink:
         pieces: Sequence[tuple[str, int]],
         **attrs: Any,
     ) -> None:
-        """Make a dataset of those of that name in other files, which are not copied.
+        """Create a virtual dataset from datasets of the same name in other files, without copying them.
 
         Parameters
         ----------
         name, shape, dtype, pieces
-            See `igbss_stream.files.writers.hdf5_virtual.create_virtual`.
+            See `igbss_stream.files.writers.hdf5_datasets.create_virtual`.
         **attrs
             Attributes of the dataset, as in `create`.
 
@@ -216,7 +216,7 @@ class Hdf5Sink:
         RecordingError
             If the file cannot be written, e.g. because the disk is full.
         """
-        with self._guarded():
+        with self._guard_errors():
             set_attributes(create_virtual(self._file, name, shape, dtype, pieces), attrs)
 
     def append(self, name: str, block: npt.NDArray[Any]) -> None:
@@ -225,15 +225,14 @@ class Hdf5Sink:
         Parameters
         ----------
         name : str
-            A dataset that `create` has reserved.
+            A dataset reserved by `create`.
         block : ndarray of shape (rows, ...)
-            The rows that follow those already written. Zero rows are allowed.
+            The next rows. Zero rows are allowed.
 
         Raises
         ------
         ValueError
-            If the rows do not fit: more than are left, another width, or a type that the dataset
-            cannot hold.
+            If the rows do not fit: too many, another width, or a dtype that cannot be converted.
         RecordingError
             If the file cannot be written, e.g. because the disk is full.
         """
@@ -246,28 +245,28 @@ class Hdf5Sink:
             )
         if not np.can_cast(block.dtype, reserved.dtype, "same_kind"):
             raise ValueError(f"{block.dtype} does not fit into dataset {name!r} of {reserved.dtype}")
-        with self._guarded():
+        with self._guard_errors():
             reserved.append(block)
 
     def gather(self, name: str, block: npt.NDArray[Any]) -> None:
-        """Take the next rows of a dataset whose length nobody knows yet; it is made when all have come.
+        """Append rows of a dataset whose length is not known yet; it is written at the end.
 
         Parameters
         ----------
         name : str
             Name of the dataset.
         block : ndarray of shape (rows,)
-            Of the same type each time.
+            Always of the same dtype.
 
         Raises
         ------
         RecordingError
-            If they cannot be kept, e.g. because the disk is full.
+            If they cannot be buffered, e.g. because the disk is full.
         """
-        with self._guarded():
-            if name not in self._gathered:
-                self._gathered[name] = Gathered(self.path.parent, block.dtype)
-            self._gathered[name].append(block)
+        with self._guard_errors():
+            if name not in self._buffers:
+                self._buffers[name] = RowBuffer(self.path.parent, block.dtype)
+            self._buffers[name].append(block)
 
     def write(self, name: str, array: npt.ArrayLike, **attrs: Any) -> None:
         """Write a small array at once, e.g. the mixing matrix.
@@ -286,9 +285,9 @@ class Hdf5Sink:
         RecordingError
             If the file cannot be written, e.g. because the disk is full.
         """
-        with self._guarded():
-            group = _group(self._file, name)
-            set_attributes(group.create_dataset(_last(name), data=_storable(array)), attrs)
+        with self._guard_errors():
+            group = get_group(self._file, name)
+            set_attributes(group.create_dataset(get_base_name(name), data=as_storable(array)), attrs)
 
     def set_attrs(self, **attrs: Any) -> None:
         """Set attributes of the file itself.
@@ -303,80 +302,80 @@ class Hdf5Sink:
         RecordingError
             If the file cannot be written, e.g. because the disk is full.
         """
-        with self._guarded():
+        with self._guard_errors():
             set_attributes(self._file, attrs)
 
     def _check_room(self, name: str, n_bytes: int) -> None:
-        """Refuse a dataset of `n_bytes` bytes that the disk has no room for."""
-        written, total = self._progress()
+        """Check that the disk has room for a dataset of `n_bytes` bytes."""
+        written, total = self._count_bytes()
         needed = n_bytes + total - written
-        with self._guarded():
+        with self._guard_errors():
             free = shutil.disk_usage(self.path.parent).free
         if needed > free:
             raise RecordingError(
-                f"'{self.path}' needs {needed} bytes more for dataset {name!r}, but only {free} "
+                f"'{self.path}' needs {needed} more bytes for dataset {name!r}, but only {free} "
                 f"bytes are free in '{self.path.parent}'; free some space or choose an output on "
                 "another disk"
             )
 
-    def _progress(self) -> tuple[int, int]:
-        """Count the bytes of samples that were written, and those that were reserved."""
+    def _count_bytes(self) -> tuple[int, int]:
+        """Return the numbers of sample bytes written and reserved."""
         written = sum(r.rows * r.row_bytes for r in self._reserved.values())
         return written, sum(r.all_rows * r.row_bytes for r in self._reserved.values())
 
     @contextmanager
-    def _guarded(self) -> Iterator[None]:
-        """Turn what h5py and the system raise into a `RecordingError` with a remedy."""
+    def _guard_errors(self) -> Iterator[None]:
+        """Convert exceptions of h5py and the system to a `RecordingError` with a remedy."""
         try:
             yield
         except (OSError, RuntimeError) as error:
-            written, total = self._progress()
+            written, total = self._count_bytes()
             raise RecordingError(
-                f"'{self.path}' cannot be written: {why_not_written(error)} "
+                f"'{self.path}' cannot be written: {explain_write_error(error)} "
                 f"({written} of {total} bytes of samples were written)"
             ) from error
 
     def _publish(self) -> None:
-        """Bring the complete file to the disk and give it its final name."""
-        for name, gathered in self._gathered.items():
-            self.create(name, (gathered.rows,), gathered.dtype)
-            for block in gathered.read_blocks():
+        """Flush the complete file to the disk and rename it."""
+        for name, buffer in self._buffers.items():
+            self.create(name, (buffer.rows,), buffer.dtype)
+            for block in buffer.read_blocks():
                 self.append(name, block)
-            gathered.close()
+            buffer.close()
         for name, reserved in self._reserved.items():
             if reserved.rows != reserved.all_rows:
                 raise RuntimeError(
                     f"dataset {name!r} of '{self.path}' received {reserved.rows} of "
                     f"{reserved.all_rows} rows"
                 )
-        with self._guarded():
-            # Flushing first: a flush that fails can be recovered from, a close that fails cannot.
+        with self._guard_errors():
+            # Flush first: a failed flush can be handled, a failed close cannot.
             self._file.flush()
             self._file.close()
             self._stream.flush()
             os.fsync(self._stream.file.fileno())
         if os.path.lexists(self.path) and not self.overwrite:
             raise RecordingError(
-                f"'{self.path}' was created by another program meanwhile; pass --overwrite to "
+                f"'{self.path}' was created by another program in the meantime; pass --overwrite to "
                 "replace it or choose another output"
             )
-        with self._guarded():
+        with self._guard_errors():
             os.replace(self._partial, self.path)
-        # Unlocked at once: whoever waits for the name should find a file that opens.
+        # Unlock at once, so that others can open the file as soon as it has its name.
         self._stream.close()
         sync_directory(self.path.parent)
 
     def _discard(self) -> None:
-        """Close what is open and remove the partial file, whatever state it is in."""
-        self._stream.accept_everything()
-        for gathered in self._gathered.values():
-            with suppress(OSError):  # of what a full disk did not take
-                gathered.close()
+        """Close all files and remove the partial file, in any state."""
+        self._stream.discard_writes()
+        for buffer in self._buffers.values():
+            with suppress(OSError):  # the disk may be full
+                buffer.close()
         with suppress(OSError, RuntimeError):
             if self._file is not None:
                 self._file.close()
-        # Removed while the lock is held, and only if it is ours: the name may be another's now.
-        if is_at(self._stream.file, self._partial):
+        # Remove the file before unlocking it, and only if no other run has replaced it.
+        if is_still_at(self._stream.file, self._partial):
             with suppress(OSError):
                 os.unlink(self._partial)
         self._stream.close()

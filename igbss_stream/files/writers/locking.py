@@ -1,4 +1,4 @@
-"""What every writer of files shares: locks, names that appear on the disk, and why a write failed."""
+"""Lock outputs, and write them under temporary names until they are complete."""
 
 import fcntl
 import io
@@ -9,27 +9,27 @@ from pathlib import Path
 
 from igbss_stream.errors import RecordingError
 
-_LOOK = 0.1  # seconds between looks whether another run has ended
+_POLL = 0.1  # seconds between checks whether another run has ended
 
 
-def partial_of(path: Path) -> Path:
-    """Return where a file is written until it is complete."""
+def get_partial_path(path: Path) -> Path:
+    """Return the temporary name of a file that is being written."""
     return path.parent / f"{path.name}.partial"
 
 
 def claim(partial: Path) -> io.BufferedRandom:
-    """Open the partial file, empty and locked; one that a killed run left is used again."""
+    """Open a partial file, empty and locked; a leftover of a killed run is reused."""
 
     def create(name: str, flags: int) -> int:
         return os.open(name, flags | os.O_CREAT | os.O_NOFOLLOW, 0o666)
 
     try:
-        file = open(partial, "r+b", opener=create)  # noqa: SIM115 - the sink closes it
+        file = open(partial, "r+b", opener=create)  # noqa: SIM115 - the caller closes it
     except (OSError, ValueError) as error:
         raise RecordingError(
             f"'{partial}' cannot be opened for writing: {error}; choose another output"
         ) from error
-    if not lock(file) or not is_at(file, partial):
+    if not lock(file) or not is_still_at(file, partial):
         file.close()
         raise RecordingError(
             f"'{partial}' is being written by another run; wait until it has finished or choose "
@@ -39,8 +39,8 @@ def claim(partial: Path) -> io.BufferedRandom:
     return file
 
 
-def remove_left_over(partial: Path) -> None:
-    """Remove the partial file of a run that was killed, unless another run is writing it."""
+def remove_leftover(partial: Path) -> None:
+    """Remove the partial file of a killed run, unless another run is writing it."""
     if not partial.is_file():
         return
     with suppress(RecordingError, OSError), claim(partial):
@@ -48,12 +48,13 @@ def remove_left_over(partial: Path) -> None:
 
 
 def wait_until_free(partial: Path, seconds: float) -> None:
-    """Wait while another run is writing a partial file, at most so long.
+    """Wait until no other run is writing a partial file.
 
     Parameters
     ----------
     partial : Path
     seconds : float
+        Longest time to wait.
     """
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
@@ -63,30 +64,30 @@ def wait_until_free(partial: Path, seconds: float) -> None:
                     return
         except OSError:
             return
-        time.sleep(_LOOK)
+        time.sleep(_POLL)
 
 
 def lock(file: io.IOBase, *, shared: bool = False) -> bool:
-    """Lock a file for this run, as HDF5 does; False if another one holds it.
+    """Lock a file as HDF5 does; return False if another program has locked it.
 
     Parameters
     ----------
     file : file
     shared : bool
-        Whether others may read it, which is what HDF5 asks for when it reads.
+        Whether to allow shared locks of others; HDF5 takes one for reading.
     """
     try:
         fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError:
-        # Some network disks cannot lock. Refusing to work there would help nobody.
+        # Some network disks cannot lock files; work without a lock there.
         return True
     return True
 
 
-def is_at(file: io.BufferedRandom, path: Path) -> bool:
-    """Tell whether a file is open and still the one under this name."""
+def is_still_at(file: io.BufferedRandom, path: Path) -> bool:
+    """Return whether an open file still has this name."""
     try:
         return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
     except (OSError, ValueError):
@@ -94,8 +95,8 @@ def is_at(file: io.BufferedRandom, path: Path) -> bool:
 
 
 def sync_directory(folder: Path) -> None:
-    """Bring the new name to the disk."""
-    # Not every file system can do it, and the file is complete in any case.
+    """Flush a new name in a folder to the disk."""
+    # Not all file systems support it; the file is complete in any case.
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

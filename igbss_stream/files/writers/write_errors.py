@@ -14,8 +14,8 @@ _NO_ROOM = {
 }
 
 
-def check_place(path: Path) -> None:
-    """Refuse a place where no file can be written."""
+def check_output_path(path: Path) -> None:
+    """Check that a file can be written at a path."""
     folder = path.parent
     if os.path.isdir(path):
         raise RecordingError(f"'{path}' is a directory; add a file name")
@@ -32,19 +32,19 @@ def check_place(path: Path) -> None:
         )
 
 
-def check_new(path: Path, *, overwrite: bool, source: str | os.PathLike[str] | None = None) -> None:
-    """Refuse a place where nothing may be written.
+def check_new_output(path: Path, *, overwrite: bool, source: str | os.PathLike[str] | None = None) -> None:
+    """Check that an output may be written at a path.
 
     Parameters
     ----------
     path : Path
     overwrite : bool
-        Whether a file that is there is replaced.
+        Whether an existing file may be replaced.
     source : path, optional
-        The input, which is never replaced.
+        The input, which is never overwritten.
     """
-    check_place(path)
-    if source is not None and same_file(path, source):
+    check_output_path(path)
+    if source is not None and is_same_file(path, source):
         raise RecordingError(
             f"'{path}' is the input itself, which is never overwritten; choose another output"
         )
@@ -54,22 +54,22 @@ def check_new(path: Path, *, overwrite: bool, source: str | os.PathLike[str] | N
         )
 
 
-def same_file(path: Path, other: str | os.PathLike[str]) -> bool:
-    """Tell whether two names, also through links, lead to one file."""
+def is_same_file(path: Path, other: str | os.PathLike[str]) -> bool:
+    """Return whether two paths refer to the same file, also through links."""
     try:
         return os.path.samefile(path, other)
     except (OSError, ValueError):
         return False
 
 
-def why_not_written(error: BaseException) -> str:
-    """Say in the user's words why a file cannot be written, and what to do."""
+def explain_write_error(error: BaseException) -> str:
+    """Return why a file cannot be written, and what to do."""
     reason = " ".join(str(error).split()) + "; choose another output"
-    return _NO_ROOM.get(_error_number(error), reason)
+    return _NO_ROOM.get(_find_error_number(error), reason)
 
 
-def _error_number(error: BaseException | None) -> int:
-    """Return the first system error number in a chain of exceptions, or 0."""
+def _find_error_number(error: BaseException | None) -> int:
+    """Return the first system error number in a chain of exceptions; 0 if there is none."""
     while error is not None:
         if isinstance(error, OSError) and error.errno:
             return error.errno

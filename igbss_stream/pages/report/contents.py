@@ -39,7 +39,7 @@ class Histories:
             If it is not there.
         """
         first, n_iter = (int(self._fits[name][fit]) for name in ("kl_row", "n_iter"))
-        return self._output.numbers("fits_kl", first, first + n_iter + 1)
+        return self._output.read_numbers("fits_kl", first, first + n_iter + 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,22 +99,24 @@ class Contents:
 
     @classmethod
     def _of(cls, output: OutputFile) -> "Contents":
-        facts, model = output.facts(), output.model()
-        sources = output.series("sources")
-        cleaned = output.series("cleaned") if output.has("cleaned") else None
+        facts, model = output.read_facts(), output.read_model()
+        sources = output.open_series("sources")
+        cleaned = output.open_series("cleaned") if output.has_dataset("cleaned") else None
         _check(output.path, model, sources, cleaned)
         fits = _fits(output)
         return cls(
             path=output.path,
             size=os.stat(output.path).st_size,
-            attributes=output.attributes(),
+            attributes=output.read_attributes(),
             facts=facts,
             model=model,
             sources=sources,
             cleaned=cleaned,
             excluded=_excluded(output, sources.n_channels),
             fits=fits,
-            histories=Histories(output, fits) if fits is not None and output.has("fits_kl") else None,
+            histories=Histories(output, fits)
+            if fits is not None and output.has_dataset("fits_kl")
+            else None,
         )
 
     @classmethod
@@ -126,7 +128,7 @@ class Contents:
         RecordingError
             If it has no samples, or is damaged.
         """
-        stream, sources = file.facts(), file.series()
+        stream, sources = file.read_facts(), file.open_series()
         n = sources.n_channels
         nothing = StoredModel(
             (), None, np.empty((0, n)), np.empty((n, 0)), None, {}, {}, {}, (), Origin((), 0)
@@ -199,15 +201,15 @@ def _check(path: Path, model: StoredModel, sources: Series, cleaned: Series | No
 
 
 def _fits(output: OutputFile) -> NDArray[np.void] | None:
-    fits = output.table("fits")
+    fits = output.read_table("fits")
     if fits is None:
         return None
-    places = ["kl_row"] if output.has("fits_kl") else []
+    places = ["kl_row"] if output.has_dataset("fits_kl") else []
     return fits[["start", "n_samples", "n_iter", "kl", "converged", *places]]
 
 
 def _excluded(output: OutputFile, n_sources: int) -> tuple[Excluded, ...]:
-    table = output.table("excluded")
+    table = output.read_table("excluded")
     if table is None:
         return ()
     found = tuple(

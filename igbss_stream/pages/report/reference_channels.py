@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from igbss_stream._util.closeable import Closeable
 from igbss_stream.errors import ParameterError, RecordingError, printable
-from igbss_stream.files.open import open_file_of_any_kind
-from igbss_stream.files.read_options import Wanted
+from igbss_stream.files.open import open_with_options
+from igbss_stream.files.read_options import ReadOptions
 from igbss_stream.files.recording import Recording
 from igbss_stream.pages.report.contents import Contents
 from igbss_stream.preparation.settings import Preparation
@@ -49,7 +49,7 @@ class Aside(Closeable):
         if not names:
             return
         path = _input(contents, names, given)
-        self._recording = _prepared(contents, open_file_of_any_kind(path, _wanted(contents, names)))
+        self._recording = _prepared(contents, open_with_options(path, _wanted(contents, names)))
         if self._recording.n_samples != contents.sources.n_samples:
             n = self._recording.n_samples
             self.close()
@@ -94,11 +94,11 @@ def _input(contents: Contents, names: Sequence[str], given: Path | None) -> Path
     return path
 
 
-def _wanted(contents: Contents, names: Sequence[str]) -> Wanted:
+def _wanted(contents: Contents, names: Sequence[str]) -> ReadOptions:
     told: dict[str, Any] = (contents.facts.job or {}).get("wanted") or {}
     kept = {name: told.get(name) for name in ("dataset", "axis", "rate", "factor")}
     # one that was separated as well: a recording has two channels at least
-    return Wanted(**kept, channels=[*names, contents.model.channels[0]])
+    return ReadOptions(**kept, channels=[*names, contents.model.channels[0]])
 
 
 def _prepared(contents: Contents, recording: Recording) -> Recording:

@@ -9,7 +9,7 @@ from igbss_stream._util.progress import Progress
 from igbss_stream.errors import RecordingError
 from igbss_stream.files.results.output import OutputFile
 from igbss_stream.files.results.stream_recording import StreamFile, is_stream
-from igbss_stream.files.writers.write_errors import why_not_written
+from igbss_stream.files.writers.write_errors import explain_write_error
 from igbss_stream.pages.report.contents import Contents
 from igbss_stream.pages.report.page import DETAILS, page
 
@@ -80,7 +80,7 @@ def write_report(
     try:
         write_atomically(place, lambda target: target.write(html))
     except OSError as error:
-        raise RecordingError(f"'{place}' cannot be written: {why_not_written(error)}") from error
+        raise RecordingError(f"'{place}' cannot be written: {explain_write_error(error)}") from error
     return Written(place, len(html), n, min(n, details))
 
 

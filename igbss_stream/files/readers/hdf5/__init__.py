@@ -7,7 +7,7 @@
     contents    list the datasets of a file
     selection   choose the dataset that holds the signal
     signal      what a layout states about a signal
-    layouts/    one module a layout: NWB, SNIRF, MATLAB, EEGLAB, ...
+    layouts/    one module per layout: NWB, SNIRF, MATLAB, EEGLAB, ...
     fast_read   read common datasets faster than h5py
     listing     print the datasets of a file
 """

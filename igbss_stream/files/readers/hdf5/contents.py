@@ -1,4 +1,4 @@
-"""Say what an HDF5 file holds, and which of it can be separated."""
+"""List the datasets of an HDF5 file, and check which of them can be separated."""
 
 import os
 from collections.abc import Iterator
@@ -11,21 +11,22 @@ import h5py
 from igbss_stream.errors import IgbssError
 from igbss_stream.files.readers.hdf5.file import (
     LIBRARY_ERRORS,
-    checked,
-    damage_reported,
-    foreign_filters,
-    naming,
+    SwappedAxesError,
+    check_dataset,
+    find_special_type,
+    list_foreign_filters,
+    name_dataset,
     open_file,
-    special_type,
-    stated_channels,
-    stated_rate,
-    stated_unit,
+    read_channel_names,
+    read_rate,
+    read_unit,
+    report_damage,
 )
 
 
 @dataclass(frozen=True)
 class DatasetDescription:
-    """What is known of a dataset without reading its samples.
+    """Description of a dataset, without its samples.
 
     Attributes
     ----------
@@ -34,9 +35,9 @@ class DatasetDescription:
     shape : tuple of int or None
         Shape as stored; None for a dataset without data.
     dtype : str
-        Name of the type.
+        Name of the dtype.
     chunks : tuple of int or None
-        Shape of a chunk; None if the dataset is stored in one piece.
+        Shape of a chunk; None for a contiguous dataset.
     compression : str or None
         Name of the compression.
     rate : float or None
@@ -46,9 +47,11 @@ class DatasetDescription:
     channels : tuple of str
         Attribute ``channels``; empty if there is none.
     usable : bool
-        Whether the dataset can be separated as plain numbers, given nothing but its name.
+        Whether the dataset can be separated as plain numbers without further options.
     note : str
-        Why it does not, and what to do.
+        Why it cannot, and what to do.
+    axes_swapped : bool
+        Whether it can if the axes are swapped.
     """
 
     name: str
@@ -61,20 +64,21 @@ class DatasetDescription:
     channels: tuple[str, ...]
     usable: bool
     note: str
+    axes_swapped: bool = False
 
 
 @dataclass(frozen=True)
 class FileDescription:
-    """What an HDF5 file holds.
+    """Description of an HDF5 file.
 
     Attributes
     ----------
     path : Path
         The file.
     size_bytes : int
-        Its size.
+        Size of the file.
     datasets : tuple of DatasetDescription
-        Its datasets, by name.
+        Its datasets, sorted by name.
     """
 
     path: Path
@@ -82,10 +86,10 @@ class FileDescription:
     datasets: tuple[DatasetDescription, ...]
 
 
-def describe(path: str | os.PathLike[str]) -> FileDescription:
-    """Say which datasets an HDF5 file holds, and which of them can be separated as plain numbers.
+def describe_file(path: str | os.PathLike[str]) -> FileDescription:
+    """Describe the datasets of an HDF5 file, and check which of them can be separated as plain numbers.
 
-    Datasets behind soft and external links are listed too, groups behind such links are not entered.
+    Datasets behind soft and external links are listed; groups behind such links are not.
 
     Parameters
     ----------
@@ -103,56 +107,57 @@ def describe(path: str | os.PathLike[str]) -> FileDescription:
         If the file cannot be opened.
     """
     path = Path(path)
-    with open_file(path) as file, damage_reported(path):
-        return FileDescription(path, os.path.getsize(path), tuple(descriptions(file, path)))
+    with open_file(path) as file, report_damage(path):
+        return FileDescription(path, os.path.getsize(path), tuple(describe_datasets(file, path)))
 
 
-def descriptions(group: Any, path: Path) -> list[DatasetDescription]:
-    """Describe all datasets of a group, by name."""
-    return [_description(handle, name, path) for name, handle in datasets(group)]
+def describe_datasets(group: Any, path: Path) -> list[DatasetDescription]:
+    """Describe all datasets of a group, sorted by name."""
+    return [_describe_dataset(handle, name, path) for name, handle in list_datasets(group)]
 
 
-def datasets(group: Any) -> list[tuple[str, Any]]:
-    """Return the datasets of a group and of the groups in it, with their full names, by name."""
+def list_datasets(group: Any) -> list[tuple[str, Any]]:
+    """Return full name and handle of the datasets of a group and its subgroups, sorted by name."""
     return sorted(_walk(group), key=lambda found: found[0])
 
 
 def _walk(group: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the datasets of a group and of the groups in it, with their full names."""
+    """Yield full name and handle of the datasets of a group and its subgroups."""
     waiting = [(group.name.rstrip("/"), group)]
     entered = set()
     while waiting:
         prefix, parent = waiting.pop()
-        # Hard links can form a circle, so the place of a group in the file tells it apart.
+        # Hard links can form cycles, so identify a group by its address in the file.
         place = h5py.h5o.get_info(parent.id)
         if (place.fileno, place.addr) in entered:
             continue
         entered.add((place.fileno, place.addr))
         for key in parent:
-            child, is_hard = _child(parent, key)
+            child, is_hard = _get_child(parent, key)
             if isinstance(child, h5py.Dataset):
                 yield f"{prefix}/{key}", child
             elif isinstance(child, h5py.Group) and is_hard:
                 waiting.append((f"{prefix}/{key}", child))
 
 
-def _child(parent: Any, key: str) -> tuple[Any, bool]:
-    """Return what a link leads to, None if it is broken, and whether it is a hard link."""
+def _get_child(parent: Any, key: str) -> tuple[Any, bool]:
+    """Return the target of a link (None if it is broken), and whether it is a hard link."""
     try:
         return parent[key], isinstance(parent.get(key, getlink=True), h5py.HardLink)
     except LIBRARY_ERRORS:
         return None, False
 
 
-def _description(handle: Any, name: str, path: Path) -> DatasetDescription:
+def _describe_dataset(handle: Any, name: str, path: Path) -> DatasetDescription:
     """Describe a dataset."""
-    what = naming(name, path)
-    rate, note, special = None, "", special_type(handle)
+    what = name_dataset(name, path)
+    rate, note, swapped, special = None, "", False, find_special_type(handle)
     try:
-        rate = stated_rate(handle, what)
-        checked(handle, 0, what)
+        rate = read_rate(handle, what)
+        check_dataset(handle, 0, what)
     except IgbssError as error:
-        # a table, as of gaps, is no mistake of whoever wrote the file: what to do about it would mislead
+        swapped = isinstance(error, SwappedAxesError)
+        # a table, e.g. of gaps, is not an error in the file, so do not advise the user to change it
         is_table = special is not None and special.startswith("compound")
         note = "a table" if is_table else str(error).removeprefix(what + " ")
     return DatasetDescription(
@@ -160,10 +165,11 @@ def _description(handle: Any, name: str, path: Path) -> DatasetDescription:
         shape=handle.shape,
         dtype=special or str(handle.dtype),
         chunks=handle.chunks,
-        compression=", ".join(foreign_filters(handle)) or handle.compression,
+        compression=", ".join(list_foreign_filters(handle)) or handle.compression,
         rate=rate,
-        unit=stated_unit(handle),
-        channels=stated_channels(handle),
+        unit=read_unit(handle),
+        channels=read_channel_names(handle),
         usable=not note,
         note=note,
+        axes_swapped=swapped,
     )

@@ -1,8 +1,7 @@
 """Read a recording from HDF5.
 
-A layout (`layouts`) states where in the file the samples are and what they mean; options of the caller
-override it. Which axis runs over samples is never guessed: the layout knows it, the caller
-says it, or it is the first one.
+A layout (`layouts`) states where in the file the samples are and what they mean; `ReadOptions` override it.
+The axis of the samples is never guessed: the layout or an option defines it, or it is the first axis.
 """
 
 import math
@@ -15,49 +14,49 @@ import numpy as np
 import numpy.typing as npt
 
 from igbss_stream._util.dtypes import get_working_dtype
-from igbss_stream.errors import InputError, ParameterError, RecordingError
-from igbss_stream.files.channel_selection import picked
-from igbss_stream.files.messages import check_counts, numbered, one_line
-from igbss_stream.files.read_options import Wanted
-from igbss_stream.files.readers.hdf5.fast_read import inflating, straight
+from igbss_stream.errors import ParameterError, RecordingError
+from igbss_stream.files.channel_selection import pick_channels
+from igbss_stream.files.messages import as_one_line, check_size, complete_names
+from igbss_stream.files.read_options import ReadOptions
+from igbss_stream.files.readers.hdf5.fast_read import make_contiguous_fill, make_gzip_fill
 from igbss_stream.files.readers.hdf5.file import (
     LIBRARY_ERRORS,
+    check_dataset,
     check_filters,
-    checked,
-    checked_type,
-    damage_reported,
-    naming,
+    get_block_dtype,
+    name_dataset,
     open_file,
+    report_damage,
 )
-from igbss_stream.files.readers.hdf5.layouts import contents
-from igbss_stream.files.readers.hdf5.selection import chosen
-from igbss_stream.files.readers.hdf5.signal import Contents, Signal
+from igbss_stream.files.readers.hdf5.layouts import match_layout
+from igbss_stream.files.readers.hdf5.selection import choose_signal
+from igbss_stream.files.readers.hdf5.signal import LayoutMatch, Signal
 from igbss_stream.files.recording import Facts, Fill, Recording
 
-_DEFAULT_CACHE = 2**20  # bytes of chunks that every version of HDF5 keeps unasked
+_DEFAULT_CACHE = 2**20  # bytes of chunks that every version of HDF5 caches by default
 _LARGEST_CACHE = 2**26
 
 
 class Hdf5Recording(Recording):
-    """A recording in an open HDF5 file; `open_recording` makes it.
+    """A recording in an open HDF5 file; created by `open_recording`.
 
     Parameters
     ----------
     path : Path
     signal : Signal
-        Where the samples are.
+        Location of the samples.
     axis : int
-        Axis of the dataset that runs over samples.
+        Axis of the samples in the dataset.
     handle : h5py.Dataset
     raw : file or None
-        The open file beside it that holds the samples instead.
+        Open file that contains the samples instead of the dataset.
     **facts
-        What `Recording` takes.
+        Parameters of `Recording`.
 
     Attributes
     ----------
     axis : int
-        Axis of the dataset that runs over samples.
+        Axis of the samples in the dataset.
     """
 
     def __init__(
@@ -75,12 +74,12 @@ class Hdf5Recording(Recording):
 
     def _make_filler(self, n: int) -> Fill:
         if self._raw is not None:
-            return self._guarded(self._fill_from_raw)
+            return self._guard(self._fill_from_raw)
         if self._signal.fields:
-            return self._guarded(self._fill_from_fields)
+            return self._guard(self._fill_from_fields)
         if self.axis == 0:
-            direct = straight(self._handle) or inflating(self._handle)
-            return self._guarded(direct or self._fill_as_stored)
+            direct = make_contiguous_fill(self._handle) or make_gzip_fill(self._handle)
+            return self._guard(direct or self._fill_as_stored)
         turned = np.empty((self._n_stored, n), self.dtype)
 
         def fill_turned(start: int, out: npt.NDArray[Any]) -> None:
@@ -91,10 +90,10 @@ class Hdf5Recording(Recording):
             )
             out[:] = turned[:, :rows].T
 
-        return self._guarded(fill_turned)
+        return self._guard(fill_turned)
 
-    def _guarded(self, fill: Fill) -> Fill:
-        """Return the same, with the errors of the library in the user's words."""
+    def _guard(self, fill: Fill) -> Fill:
+        """Wrap a function so that errors of h5py become a `RecordingError`."""
 
         def guarded(start: int, out: npt.NDArray[Any]) -> None:
             if not self._file:
@@ -104,7 +103,7 @@ class Hdf5Recording(Recording):
             except LIBRARY_ERRORS as error:
                 raise RecordingError(
                     f"samples {start} to {start + len(out)} of dataset {self.dataset!r} of "
-                    f"{str(self.path)!r} cannot be read: {one_line(error)}; copy or record it again"
+                    f"{str(self.path)!r} cannot be read: {as_one_line(error)}; copy or record it again"
                 ) from error
 
         return guarded
@@ -122,101 +121,103 @@ class Hdf5Recording(Recording):
     def _fill_from_raw(self, start: int, out: npt.NDArray[Any]) -> None:
         raw = self._signal.raw
         if raw is None or self._raw is None:
-            raise RuntimeError("there is no file beside this one")
+            raise RuntimeError("the signal has no raw file")
         self._raw.seek(start * out.shape[1] * raw.dtype.itemsize)
         content = self._raw.read(out.size * raw.dtype.itemsize)
         if len(content) < out.size * raw.dtype.itemsize:
-            raise OSError(f"{str(raw.path)!r} has become shorter")
+            raise OSError(f"{str(raw.path)!r} became shorter")
         out[:] = np.frombuffer(content, raw.dtype).reshape(out.shape)
 
 
-def open_wanted(path: Path, wanted: Wanted) -> Hdf5Recording:
-    """Open what is wanted of an HDF5 file.
+def open_hdf5(path: Path, options: ReadOptions) -> Hdf5Recording:
+    """Open a recording in an HDF5 file.
 
-    The layout of the file is found by its marks (see docs/reading.md), and says where the samples are,
-    their rate, scale, unit and the names of the channels. In a plain file that is ``/data``, or the one
-    dataset of two axes, with attributes ``rate`` (Hz), ``unit`` and ``channels`` (one name each); the
-    unit is dropped if ``conversion`` or ``offset`` say that the stored numbers are not in it yet.
+    The layout of the file is detected (see docs/reading.md). It defines where the samples are, their rate,
+    scale and unit, and the names of the channels. In a plain file the samples are in ``/data``, or in the
+    only two-dimensional dataset, with attributes ``rate`` (Hz), ``unit`` and ``channels`` (names). The unit
+    is ignored if ``conversion`` or ``offset`` state that the stored numbers have another one.
 
     Parameters
     ----------
     path : Path
-    wanted : Wanted
+    options : ReadOptions
 
     Returns
     -------
     Hdf5Recording
-        To be used in a ``with`` statement, or closed.
+        Use it in a ``with`` statement, or close it.
 
     Raises
     ------
     ParameterError
-        If an option has an impossible value.
+        If an option does not apply to the file.
     RecordingError
-        If the file cannot be opened, does not tell which samples are meant, has no such dataset, needs a
-        filter that is not installed, or states an impossible rate.
+        If the file cannot be opened, the choice of the signal is ambiguous, the dataset does not exist, a
+        filter is not installed, or the rate in the file is invalid.
     InputError
         If the samples cannot be separated: not numbers, not two-dimensional, fewer than two channels
         or samples, more channels than samples.
 
     Notes
     -----
-    For a compressed dataset up to 64 MiB of decompressed chunks are kept in memory, as many as blocks
-    in sequence need; otherwise every block would decompress large chunks anew.
+    For a compressed dataset, up to 64 MiB of decompressed chunks are cached. Otherwise each block would
+    decompress large chunks again.
     """
     file = open_file(path)
     try:
-        with damage_reported(path):
-            found = contents(file, path)
-            layout, signal = chosen(file, found, path, wanted)
-            return _recording(file, layout, _corrected(signal, wanted, path), path, wanted)
+        with report_damage(path):
+            found = match_layout(file, path)
+            layout, signal = choose_signal(file, found, path, options)
+            return _make_recording(file, layout, _apply_options(signal, options, path), path, options)
     except BaseException:
         file.close()
         raise
 
 
-def _corrected(signal: Signal, wanted: Wanted, path: Path) -> Signal:
-    """Put what the caller says in the place of what the file says."""
-    what = naming(signal.dataset, path)
-    if wanted.rate is not None:
-        # Times that could not be told a rate from cannot tell gaps either.
-        signal = replace(signal, rate=wanted.rate, gaps=() if signal.untimed else signal.gaps)
-    if wanted.axis is not None and wanted.axis != signal.axis and signal.axis is not None:
+def _apply_options(signal: Signal, options: ReadOptions, path: Path) -> Signal:
+    """Override the description of a signal with the options."""
+    what = name_dataset(signal.dataset, path)
+    if options.rate is not None:
+        # Timestamps that do not define a rate do not define gaps either.
+        signal = replace(signal, rate=options.rate, gaps=() if signal.needs_rate else signal.gaps)
+    if options.axis is not None and options.axis != signal.axis and signal.axis is not None:
         if signal.fields or signal.raw:
-            raise ParameterError(f"{what} has one axis that can run over samples; leave --axis out")
-        if signal.gain is not None and wanted.factor is None:
+            raise ParameterError(f"{what} has only one possible axis of samples; omit --axis")
+        if signal.gain is not None and options.factor is None:
             raise ParameterError(
                 f"{what} has a scale for each channel along the other axis; pass --factor with --axis"
             )
         signal = replace(signal, channels=(), types=(), bad=(), gaps=())
-    if wanted.factor is not None:
+    if options.factor is not None:
         signal = replace(signal, gain=None, offset=None, unit=None)
-    return replace(signal, unit=wanted.unit or signal.unit)
+    return replace(signal, unit=options.unit or signal.unit)
 
 
-def _recording(file: Any, layout: Contents, signal: Signal, path: Path, wanted: Wanted) -> Hdf5Recording:
-    """Check a signal and wrap it."""
-    what = naming(signal.dataset, path)
+def _make_recording(
+    file: Any, layout: LayoutMatch, signal: Signal, path: Path, options: ReadOptions
+) -> Hdf5Recording:
+    """Check a signal, and return it as a recording."""
+    what = name_dataset(signal.dataset, path)
     handle = file[signal.dataset]
-    axis = next(a for a in (wanted.axis, signal.axis, 0) if a is not None)
-    n_samples, n_channels, dtype = _size(handle, signal, axis, what)
-    names = numbered(signal.channels, n_channels)
-    picks = None if wanted.channels is None else picked(wanted.channels, names, what)
-    _check_size(n_samples, n_channels if picks is None else len(picks), what, signal.advice)
-    gain = signal.gain if wanted.factor is None else np.full(n_channels, float(wanted.factor))
-    cache = 0 if signal.raw else _cache_bytes(handle, axis)
+    axis = next(a for a in (options.axis, signal.axis, 0) if a is not None)
+    n_samples, n_channels, dtype = _find_shape(handle, signal, axis, what)
+    names = complete_names(signal.channels, n_channels)
+    picks = None if options.channels is None else pick_channels(options.channels, names, what)
+    check_size(n_samples, n_channels if picks is None else len(picks), what, signal.advice)
+    gain = signal.gain if options.factor is None else np.full(n_channels, float(options.factor))
+    cache = 0 if signal.raw else _compute_cache_size(handle, axis)
     if cache > _DEFAULT_CACHE:
-        # A dataset takes a new cache only when it is opened, so it must be closed before.
+        # The cache is set when a dataset is opened, so close it first.
         del handle
         handle = _open_with_cache(file, signal.dataset, cache)
-    raw = _opened(signal.raw.path) if signal.raw else None
+    raw = _open_raw(signal.raw.path) if signal.raw else None
     return Hdf5Recording(
         path,
         signal,
         axis,
         handle,
         raw,
-        facts=_facts(layout, signal, names),
+        facts=_make_facts(layout, signal, names),
         n_samples=n_samples,
         dtype=dtype,
         picks=picks,
@@ -225,7 +226,7 @@ def _recording(file: Any, layout: Contents, signal: Signal, path: Path, wanted: 
     )
 
 
-def _facts(layout: Contents, signal: Signal, names: tuple[str, ...]) -> Facts:
+def _make_facts(layout: LayoutMatch, signal: Signal, names: tuple[str, ...]) -> Facts:
     return Facts(
         layout.layout,
         layout.why,
@@ -240,8 +241,8 @@ def _facts(layout: Contents, signal: Signal, names: tuple[str, ...]) -> Facts:
     )
 
 
-def _size(handle: Any, signal: Signal, axis: int, what: str) -> tuple[int, int, np.dtype[Any]]:
-    """Return samples, channels and the type of the blocks."""
+def _find_shape(handle: Any, signal: Signal, axis: int, what: str) -> tuple[int, int, np.dtype[Any]]:
+    """Return the numbers of samples and channels, and the dtype of the blocks."""
     if signal.raw:
         return *signal.raw.shape, get_working_dtype(signal.raw.dtype, what)
     if signal.fields:
@@ -249,32 +250,22 @@ def _size(handle: Any, signal: Signal, axis: int, what: str) -> tuple[int, int, 
         kinds = [get_working_dtype(handle.dtype[field].base, what) for field in signal.fields]
         return signal.shape[0], signal.shape[1], np.result_type(*kinds)
     if signal.axis is None or len(handle.shape) > 2:
-        shape, dtype = checked(handle, axis, what)
+        shape, dtype = check_dataset(handle, axis, what)
         return *shape, dtype
     check_filters(handle, what)
     n_channels = handle.shape[1 - axis] if len(handle.shape) == 2 else 1
-    return handle.shape[axis], n_channels, checked_type(handle, what)
+    return handle.shape[axis], n_channels, get_block_dtype(handle, what)
 
 
-def _check_size(n_samples: int, n_channels: int, what: str, advice: str) -> None:
-    """Refuse what cannot be separated, where the axes are known."""
-    check_counts(n_samples, n_channels, what, advice)
-    if n_channels > n_samples:
-        raise InputError(
-            f"{what} has {n_channels} channels and {n_samples} samples, fewer than channels; pass "
-            f"--channels with at most {n_samples} of them, or give a longer recording"
-        )
-
-
-def _opened(path: Path) -> BinaryIO:
+def _open_raw(path: Path) -> BinaryIO:
     try:
         return open(path, "rb")
     except OSError as error:
         raise RecordingError(f"{str(path)!r} cannot be read: {error.strerror}") from error
 
 
-def _cache_bytes(handle: Any, axis: int) -> int:
-    """Return the memory in bytes for the chunks that two neighbouring blocks can share."""
+def _compute_cache_size(handle: Any, axis: int) -> int:
+    """Return the size in bytes of the chunks that two consecutive blocks can share."""
     chunks: tuple[int, ...] | None = handle.chunks
     if chunks is None:
         return 0
@@ -283,8 +274,8 @@ def _cache_bytes(handle: Any, axis: int) -> int:
 
 
 def _open_with_cache(file: Any, name: str, n_bytes: int) -> Any:
-    """Open a dataset with room for `n_bytes` bytes of chunks."""
+    """Open a dataset with a chunk cache of `n_bytes` bytes."""
     plist = h5py.h5p.create(h5py.h5p.DATASET_ACCESS)
-    # A prime number of slots, far more than there are chunks in the cache, keeps them apart.
+    # A prime number of slots, much larger than the number of cached chunks, avoids collisions.
     plist.set_chunk_cache(100_003, n_bytes, 1.0)
     return h5py.Dataset(h5py.h5d.open(file.id, name.encode("utf-8", "surrogateescape"), plist))

@@ -1,4 +1,4 @@
-"""Which of the signals in an HDF5 file is meant; where that cannot be told, what to choose from."""
+"""Choose the signal of an HDF5 file; list the candidates if the choice is ambiguous."""
 
 import math
 from dataclasses import replace
@@ -8,99 +8,110 @@ from typing import Any
 import h5py
 
 from igbss_stream.errors import RecordingError
-from igbss_stream.files.messages import numbered
-from igbss_stream.files.read_options import Wanted
-from igbss_stream.files.readers.hdf5.contents import DatasetDescription, descriptions
-from igbss_stream.files.readers.hdf5.file import LIBRARY_ERRORS, naming
+from igbss_stream.files.messages import complete_names
+from igbss_stream.files.read_options import ReadOptions
+from igbss_stream.files.readers.hdf5.contents import DatasetDescription, describe_datasets
+from igbss_stream.files.readers.hdf5.file import LIBRARY_ERRORS, name_dataset
 from igbss_stream.files.readers.hdf5.layouts import plain
-from igbss_stream.files.readers.hdf5.signal import Contents, Signal
-from igbss_stream.files.signal_choice import Offered, SeveralSignalsError
+from igbss_stream.files.readers.hdf5.signal import LayoutMatch, Signal
+from igbss_stream.files.signal_choice import SeveralSignalsError, SignalChoice
 
-_LISTED = 8  # datasets that an error message names
+_N_LISTED = 8  # datasets in an error message
 
 
-def chosen(file: Any, found: Contents, path: Path, wanted: Wanted) -> tuple[Contents, Signal]:
-    """Return the signal that is meant, and the layout that it is read by.
+def choose_signal(
+    file: Any, found: LayoutMatch, path: Path, options: ReadOptions
+) -> tuple[LayoutMatch, Signal]:
+    """Return the selected signal, and the layout by which it is read.
 
     Parameters
     ----------
     file : h5py.File
-    found : Contents
-        What its layout finds in it.
+    found : LayoutMatch
+        Signals that its layout finds.
     path : Path
-    wanted : Wanted
+    options : ReadOptions
 
     Returns
     -------
-    Contents, Signal
+    LayoutMatch, Signal
 
     Raises
     ------
     RecordingError
-        If none is meant, or more than one could be, or something must be known that nobody told.
+        If there is no signal, the choice is ambiguous, or required information is missing.
     """
-    if wanted.dataset is None:
-        signal = _only_one(file, found, path)
+    if options.dataset is None:
+        signal = _choose_only_signal(file, found, path)
     else:
-        name = "/" + wanted.dataset.strip("/")
+        name = "/" + options.dataset.strip("/")
         known = [signal for signal in found.signals if signal.dataset == name]
         if known:
             signal = known[0]
         else:
-            handle = _find(file, name, path)
-            why = found.why if found.layout == plain.LAYOUT else f"{name} was asked for, as plain numbers"
+            handle = _find_dataset(file, name, path)
+            why = found.why if found.layout == plain.LAYOUT else f"{name} was selected, as plain numbers"
             found = replace(found, layout=plain.LAYOUT, why=why)
-            signal = plain.described(handle, name, path, file)
-    signal = signal.timed(naming(signal.dataset, path))
-    if signal.trouble and not _resolved(signal, wanted):
-        raise RecordingError(signal.trouble)
+            signal = plain.describe_signal(handle, name, path, file)
+    signal = signal.read_timing(name_dataset(signal.dataset, path))
+    if signal.problem and not _is_resolved(signal, options):
+        raise RecordingError(signal.problem)
     return found, signal
 
 
-def _resolved(signal: Signal, wanted: Wanted) -> bool:
-    """Return whether the caller says what the file does not."""
-    if signal.untimed:
-        return wanted.rate is not None
-    return signal.axis is None and wanted.axis is not None
+def _is_resolved(signal: Signal, options: ReadOptions) -> bool:
+    """Return whether the options provide what the file does not state."""
+    if signal.needs_rate:
+        return options.rate is not None
+    return signal.axis is None and options.axis is not None
 
 
-def _only_one(file: Any, found: Contents, path: Path) -> Signal:
-    several = [signal for signal in found.signals if signal.several]
-    if len(several) == 1 or len(found.signals) == 1:
-        return several[0] if several else found.signals[0]
+def _choose_only_signal(file: Any, found: LayoutMatch, path: Path) -> Signal:
+    multichannel = [signal for signal in found.signals if signal.is_multichannel]
+    if len(multichannel) == 1 or len(found.signals) == 1:
+        return multichannel[0] if multichannel else found.signals[0]
     if found.layout == plain.LAYOUT:
-        raise SeveralSignalsError(f"{found.nothing}; {_choices(file, path)}", _plain_ones(file, path))
+        raise SeveralSignalsError(
+            f"{found.empty_message}; {_list_choices(file, path)}", _list_plain_choices(file, path)
+        )
     if not found.signals:
-        raise RecordingError(found.nothing)
-    listed = [f"{s.dataset!r} {_size(s)}" for s in (several or found.signals)[:_LISTED]]
-    more = len(several or found.signals) - _LISTED
+        raise RecordingError(found.empty_message)
+    listed = [f"{s.dataset!r} {_format_size(s)}" for s in (multichannel or found.signals)[:_N_LISTED]]
+    more = len(multichannel or found.signals) - _N_LISTED
     listed += [f"and {more} more"] if more > 0 else []
     raise SeveralSignalsError(
-        f"{str(path)!r} ({found.layout}) has {len(several or found.signals)} signals and does not tell "
-        f"which one is meant; pass --dataset with one of: {', '.join(listed)}",
-        [_offered(signal, path) for signal in several or found.signals],
+        f"{str(path)!r} ({found.layout}) has {len(multichannel or found.signals)} signals to choose from; "
+        f"pass --dataset with one of: {', '.join(listed)}",
+        [_as_choice(signal, path) for signal in multichannel or found.signals],
     )
 
 
-def _offered(signal: Signal, path: Path) -> Offered:
-    signal = signal.timed(naming(signal.dataset, path), glance=True)
+def _as_choice(signal: Signal, path: Path) -> SignalChoice:
+    signal = signal.read_timing(name_dataset(signal.dataset, path), quick=True)
     n_samples, n_channels = signal.shape if len(signal.shape) == 2 else (signal.shape[0], 1)
-    channels = numbered(signal.channels, n_channels)
+    channels = complete_names(signal.channels, n_channels)
     option = f"--dataset {signal.dataset!r}"
-    return Offered(option, n_samples, n_channels, signal.rate, signal.unit, channels, signal.types)
+    return SignalChoice(option, n_samples, n_channels, signal.rate, signal.unit, channels, signal.types)
 
 
-def _plain_ones(file: Any, path: Path) -> list[Offered]:
-    """Return the datasets that can be read as plain numbers, given nothing but their name."""
-    found = [(d, d.shape) for d in descriptions(file, path) if d.usable]
+def _list_plain_choices(file: Any, path: Path) -> list[SignalChoice]:
+    """Return the datasets that can be read as plain numbers without further options."""
+    found = [(d, d.shape) for d in describe_datasets(file, path) if d.usable]
     return [
-        Offered(f"--dataset {d.name!r}", shape[0], shape[1], d.rate, d.unit, numbered(d.channels, shape[1]))
+        SignalChoice(
+            f"--dataset {d.name!r}",
+            shape[0],
+            shape[1],
+            d.rate,
+            d.unit,
+            complete_names(d.channels, shape[1]),
+        )
         for d, shape in found
         if shape is not None and len(shape) == 2
     ]
 
 
-def _size(signal: Signal) -> str:
+def _format_size(signal: Signal) -> str:
     if len(signal.shape) != 2:
         return str(signal.shape)
     if signal.axis is None:
@@ -108,48 +119,50 @@ def _size(signal: Signal) -> str:
     return f"({signal.shape[0]} samples of {signal.shape[1]} channels)"
 
 
-def _find(file: Any, name: str, path: Path) -> Any:
-    """Return a dataset, or say which ones there are."""
+def _find_dataset(file: Any, name: str, path: Path) -> Any:
+    """Return a dataset by name; list the available ones if it is missing."""
     try:
         found = file[name]
     except LIBRARY_ERRORS as error:
-        raise RecordingError(f"{_missing(file, name, path)}; {_choices(file, path)}") from error
+        raise RecordingError(
+            f"{_explain_missing(file, name, path)}; {_list_choices(file, path)}"
+        ) from error
     if isinstance(found, h5py.Dataset):
         return found
     if isinstance(found, h5py.Group):
         raise RecordingError(
-            f"{name!r} in {str(path)!r} is a group, not a dataset; {_choices(found, path)}"
+            f"{name!r} in {str(path)!r} is a group, not a dataset; {_list_choices(found, path)}"
         )
-    raise RecordingError(f"{name!r} in {str(path)!r} is not a dataset; {_choices(file, path)}")
+    raise RecordingError(f"{name!r} in {str(path)!r} is not a dataset; {_list_choices(file, path)}")
 
 
-def _missing(file: Any, name: str, path: Path) -> str:
-    """Say that a dataset is missing, and whether its name is that of a broken link."""
+def _explain_missing(file: Any, name: str, path: Path) -> str:
+    """Return a message about a missing dataset, or a broken link of that name."""
     try:
         link = file.get(name, getlink=True)
     except LIBRARY_ERRORS:
         link = None
     if isinstance(link, h5py.SoftLink | h5py.ExternalLink):
-        return f"{name!r} in {str(path)!r} is a link to a dataset that is missing"
+        return f"{name!r} in {str(path)!r} is a link to a missing dataset"
     return f"{str(path)!r} has no dataset {name!r}"
 
 
-def _choices(group: Any, path: Path) -> str:
-    """List the datasets of a group, the likeliest recordings first."""
+def _list_choices(group: Any, path: Path) -> str:
+    """List the datasets of a group in a message, the most likely recordings first."""
 
     def likeliest(d: DatasetDescription) -> tuple[bool, bool, int, str]:
-        return not d.usable, "--axis" not in d.note, -math.prod(d.shape or (0,)), d.name
+        return not d.usable, not d.axes_swapped, -math.prod(d.shape or (0,)), d.name
 
-    found = sorted(descriptions(group, path), key=likeliest)
+    found = sorted(describe_datasets(group, path), key=likeliest)
     if not found:
-        return "there are no datasets in it"
-    listed = [_choice(d) for d in found[:_LISTED]]
-    if len(found) > _LISTED:
-        listed.append(f"and {len(found) - _LISTED} more")
+        return "it has no datasets"
+    listed = [_format_choice(d) for d in found[:_N_LISTED]]
+    if len(found) > _N_LISTED:
+        listed.append(f"and {len(found) - _N_LISTED} more")
     return "pass --dataset with one of: " + ", ".join(listed)
 
 
-def _choice(d: DatasetDescription) -> str:
-    """Name a dataset as one to choose."""
+def _format_choice(d: DatasetDescription) -> str:
+    """Format a dataset as a choice."""
     shape = "no data" if d.shape is None else str(d.shape)
-    return f"{d.name!r} {shape} {d.dtype}" + (" (with --axis 1)" if "--axis" in d.note else "")
+    return f"{d.name!r} {shape} {d.dtype}" + (" (with --axis 1)" if d.axes_swapped else "")

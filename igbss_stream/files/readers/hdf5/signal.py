@@ -1,4 +1,4 @@
-"""What a layout says of the samples in an HDF5 file, before any is read."""
+"""Describe the signals that a layout finds in an HDF5 file."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +14,7 @@ from igbss_stream.files.timing import Times
 
 @dataclass(frozen=True)
 class RawFile:
-    """Samples in a file of plain numbers beside the HDF5 file, sample after sample.
+    """Samples in a binary file next to the HDF5 file, stored sample by sample.
 
     Parameters
     ----------
@@ -31,36 +31,36 @@ class RawFile:
 
 @dataclass(frozen=True, kw_only=True)
 class Signal:
-    """Where samples are, and what is known of them.
+    """Location and description of a signal.
 
     Parameters
     ----------
     dataset : str
         Full name of the dataset.
     shape : tuple of int
-        (samples, channels) as they would be handed over.
+        (samples, channels) after reading.
     axis : int or None
-        Axis that runs over samples; None if the layout leaves it open.
+        Axis of the samples; None if the layout does not define it.
     fields : tuple of str
-        Fields of a compound type that hold the samples; empty for a plain dataset.
+        Fields of a compound type that contain the samples; empty for a plain dataset.
     raw : RawFile or None
-        The file that holds the samples instead of the dataset.
+        File that contains the samples instead of the dataset.
     rate : float or None
     unit : str or None
-        Of the samples, after `gain` and `offset`.
+        Unit of the samples, after `gain` and `offset`.
     channels, types, bad : tuple of str
-        Names may be missing; types too.
+        Empty if they are not known.
     gain, offset : array of shape (channels,) or None
     gaps : tuple of Gap
     times : Times or None
-        What tells rate and breaks; read only when it is known that this signal is meant, by `timed`.
+        Timestamps that define rate and gaps; `read_timing` reads them for the selected signal only.
     notes : tuple of str
-    trouble : str
-        Why it cannot be read with these facts alone, and what to pass; empty if it can.
+    problem : str
+        Why the signal cannot be read, and which option to pass; empty if it can.
     advice : str
-        What else to say where there are too few channels.
-    untimed : bool
-        Whether the trouble is one of time: it ends where the caller gives a rate.
+        What to do about too few channels.
+    needs_rate : bool
+        Whether passing a rate solves the problem.
     """
 
     dataset: str
@@ -78,51 +78,54 @@ class Signal:
     gaps: tuple[Gap, ...] = ()
     times: Times | None = None
     notes: tuple[str, ...] = ()
-    trouble: str = ""
+    problem: str = ""
     advice: str = ""
-    untimed: bool = False
+    needs_rate: bool = False
 
     @property
-    def several(self) -> bool:
-        """Whether it has several channels and samples, so that it could be meant."""
+    def is_multichannel(self) -> bool:
+        """Whether the signal has several channels and samples."""
         return len(self.shape) == 2 and min(self.shape) > 1
 
-    def timed(self, what: str, *, glance: bool = False) -> "Signal":
-        """Return the signal with what its times tell, all of them or the first ones.
+    def read_timing(self, what: str, *, quick: bool = False) -> "Signal":
+        """Return the signal with rate and gaps from its timestamps.
 
         Parameters
         ----------
         what : str
-            What it is called in a message.
-        glance : bool
+            Name of the signal, for messages.
+        quick : bool
+            Whether to use the first timestamps only.
         """
         if self.times is None:
             return self
         try:
-            found = self.times.timing(what, glance=glance)
+            found = self.times.measure(what, quick=quick)
         except RecordingError as error:
-            return replace(self, times=None, trouble=self.trouble or str(error), untimed=not self.trouble)
+            return replace(
+                self, times=None, problem=self.problem or str(error), needs_rate=not self.problem
+            )
         if found is None:
             return replace(self, times=None)
         return replace(self, times=None, rate=found.rate, gaps=found.gaps)
 
 
 @dataclass(frozen=True)
-class Contents:
-    """What a layout finds in a file.
+class LayoutMatch:
+    """The signals that a layout finds in a file.
 
     Parameters
     ----------
     layout : str
-        Its name.
+        Name of the layout.
     why : str
-        What the file was told by.
+        How the layout was detected.
     signals : tuple of Signal
-    nothing : str
-        What to say if there is no signal.
+    empty_message : str
+        Error message if there is no signal.
     """
 
     layout: str
     why: str
     signals: tuple[Signal, ...]
-    nothing: str = ""
+    empty_message: str = ""

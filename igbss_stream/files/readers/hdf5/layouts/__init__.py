@@ -1,7 +1,8 @@
-"""The layouts that HDF5 files of recordings have; a module each, which tells its own by its marks.
+"""Layouts of recordings in HDF5, one module each.
 
-Each has ``find(file, path)``: what there is in an open file, or None if it is none of its own. The first
-one that knows a file describes it; `plain` knows every file, and so is the last.
+Each module has ``find(file, path)``, which describes the signals of an open file, or returns None for
+another layout. The first match is used; `plain` matches every file and is the last. `values` has helpers to
+read numbers, texts and groups, `pickled_names` reads pickled column names.
 """
 
 from collections.abc import Callable
@@ -19,9 +20,9 @@ from igbss_stream.files.readers.hdf5.layouts import (
     snirf,
     tables,
 )
-from igbss_stream.files.readers.hdf5.signal import Contents
+from igbss_stream.files.readers.hdf5.signal import LayoutMatch
 
-_LAYOUTS: tuple[Callable[[Any, Path], Contents | None], ...] = (
+_LAYOUTS: tuple[Callable[[Any, Path], LayoutMatch | None], ...] = (
     nwb.find,
     snirf.find,
     mcs.find,
@@ -33,18 +34,18 @@ _LAYOUTS: tuple[Callable[[Any, Path], Contents | None], ...] = (
 )
 
 
-def contents(file: Any, path: Path) -> Contents:
-    """Return what an open HDF5 file holds, by the first layout that knows it.
+def match_layout(file: Any, path: Path) -> LayoutMatch:
+    """Return the signals of an open HDF5 file, found by the first layout that matches.
 
     Parameters
     ----------
     file : h5py.File
     path : Path
-        Its path, for messages.
+        Path of the file, for messages.
 
     Returns
     -------
-    Contents
+    LayoutMatch
     """
     for find in _LAYOUTS:
         found = find(file, path)

@@ -1,33 +1,33 @@
-"""g.Recorder of g.tec: /RawData/Samples in microvolts, and a description of the channels in XML."""
+"""g.Recorder of g.tec: /RawData/Samples in microvolts, with an XML description of the channels."""
 
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from igbss_stream.files.readers.hdf5.file import naming, positive
-from igbss_stream.files.readers.hdf5.layouts.values import dataset, if_one_each, word
-from igbss_stream.files.readers.hdf5.signal import Contents, Signal
+from igbss_stream.files.readers.hdf5.file import as_positive, name_dataset
+from igbss_stream.files.readers.hdf5.layouts.values import get_dataset, keep_if_complete, read_text
+from igbss_stream.files.readers.hdf5.signal import LayoutMatch, Signal
 
 LAYOUT = "g.Recorder"
 _SAMPLES = "/RawData/Samples"
 _DESCRIPTION = "/RawData/AcquisitionTaskDescription"
 
 
-def find(file: Any, path: Path) -> Contents | None:
-    """Describe the samples, if there are any."""
-    samples = dataset(file, _SAMPLES)
-    if samples is None or dataset(file, _DESCRIPTION) is None or samples.ndim != 2:
+def find(file: Any, path: Path) -> LayoutMatch | None:
+    """Describe the samples of a file of this layout."""
+    samples = get_dataset(file, _SAMPLES)
+    if samples is None or get_dataset(file, _DESCRIPTION) is None or samples.ndim != 2:
         return None
     n_channels = samples.shape[1]
-    root = _parsed(word(file, _DESCRIPTION))
-    names = if_one_each(_values(root, "ChannelName"), n_channels)
-    kinds = if_one_each(_values(root, "ChannelType"), n_channels)
-    triggers = if_one_each(_values(root, "IsTriggerChannel"), n_channels)
+    root = _parse_xml(read_text(file, _DESCRIPTION))
+    names = keep_if_complete(_read_values(root, "ChannelName"), n_channels)
+    kinds = keep_if_complete(_read_values(root, "ChannelType"), n_channels)
+    triggers = keep_if_complete(_read_values(root, "IsTriggerChannel"), n_channels)
     types = tuple(
         "trigger" if trigger.lower() == "true" else kind or "EEG"
         for kind, trigger in zip(kinds or ("",) * n_channels, triggers or ("",) * n_channels, strict=True)
     )
-    rate = _rate(root)
+    rate = _find_rate(root)
     signal = Signal(
         dataset=_SAMPLES,
         shape=samples.shape,
@@ -35,17 +35,17 @@ def find(file: Any, path: Path) -> Contents | None:
         unit="uV",
         channels=names,
         types=types if root is not None else (),
-        notes=() if names else ("the description names no channel for each column; they are numbered",),
-        trouble=""
+        notes=() if names else ("the description does not name every channel; channels are numbered",),
+        problem=""
         if rate
-        else f"{naming(_SAMPLES, path)} has no SamplingFrequency in {_DESCRIPTION}; pass --rate",
-        untimed=not rate,
+        else f"{name_dataset(_SAMPLES, path)} has no SamplingFrequency in {_DESCRIPTION}; pass --rate",
+        needs_rate=not rate,
     )
-    return Contents(LAYOUT, f"it has {_SAMPLES} and {_DESCRIPTION}", (signal,))
+    return LayoutMatch(LAYOUT, f"it has {_SAMPLES} and {_DESCRIPTION}", (signal,))
 
 
-def _parsed(xml: str | None) -> ElementTree.Element | None:
-    """Parse a description; one that declares entities is none, as those can be made to fill the memory."""
+def _parse_xml(xml: str | None) -> ElementTree.Element | None:
+    """Parse a description; refuse one with entities, which could expand until they fill the memory."""
     if xml is None or "<!" in xml:
         return None
     try:
@@ -54,20 +54,20 @@ def _parsed(xml: str | None) -> ElementTree.Element | None:
         return None
 
 
-def _values(root: ElementTree.Element | None, tag: str) -> tuple[str, ...]:
+def _read_values(root: ElementTree.Element | None, tag: str) -> tuple[str, ...]:
     """Return the texts of a tag in the properties of the channels."""
     if root is None:
         return ()
-    # The list and each of its entries have the same name.
+    # The list and its entries have the same tag.
     entries = root.findall("./ChannelProperties/ChannelProperties")
     return tuple((entry.findtext(tag) or "").strip() for entry in entries)
 
 
-def _rate(root: ElementTree.Element | None) -> float | None:
+def _find_rate(root: ElementTree.Element | None) -> float | None:
     if root is None:
         return None
-    stated = positive((root.findtext("SamplingFrequency") or "").strip())
+    stated = as_positive((root.findtext("SamplingFrequency") or "").strip())
     if stated is not None:
         return stated
-    each = {positive(value) for value in _values(root, "SampleRate")}
+    each = {as_positive(value) for value in _read_values(root, "SampleRate")}
     return each.pop() if len(each) == 1 else None

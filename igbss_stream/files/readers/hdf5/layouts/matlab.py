@@ -1,6 +1,6 @@
-"""MATLAB 7.3: HDF5 with a head of its own. A matrix of 4 x 60 is stored in reverse, as (60, 4).
+"""MATLAB 7.3 files, which are HDF5. A matrix of 4 x 60 has the reversed shape (60, 4).
 
-What a matrix holds, samples by channels or the other way round, MATLAB does not tell; so it is asked for.
+MATLAB does not state which axis of a matrix the samples are on, so the user must pass it.
 """
 
 from pathlib import Path
@@ -9,10 +9,10 @@ from typing import Any
 import h5py
 import numpy as np
 
-from igbss_stream.files.readers.hdf5.contents import datasets
-from igbss_stream.files.readers.hdf5.file import LIBRARY_ERRORS, naming, positive
-from igbss_stream.files.readers.hdf5.layouts.values import kind_of, number, numeric
-from igbss_stream.files.readers.hdf5.signal import Contents, Signal
+from igbss_stream.files.readers.hdf5.contents import list_datasets
+from igbss_stream.files.readers.hdf5.file import LIBRARY_ERRORS, as_positive, name_dataset
+from igbss_stream.files.readers.hdf5.layouts.values import is_numeric, read_number, read_text_attribute
+from igbss_stream.files.readers.hdf5.signal import LayoutMatch, Signal
 
 LAYOUT = "MATLAB 7.3"
 _RATES = ("srate", "fs", "Fs", "fsample", "sampling_rate", "SamplingRate", "sfreq", "rate", "samplerate")
@@ -21,27 +21,29 @@ _MOST_CELLS = 4096
 
 def is_matlab(file: Any) -> bool:
     """Return whether MATLAB wrote a file."""
-    if any(kind_of(file[key], "MATLAB_class") for key in file if _there(file, key)):
+    if any(read_text_attribute(file[key], "MATLAB_class") for key in file if _exists(file, key)):
         return True
     with open(file.filename, "rb") as head:
         return file.userblock_size >= 128 and head.read(10) == b"MATLAB 7.3"
 
 
-def find(file: Any, path: Path) -> Contents | None:
+def find(file: Any, path: Path) -> LayoutMatch | None:
     """Describe every matrix of numbers, if MATLAB wrote the file."""
     if not is_matlab(file):
         return None
-    rate = _rate(file)
-    shown = [(name, handle) for name, handle in datasets(file) if not name.startswith("/#")]
-    matrices = [(name, handle) for name, handle in shown if _is_matrix(handle)]
-    # Cells and arrays of structs hold references to their matrices, which lie in /#refs#.
-    for _, handle in shown:
-        matrices += [(found.name, found) for found in _referred(file, handle)]
-    signals = tuple(_signal(name, handle, rate, path) for name, handle in dict(matrices).items())
-    return Contents(LAYOUT, "MATLAB wrote it", signals, f"{str(path)!r} has no matrix of numbers")
+    rate = _find_rate(file)
+    visible = [(name, handle) for name, handle in list_datasets(file) if not name.startswith("/#")]
+    matrices = [(name, handle) for name, handle in visible if _is_matrix(handle)]
+    # Cells and struct arrays contain references to matrices in /#refs#.
+    for _, handle in visible:
+        matrices += [(found.name, found) for found in _get_referenced(file, handle)]
+    signals = tuple(_describe_signal(name, handle, rate, path) for name, handle in dict(matrices).items())
+    return LayoutMatch(
+        LAYOUT, "it was written by MATLAB", signals, f"{str(path)!r} has no matrix of numbers"
+    )
 
 
-def _there(file: Any, key: str) -> bool:
+def _exists(file: Any, key: str) -> bool:
     try:
         return isinstance(file[key], h5py.Group | h5py.Dataset)
     except LIBRARY_ERRORS:
@@ -53,12 +55,12 @@ def _is_matrix(handle: Any) -> bool:
         handle.shape is not None
         and len(handle.shape) == 2
         and min(handle.shape) > 1
-        and numeric(handle)
-        and kind_of(handle, "MATLAB_class") not in ("char", "logical", "cell")
+        and is_numeric(handle)
+        and read_text_attribute(handle, "MATLAB_class") not in ("char", "logical", "cell")
     )
 
 
-def _referred(file: Any, handle: Any) -> list[Any]:
+def _get_referenced(file: Any, handle: Any) -> list[Any]:
     if handle.shape is None or handle.size > _MOST_CELLS or h5py.check_ref_dtype(handle.dtype) is None:
         return []
     found = []
@@ -72,19 +74,19 @@ def _referred(file: Any, handle: Any) -> list[Any]:
     return found
 
 
-def _signal(name: str, handle: Any, rate: float | None, path: Path) -> Signal:
+def _describe_signal(name: str, handle: Any, rate: float | None, path: Path) -> Signal:
     columns, rows = handle.shape
     return Signal(
         dataset=name,
         shape=handle.shape,
         axis=None,
         rate=rate,
-        trouble=f"{naming(name, path)} is a matrix of {rows} x {columns} in MATLAB, which does not tell "
-        "what its rows are; pass --axis 1 if they are samples, --axis 0 if they are channels",
+        problem=f"{name_dataset(name, path)} is a matrix of {rows} x {columns} in MATLAB; pass --axis 1 if "
+        "its rows are samples, --axis 0 if they are channels",
     )
 
 
-def _rate(file: Any) -> float | None:
-    """Return the rate that a variable of a usual name states, if one alone does."""
-    stated = {positive(number(file, key)) for key in _RATES} - {None}
+def _find_rate(file: Any) -> float | None:
+    """Return the rate of variables with a common name, if they agree."""
+    stated = {as_positive(read_number(file, key)) for key in _RATES} - {None}
     return stated.pop() if len(stated) == 1 else None

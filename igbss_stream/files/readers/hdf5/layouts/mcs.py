@@ -1,8 +1,7 @@
-"""Multi Channel Systems: analogue streams of integers, channel by channel, with the scale of each channel.
+"""Multi Channel Systems: analogue streams of integers, stored by channel, with a scale for each channel.
 
 A sample is ``(stored - ADZero) * ConversionFactor * 10 ** Exponent`` in the unit of its channel; ``Tick``
-is the time between samples in microseconds. ``ChannelDataTimeStamps`` has a row for each stretch without
-a gap.
+is the time between samples in microseconds. ``ChannelDataTimeStamps`` has a row for each run without a gap.
 """
 
 import itertools
@@ -15,56 +14,62 @@ from numpy.typing import NDArray
 
 from igbss_stream.chunk import Gap
 from igbss_stream.files.gaps import make_gaps
-from igbss_stream.files.readers.hdf5.file import naming, text
-from igbss_stream.files.readers.hdf5.layouts.values import dataset, groups, kind_of
-from igbss_stream.files.readers.hdf5.signal import Contents, Signal
+from igbss_stream.files.readers.hdf5.file import decode_text, name_dataset
+from igbss_stream.files.readers.hdf5.layouts.values import get_dataset, read_text_attribute, walk_groups
+from igbss_stream.files.readers.hdf5.signal import LayoutMatch, Signal
 
 LAYOUT = "MCS"
 _FIELDS = ("Label", "RowIndex", "Unit", "Exponent", "ADZero", "Tick", "ConversionFactor")
 _MOST_CHANNELS = 1 << 16
 
 
-def find(file: Any, path: Path) -> Contents | None:
-    """Describe the analogue streams of all recordings, if the file is of this make."""
-    if kind_of(file, "McsHdf5ProtocolType") is None or not isinstance(file.get("Data"), h5py.Group):
+def find(file: Any, path: Path) -> LayoutMatch | None:
+    """Describe the analogue streams of all recordings in a file of this layout."""
+    if read_text_attribute(file, "McsHdf5ProtocolType") is None or not isinstance(
+        file.get("Data"), h5py.Group
+    ):
         return None
-    signals = [_signal(group, path) for group in groups(file["Data"])]
-    why = f"attribute McsHdf5ProtocolType is {kind_of(file, 'McsHdf5ProtocolType')!r}"
+    signals = [_describe_signal(group, path) for group in walk_groups(file["Data"])]
+    why = f"attribute McsHdf5ProtocolType is {read_text_attribute(file, 'McsHdf5ProtocolType')!r}"
     found = tuple(signal for signal in signals if signal is not None)
-    return Contents(LAYOUT, why, found, f"{str(path)!r} has no analogue stream")
+    return LayoutMatch(LAYOUT, why, found, f"{str(path)!r} has no analogue stream")
 
 
-def _signal(group: Any, path: Path) -> Signal | None:
-    data, info = dataset(group, "ChannelData"), dataset(group, "InfoChannel")
-    if data is None or data.ndim != 2 or info is None or not _describes(info, data.shape[0]):
+def _describe_signal(group: Any, path: Path) -> Signal | None:
+    data, info = get_dataset(group, "ChannelData"), get_dataset(group, "InfoChannel")
+    if data is None or data.ndim != 2 or info is None or not _is_valid_table(info, data.shape[0]):
         return None
     name = f"{group.name}/ChannelData"
     channels = np.sort(np.asarray(info.fields(list(_FIELDS))[()]), order="RowIndex")
-    ticks, units = set(channels["Tick"].tolist()), {text(unit) or "" for unit in channels["Unit"]}
-    trouble = ""
+    ticks, units = set(channels["Tick"].tolist()), {decode_text(unit) or "" for unit in channels["Unit"]}
+    problem = ""
     if len(ticks) > 1 or not min(ticks) > 0:
-        trouble = f"{naming(name, path)} has channels of different rates; pass --rate if that is wrong"
+        problem = (
+            f"{name_dataset(name, path)} has channels with different rates; pass --rate if it is wrong"
+        )
     tick = min(ticks)
     unit = units.pop() if len(units) == 1 else None
-    gain, zero = _scale(channels)
+    gain, zero = _read_scale(channels)
     return Signal(
         dataset=name,
         shape=(data.shape[1], data.shape[0]),
         axis=1,
-        rate=None if trouble else 1e6 / tick,
+        rate=None if problem else 1e6 / tick,
         unit=None if unit in (None, "NoUnit") else unit,
-        channels=tuple(text(label) or "" for label in channels["Label"]),
-        types=(kind_of(group, "DataSubType") or "Analog",) * data.shape[0],
+        channels=tuple(decode_text(label) or "" for label in channels["Label"]),
+        types=(read_text_attribute(group, "DataSubType") or "Analog",) * data.shape[0],
         gain=gain,
         offset=-zero * gain if zero.any() else None,
-        gaps=() if trouble else _find_gaps(dataset(group, "ChannelDataTimeStamps"), tick, data.shape[1]),
-        notes=(f"stream {kind_of(group, 'Label') or group.name}",),
-        trouble=trouble,
-        untimed=bool(trouble),
+        gaps=()
+        if problem
+        else _find_gaps(get_dataset(group, "ChannelDataTimeStamps"), tick, data.shape[1]),
+        notes=(f"stream {read_text_attribute(group, 'Label') or group.name}",),
+        problem=problem,
+        needs_rate=bool(problem),
     )
 
 
-def _describes(info: Any, n_channels: int) -> bool:
+def _is_valid_table(info: Any, n_channels: int) -> bool:
     names = info.dtype.names or ()
     return (
         0 < info.size == n_channels <= _MOST_CHANNELS
@@ -73,16 +78,16 @@ def _describes(info: Any, n_channels: int) -> bool:
     )
 
 
-def _scale(channels: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _read_scale(channels: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     factor = channels["ConversionFactor"].astype(np.float64)
     exponent = channels["Exponent"].astype(np.float64)
-    # Digital streams state a factor of 0, which means that they have none.
+    # Digital streams state a factor of 0 for no scale.
     gain = np.where(factor == 0, 1.0, factor * 10.0**exponent)
     return gain, channels["ADZero"].astype(np.float64)
 
 
 def _find_gaps(runs: Any, tick: int, n_samples: int) -> tuple[Gap, ...]:
-    """Return the gaps between stretches: (time of the first sample in us, its index, that of the last)."""
+    """Return the gaps between runs: (time in us and index of the first sample, index of the last)."""
     if runs is None or runs.ndim != 2 or runs.shape[1] != 3 or len(runs) > n_samples:
         return ()
     rows = np.asarray(runs[()]).tolist()

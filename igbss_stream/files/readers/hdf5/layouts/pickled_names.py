@@ -1,8 +1,7 @@
-"""Names in a pickled attribute, read without unpickling.
+"""Read names from a pickled attribute without unpickling it.
 
-pandas and PyTables store the names of columns as a pickled list. Unpickling runs whatever code the file
-asks for. Here the pickle is only taken apart: if it holds anything but a list of texts and whole
-numbers, it has no names.
+pandas and PyTables store column names as a pickled list. Unpickling can run arbitrary code, so the pickle
+is only parsed; one with anything but a list of texts and integers yields no names.
 """
 
 import pickletools
@@ -17,13 +16,13 @@ _MARKS = {
 _LONGEST = 1 << 22  # bytes
 
 
-def pickled_names(value: Any) -> tuple[str, ...]:
-    """Return the texts of a pickled flat list; nothing if the pickle is anything else.
+def read_pickled_names(value: Any) -> tuple[str, ...]:
+    """Return the texts of a pickled flat list; empty if the pickle is anything else.
 
     Parameters
     ----------
     value : bytes or anything
-        The attribute.
+        Value of the attribute.
 
     Returns
     -------
@@ -39,6 +38,6 @@ def pickled_names(value: Any) -> tuple[str, ...]:
             elif opcode.name not in _MARKS:
                 return ()
             n_lists += opcode.name in ("LIST", "EMPTY_LIST")
-    except Exception:  # pickletools raises whatever a broken pickle makes it stumble over
+    except Exception:  # the type depends on the damage
         return ()
     return tuple(names) if n_lists == 1 else ()

@@ -1,6 +1,7 @@
-"""A plain file: samples in a dataset of numbers, with attributes ``rate``, ``unit`` and ``channels``.
+"""Plain files: a dataset of numbers with attributes ``rate``, ``unit`` and ``channels``.
 
-Also what igbss-stream records: the table ``/gaps`` beside ``/data`` says where samples are missing.
+Recordings of igbss-stream have this layout too; their table ``/gaps`` states where samples of ``/data`` are
+missing.
 """
 
 from pathlib import Path
@@ -12,10 +13,10 @@ import numpy as np
 from igbss_stream.chunk import Gap
 from igbss_stream.errors import RecordingError
 from igbss_stream.files.gaps import make_gaps
-from igbss_stream.files.readers.hdf5.contents import datasets
-from igbss_stream.files.readers.hdf5.file import naming, stated_channels, stated_rate, stated_unit
-from igbss_stream.files.readers.hdf5.layouts.values import dataset, member, numeric
-from igbss_stream.files.readers.hdf5.signal import Contents, Signal
+from igbss_stream.files.readers.hdf5.contents import list_datasets
+from igbss_stream.files.readers.hdf5.file import name_dataset, read_channel_names, read_rate, read_unit
+from igbss_stream.files.readers.hdf5.layouts.values import get_dataset, get_member, is_numeric
+from igbss_stream.files.readers.hdf5.signal import LayoutMatch, Signal
 
 LAYOUT = "plain"
 _DATA = "/data"
@@ -23,47 +24,47 @@ _GAP_FIELDS = ("row", "start", "n_samples", "reason")
 _MOST_GAPS = 1 << 20
 
 
-def find(file: Any, path: Path) -> Contents:
-    """Describe `/data`, or else every dataset that could hold a recording; every file has this layout."""
-    data = member(file, _DATA)
+def find(file: Any, path: Path) -> LayoutMatch:
+    """Describe `/data`, or else every dataset that could be a recording; matches every file."""
+    data = get_member(file, _DATA)
     if isinstance(data, h5py.Dataset):
-        return Contents(LAYOUT, "it has a dataset /data", (described(data, _DATA, path, file),))
+        return LayoutMatch(LAYOUT, "it has a dataset /data", (describe_signal(data, _DATA, path, file),))
     found = [
-        described(handle, name, path, file)
-        for name, handle in datasets(file)
-        if handle.shape is not None and len(handle.shape) == 2 and numeric(handle)
+        describe_signal(handle, name, path, file)
+        for name, handle in list_datasets(file)
+        if handle.shape is not None and len(handle.shape) == 2 and is_numeric(handle)
     ]
-    signals = tuple(signal for signal in found if signal.several)
-    why = "it has the marks of no other layout"
+    signals = tuple(signal for signal in found if signal.is_multichannel)
+    why = "no other layout matches"
     if len(signals) == 1:
-        why += f", and {signals[0].dataset} alone holds numbers on two axes"
-    return Contents(LAYOUT, why, signals, f"{str(path)!r} has no dataset '/data'")
+        why += f", and {signals[0].dataset} is its only two-dimensional dataset of numbers"
+    return LayoutMatch(LAYOUT, why, signals, f"{str(path)!r} has no dataset '/data'")
 
 
-def described(handle: Any, name: str, path: Path, file: Any) -> Signal:
-    """Describe a dataset of an open file, taken as plain numbers."""
-    rate, trouble = None, ""
+def describe_signal(handle: Any, name: str, path: Path, file: Any) -> Signal:
+    """Describe a dataset of an open file as plain numbers."""
+    rate, problem = None, ""
     try:
-        rate = stated_rate(handle, naming(name, path))
+        rate = read_rate(handle, name_dataset(name, path))
     except RecordingError as error:
-        trouble = str(error)
+        problem = str(error)
     shape = handle.shape or ()
     return Signal(
         dataset=name,
         shape=shape,
         axis=None,
         rate=rate,
-        unit=stated_unit(handle),
-        channels=stated_channels(handle),
-        gaps=gaps_beside(file, shape[0]) if name == _DATA and shape else (),
-        trouble=trouble,
-        untimed=bool(trouble),
+        unit=read_unit(handle),
+        channels=read_channel_names(handle),
+        gaps=read_gaps(file, shape[0]) if name == _DATA and shape else (),
+        problem=problem,
+        needs_rate=bool(problem),
     )
 
 
-def gaps_beside(file: Any, n_samples: int) -> tuple[Gap, ...]:
-    """Return the gaps that the table /gaps of an open file tells of, for samples that it goes with."""
-    table = dataset(file, "/gaps")
+def read_gaps(file: Any, n_samples: int) -> tuple[Gap, ...]:
+    """Read the gaps in `n_samples` rows of /data from the table /gaps of an open file."""
+    table = get_dataset(file, "/gaps")
     if table is None or table.dtype.names != _GAP_FIELDS or table.size > _MOST_GAPS:
         return ()
     rows = np.asarray(table[()])

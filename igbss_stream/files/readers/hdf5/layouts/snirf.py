@@ -1,4 +1,4 @@
-"""SNIRF, the shared format of near-infrared spectroscopy: /nirs/data1/dataTimeSeries."""
+"""SNIRF, the Shared Near Infrared Spectroscopy Format: /nirs/data1/dataTimeSeries."""
 
 import re
 from pathlib import Path
@@ -7,9 +7,15 @@ from typing import Any
 import h5py
 import numpy as np
 
-from igbss_stream.files.readers.hdf5.file import naming, positive
-from igbss_stream.files.readers.hdf5.layouts.values import dataset, number, numbers, word, words
-from igbss_stream.files.readers.hdf5.signal import Contents, Signal
+from igbss_stream.files.readers.hdf5.file import as_positive, name_dataset
+from igbss_stream.files.readers.hdf5.layouts.values import (
+    get_dataset,
+    read_number,
+    read_numbers,
+    read_text,
+    read_texts,
+)
+from igbss_stream.files.readers.hdf5.signal import LayoutMatch, Signal
 from igbss_stream.files.timing import Times
 
 LAYOUT = "SNIRF"
@@ -18,8 +24,8 @@ _TYPES = {1: "continuous-wave amplitude", 99999: "processed"}
 _AUX = re.compile(r"aux\d*$")
 
 
-def find(file: Any, path: Path) -> Contents | None:
-    """Describe every block of data of every run, if the file is of this format."""
+def find(file: Any, path: Path) -> LayoutMatch | None:
+    """Describe every data block of every run of a file of this layout."""
     runs = [
         file[key] for key in file if re.fullmatch(r"nirs\d*", key) and isinstance(file[key], h5py.Group)
     ]
@@ -27,25 +33,25 @@ def find(file: Any, path: Path) -> Contents | None:
         (run, key)
         for run in runs
         for key in run
-        if re.fullmatch(r"data\d*", key) and dataset(run, f"{key}/dataTimeSeries") is not None
+        if re.fullmatch(r"data\d*", key) and get_dataset(run, f"{key}/dataTimeSeries") is not None
     ]
     if not blocks:
         return None
-    version = word(file, "formatVersion")
+    version = read_text(file, "formatVersion")
     why = f"it has {blocks[0][0].name}/{blocks[0][1]}/dataTimeSeries"
     why += f" and states formatVersion {version}" if version else ""
-    return Contents(LAYOUT, why, tuple(_signal(run, run[key], path) for run, key in blocks))
+    return LayoutMatch(LAYOUT, why, tuple(_describe_signal(run, run[key], path) for run, key in blocks))
 
 
-def _signal(run: Any, block: Any, path: Path) -> Signal:
+def _describe_signal(run: Any, block: Any, path: Path) -> Signal:
     data, name = block["dataTimeSeries"], f"{block.name}/dataTimeSeries"
-    per_second = _SECONDS.get(word(run, "metaDataTags/TimeUnit") or "s", 1.0)
-    rate, times, trouble = _timing(
-        block, data.shape[0] if data.shape else 0, per_second, naming(name, path)
+    per_second = _SECONDS.get(read_text(run, "metaDataTags/TimeUnit") or "s", 1.0)
+    rate, times, problem = _find_timing(
+        block, data.shape[0] if data.shape else 0, per_second, name_dataset(name, path)
     )
     shape = data.shape if data.ndim == 2 else (*data.shape, 1)
-    measured = [_measurement(block, i) for i in range(1, shape[1] + 1)]
-    names, types, units = zip(*(_described(m, run) for m in measured), strict=True)
+    measured = [_read_measurement(block, i) for i in range(1, shape[1] + 1)]
+    names, types, units = zip(*(_describe_channel(m, run) for m in measured), strict=True)
     return Signal(
         dataset=name,
         shape=shape,
@@ -54,47 +60,47 @@ def _signal(run: Any, block: Any, path: Path) -> Signal:
         channels=names,
         types=types,
         times=times,
-        notes=_left_out(run),
-        trouble=trouble,
-        untimed=bool(trouble),
+        notes=_note_auxiliary(run),
+        problem=problem,
+        needs_rate=bool(problem),
     )
 
 
-def _timing(
+def _find_timing(
     block: Any, n_samples: int, per_second: float, what: str
 ) -> tuple[float | None, Times | None, str]:
-    """Return rate or times, or what is wrong with them."""
-    time = dataset(block, "time")
+    """Return the rate, or the timestamps, or why neither can be used."""
+    time = get_dataset(block, "time")
     if time is None or time.ndim != 1:
-        return None, None, f"{what} has no times beside it; pass --rate"
-    if time.size == 2 != n_samples:  # start and spacing
-        rate = positive(per_second / float(time[1]) if time[1] else 0)
-        return rate, None, "" if rate else f"{what} has times that stand still; pass --rate"
+        return None, None, f"{what} has no timestamps; pass --rate"
+    if time.size == 2 != n_samples:  # start and step
+        rate = as_positive(per_second / float(time[1]) if time[1] else 0)
+        return rate, None, "" if rate else f"{what} has timestamps that do not increase; pass --rate"
     if time.size != n_samples:
-        return None, None, f"{what} has {time.size} times for {n_samples} samples; pass --rate"
+        return None, None, f"{what} has {time.size} timestamps for {n_samples} samples; pass --rate"
     return None, Times(lambda a, b: time[a:b], n_samples, per_second), ""
 
 
-def _measurement(block: Any, i: int) -> dict[str, Any]:
-    """Return what channel i (from 1) of a block is, from either form of the list."""
+def _read_measurement(block: Any, i: int) -> dict[str, Any]:
+    """Read the measurement of channel i (from 1) of a block, in either form of the list."""
     keys = ("sourceIndex", "detectorIndex", "wavelengthIndex", "dataType")
     one, every = block.get(f"measurementList{i}"), block.get("measurementLists")
     found: dict[str, Any] = {}
     if isinstance(one, h5py.Group):
-        found = {key: number(one, key) for key in keys}
-        found |= {key: word(one, key) for key in ("dataTypeLabel", "dataUnit")}
+        found = {key: read_number(one, key) for key in keys}
+        found |= {key: read_text(one, key) for key in ("dataTypeLabel", "dataUnit")}
     elif isinstance(every, h5py.Group):
         for key in keys:
-            values = numbers(every, key)
+            values = read_numbers(every, key)
             found[key] = float(values[i - 1]) if values is not None and len(values) >= i else None
         for key in ("dataTypeLabel", "dataUnit"):
-            texts = words(every, key)
+            texts = read_texts(every, key)
             found[key] = texts[i - 1] if len(texts) >= i else None
     return found
 
 
-def _described(measured: dict[str, Any], run: Any) -> tuple[str, str, str]:
-    """Return name, type and unit of a channel; the name is written as MNE writes it: ``S1_D2 760``."""
+def _describe_channel(measured: dict[str, Any], run: Any) -> tuple[str, str, str]:
+    """Return name, type and unit of a channel; the name has the form of MNE: ``S1_D2 760``."""
     source, detector = measured.get("sourceIndex"), measured.get("detectorIndex")
     label, kind = measured.get("dataTypeLabel") or "", measured.get("dataType")
     unit = measured.get("dataUnit") or ""
@@ -102,7 +108,7 @@ def _described(measured: dict[str, Any], run: Any) -> tuple[str, str, str]:
     if source is None or detector is None:
         return "", kind_name, unit
     name = f"S{int(source)}_D{int(detector)}"
-    wavelengths, at = numbers(run, "probe/wavelengths"), measured.get("wavelengthIndex")
+    wavelengths, at = read_numbers(run, "probe/wavelengths"), measured.get("wavelengthIndex")
     if label in ("HbO", "HbR", "HbT"):
         name += f" {label.lower()}"
     elif wavelengths is not None and at is not None and 0 < at <= len(wavelengths):
@@ -110,10 +116,8 @@ def _described(measured: dict[str, Any], run: Any) -> tuple[str, str, str]:
     return name, kind_name, unit
 
 
-def _left_out(run: Any) -> tuple[str, ...]:
+def _note_auxiliary(run: Any) -> tuple[str, ...]:
     aux = [key for key in run if _AUX.match(key)]
     if not aux:
         return ()
-    return (
-        f"{len(aux)} auxiliary series ({run.name}/{aux[0]} and so on) have times of their own; left out",
-    )
+    return (f"{len(aux)} auxiliary series ({run.name}/{aux[0]} etc.) with separate timestamps are omitted",)
