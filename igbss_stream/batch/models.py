@@ -1,10 +1,10 @@
 """Load a model that an earlier run learned, for other recordings of the same channels."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,15 +12,12 @@ from numpy.typing import NDArray
 from igbss_stream.batch.resume import digest
 from igbss_stream.errors import IgbssWarning, InputError, ParameterError, RecordingError, printable
 from igbss_stream.files.results.output import OutputFile
-from igbss_stream.files.results.stored_model import Origin, StoredModel
-from igbss_stream.model.poset import Poset
+from igbss_stream.files.results.stored_model import Origin
 from igbss_stream.preparation.settings import Preparation
 from igbss_stream.separation.engine import Separator
-from igbss_stream.separation.plan import SeparationPlan
 from igbss_stream.separation.settings import ModelSettings
-from igbss_stream.separation.stages import LinearStage
 from igbss_stream.separation.statistics import Survey
-from igbss_stream.separation.transform import Exp, Transform, restore_transform
+from igbss_stream.streaming.restore import restore_preparation, restore_separator, restore_settings
 
 _LISTED = 6  # channels that a message names
 
@@ -127,26 +124,32 @@ def load_model(path: Path) -> KnownModel:
     """
     with OutputFile(path) as output:
         stored = output.read_model()
-    try:
-        settings = _settings(stored.settings)
-        transform = restore_transform(stored.transform)
-        preparation = _preparation(stored.preparation)
-    except (KeyError, TypeError, ValueError) as error:
-        raise RecordingError(f"the model in '{path}' cannot be read: {error}") from error
+    with _report_damage(path):
+        settings, preparation = restore_settings(stored), restore_preparation(stored)
     check_no_products(settings, f"the model in '{path}'")
+    with _report_damage(path):
+        separator = restore_separator(stored, settings)
     return KnownModel(
         path,
         stored.channels,
         stored.unit,
         settings,
         preparation,
-        _separator(stored, settings, transform),
+        separator,
         digest(
             *(stored.mixing, stored.unmixing, stored.mean),
             *(stored.channels, stored.settings, stored.transform, stored.preparation),
         ),
         stored.origin,
     )
+
+
+@contextmanager
+def _report_damage(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (KeyError, TypeError, ValueError) as error:
+        raise RecordingError(f"the model in '{path}' cannot be read: {error}") from error
 
 
 def check_no_products(settings: ModelSettings, what: str) -> None:
@@ -168,40 +171,6 @@ def check_no_products(settings: ModelSettings, what: str) -> None:
             f"{what} has order {settings.order}, and products of sources cannot be applied to other "
             "recordings; learn a model with order 1"
         )
-
-
-def _settings(described: dict[str, Any]) -> ModelSettings:
-    """Return settings from their JSON; the random generator is not needed any more."""
-    values = dict(described)
-    if isinstance(values["structure"], list):
-        values["structure"] = np.asarray(values["structure"], dtype=np.float64)
-    if isinstance(values["transform"], dict):
-        values["transform"] = restore_transform(values["transform"])
-    if isinstance(values["random_state"], str):
-        values["random_state"] = None
-    return ModelSettings(**values)
-
-
-def _preparation(described: dict[str, Any]) -> Preparation:
-    """Return a preparation from its JSON, which has no tuples."""
-    values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in described.items()}
-    return Preparation(**values)
-
-
-def _separator(stored: StoredModel, settings: ModelSettings, transform: Transform) -> Separator:
-    """Return the separator that the model was stored from, identical to the bit."""
-    mixing, unmixing = (
-        np.ascontiguousarray(w if w.ndim == 3 else w[None], dtype=np.float64)
-        for w in (stored.mixing, stored.unmixing)
-    )
-    if not settings.is_learned:
-        poset = Poset(mixing, settings.order, settings.closure)
-        stage = LinearStage.from_poset(poset)
-        return SeparationPlan(settings, poset.n_channels).restore(poset, stage, transform, stored.losses)
-    unit = transform.unit if isinstance(transform, Exp) else 1.0
-    poset = Poset(mixing / unit, settings.order, settings.closure, unmixing * unit)
-    stage = LinearStage(mixing, unmixing, stored.mean)
-    return SeparationPlan(settings, poset.n_channels).restore(poset, stage, transform, stored.losses)
 
 
 def describe_channel_differences(channels: Sequence[str], wanted: Sequence[str]) -> str:

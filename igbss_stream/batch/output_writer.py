@@ -1,4 +1,4 @@
-"""Write the contents of an output: samples block by block, the model, and the origin."""
+"""Write the contents of an output: samples block by block, and the origin."""
 
 import json
 import os
@@ -8,17 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream._util.version import __version__
 from igbss_stream.batch.channels import Channels
 from igbss_stream.batch.models import KnownModel
 from igbss_stream.files.gaps import get_gap_rows
 from igbss_stream.files.recording import Recording
 from igbss_stream.files.writers.hdf5_output import Hdf5Sink
 from igbss_stream.files.writers.stream_recording import GAP
-from igbss_stream.preparation.settings import Preparation
-from igbss_stream.separation.cleaning import Cleaner
 from igbss_stream.separation.engine import Separator
-from igbss_stream.separation.settings import to_plain
 
 
 def reserve_samples(sink: Hdf5Sink, source: Channels, separator: Separator, compression: str) -> None:
@@ -122,48 +118,6 @@ def write_gaps(sink: Hdf5Sink, recording: Recording) -> None:
     sink.write("gaps", np.array(gaps, GAP))
 
 
-def write_model(
-    sink: Hdf5Sink,
-    channels: Sequence[str],
-    unit: str | None,
-    separator: Separator,
-    preparation: Preparation,
-) -> None:
-    """Write the model.
-
-    Parameters
-    ----------
-    sink : Hdf5Sink
-    channels : sequence of str
-    unit : str or None
-        Unit of the channels.
-    separator : Separator
-        Prepared.
-    preparation : Preparation
-        Preparation of the samples.
-    """
-    stage = separator.stage
-    mixing, unmixing = (
-        weights if len(weights) > 1 else weights[0] for weights in (stage.mixing, stage.unmixing)
-    )
-    mixed = unit if separator.settings.has_unit_variance else None
-    sink.write("mixing", mixing, channels=channels, unit=mixed)
-    sink.write("unmixing", unmixing, channels=channels)
-    if separator.losses:
-        sink.write("learning", separator.losses)
-    if stage.mean is not None:
-        sink.write("mean", stage.mean, channels=channels, unit=unit)
-    sink.set_attrs(
-        igbss_stream_version=__version__,
-        input_unit=unit,
-        solver=separator.solver,
-        settings=separator.settings.to_json(),
-        preparation=preparation.to_json(),
-        transform=json.dumps(to_plain(separator.transform)),
-        cleaning=None if separator.cleaning is None else json.dumps(separator.cleaning.to_dict()),
-    )
-
-
 def write_origin(sink: Hdf5Sink, recording: Recording, model: KnownModel | None, **attrs: str) -> None:
     """Write the names of the recording and of the model file.
 
@@ -179,17 +133,3 @@ def write_origin(sink: Hdf5Sink, recording: Recording, model: KnownModel | None,
     name = os.fsencode(recording.path.name).decode(errors="replace")
     origin = None if model is None else json.dumps(model.origin.as_dict(model.path))
     sink.set_attrs(input=name, dataset=recording.dataset, model=origin, **attrs)
-
-
-def write_excluded(sink: Hdf5Sink, cleaner: Cleaner) -> None:
-    """Write which sources were removed and why; the channel is empty for sources given by number.
-
-    Parameters
-    ----------
-    sink : Hdf5Sink
-    cleaner : Cleaner
-    """
-    rows = [(one.source, one.channel.encode(), one.correlation) for one in cleaner.excluded]
-    width = max((len(name) for _, name, _ in rows), default=0) or 1
-    kind = [("source", "i8"), ("channel", f"S{width}"), ("correlation", "f8")]
-    sink.write("excluded", np.array(rows, kind))

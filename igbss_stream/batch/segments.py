@@ -36,9 +36,7 @@ from igbss_stream.batch.models import KnownModel, load_model
 from igbss_stream.batch.output_writer import (
     describe_cleaned,
     describe_sources,
-    write_excluded,
     write_gaps,
-    write_model,
     write_origin,
 )
 from igbss_stream.batch.prepare_separator import prepare_separator
@@ -50,6 +48,7 @@ from igbss_stream.files.open import open_with_options
 from igbss_stream.files.recording import Recording
 from igbss_stream.files.results.output import read_output_facts
 from igbss_stream.files.writers.hdf5_output import Hdf5Sink
+from igbss_stream.files.writers.model_file import write_excluded, write_model
 from igbss_stream.files.writers.write_errors import check_new_output
 from igbss_stream.preparation.settings import Preparation
 from igbss_stream.separation.engine import CLOSED_FORM, Separator
@@ -214,7 +213,7 @@ def _look(
     found = FirstPass.of(flat, separator.cleaner)
     make_folder(_get_model_path(job))
     with Hdf5Sink(_get_model_path(job), overwrite=True) as sink:
-        write_model(sink, source.names, recording.unit, separator, preparation)
+        write_model(sink, source.names, recording.unit, separator, preparation.to_json())
         sink.set_attrs(job=made_from, **{ATTRIBUTE: found.to_json()})
 
 
@@ -254,7 +253,7 @@ def _join_parts(job: Job, notify: Notify) -> Outcome:
         recording, _ = prepare_recording(stored, job.settings.preparation, found.flat)
         _join_samples(sink, _list_parts(job, recording.n_samples), recording, separator, model.channels)
         write_gaps(sink, recording)
-        write_model(sink, model.channels, recording.unit, separator, job.settings.preparation)
+        write_model(sink, model.channels, recording.unit, separator, job.settings.preparation.to_json())
         write_origin(sink, recording, known, job=json.dumps(fingerprint_job(job, known)))
         if separator.cleaner is not None:
             write_excluded(sink, separator.cleaner)

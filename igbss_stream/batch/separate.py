@@ -22,9 +22,7 @@ from igbss_stream.batch.models import KnownModel
 from igbss_stream.batch.output_writer import (
     append_samples,
     reserve_samples,
-    write_excluded,
     write_gaps,
-    write_model,
     write_origin,
 )
 from igbss_stream.batch.prepare_separator import PlannedSeparation, prepare_separator
@@ -34,6 +32,7 @@ from igbss_stream.batch.windows import cut_windows, plan_windows
 from igbss_stream.errors import IgbssWarning, ParameterError
 from igbss_stream.files.recording import Recording
 from igbss_stream.files.writers.hdf5_output import Hdf5Sink
+from igbss_stream.files.writers.model_file import write_excluded, write_model
 from igbss_stream.separation.engine import Separator
 
 DEFAULT_WINDOW = 4096  # samples
@@ -134,7 +133,7 @@ def separate_recording(
             _separate_by_sample(source, separator, on_the_way, sink, report, pool)
         else:
             fits = _separate_by_window(source, separator, window, sink, report)
-        write_model(sink, source.names, recording.unit, separator, settings.preparation)
+        write_model(sink, source.names, recording.unit, separator, settings.preparation.to_json())
         write_origin(sink, recording, model if segment is None else None, **(attrs or {}))
         if separator.cleaner is not None:
             write_excluded(sink, separator.cleaner)

@@ -21,7 +21,6 @@ from igbss_stream._util.progress import report_to
 from igbss_stream.batch.channels import Channels, Progress, find_flat_channels, prepare_recording
 from igbss_stream.batch.job import FAILED, Job, Result, Watch
 from igbss_stream.batch.models import describe_channel_differences
-from igbss_stream.batch.output_writer import write_model
 from igbss_stream.batch.resume import (
     Fingerprint,
     digest,
@@ -36,6 +35,7 @@ from igbss_stream.files.open import open_with_options
 from igbss_stream.files.results.output import read_output_facts
 from igbss_stream.files.writers.hdf5_output import Hdf5Sink
 from igbss_stream.files.writers.locking import get_partial_path, remove_leftover
+from igbss_stream.files.writers.model_file import write_model
 from igbss_stream.separation.engine import Separator
 from igbss_stream.separation.plan import SeparationPlan
 from igbss_stream.separation.statistics import Survey
@@ -226,7 +226,7 @@ def _learn(path: Path, group: Sequence[GroupMember], watch: Watch | None) -> Non
     make_folder(path)
     with Hdf5Sink(path, overwrite=first.job.overwrite) as sink:
         separator = _learn_from_group(group, watch)
-        write_model(sink, first.channels, first.unit, separator, first.job.settings.preparation)
+        write_model(sink, first.channels, first.unit, separator, first.job.settings.preparation.to_json())
         sink.set_attrs(
             job=json.dumps(made_from),
             learned_from=[file["name"] for file in made_from["input"]],

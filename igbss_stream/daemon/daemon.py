@@ -18,7 +18,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from igbss_stream._util.scheduling import use_normal_priority
-from igbss_stream.daemon import logs, state
+from igbss_stream.daemon import logs
 from igbss_stream.daemon.config.load import format_keys, load
 from igbss_stream.daemon.config.reload import apply_reloadable, iter_differences
 from igbss_stream.daemon.config.schema import Config, StreamSection
@@ -208,7 +208,9 @@ class Daemon:
     def _load_model(self, stream: StreamSection) -> StreamModel | None:
         if self._config.state is None:
             return None
-        path = state.get_state_path(self._config.state.path, stream.name)
+        from igbss_stream.daemon import state  # imports h5py, which other configurations do not need
+
+        path = self._config.state.get_file(stream.name)
         cleaning = None if stream.clean is None else stream.clean.as_cleaning()
         model = state.load(path, stream.model.as_settings(), stream.prepare.as_settings(), cleaning)
         if model is not None:
@@ -218,14 +220,17 @@ class Daemon:
     def _save(self) -> None:
         if self._config.state is None:
             return
+        from igbss_stream.daemon import state
+
         for stream, runner in zip(self._config.streams, self.runners, strict=True):
-            model = runner.model
-            if model is not None:
-                path = state.get_state_path(self._config.state.path, runner.name)
-                try:
-                    state.save(path, model, stream.prepare.as_settings())
-                except IgbssError as error:
-                    log.error("stream %s: %s", runner.name, error)
+            model, preparation = runner.model, runner.preparation
+            if model is None or preparation is None:  # before the first samples nothing has changed
+                continue
+            path, samples = self._config.state.get_file(runner.name), preparation.output_stream
+            try:
+                state.save(path, model, stream.prepare.as_settings(), samples.channels, samples.unit)
+            except IgbssError as error:
+                log.error("stream %s: %s", runner.name, error)
 
     def _close(self) -> None:
         if self._viewer is not None:

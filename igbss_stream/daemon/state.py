@@ -1,42 +1,44 @@
-"""Store models between runs of the daemon: one file per stream, without pickle, replaced atomically."""
+"""Store models between runs of the daemon: one HDF5 file per stream, replaced atomically.
+
+The file has the datasets and attributes of a model of `batch`, and those that
+`igbss_stream.files.writers.model_file.write_stream_state` adds.
+"""
 
 import json
-import zipfile
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from igbss_stream._util.atomic_write import write_atomically
-from igbss_stream.errors import InputError, ParameterError, StateError
-from igbss_stream.model.poset import Poset
+from igbss_stream.errors import ParameterError, RecordingError, StateError
+from igbss_stream.files.results.output import OutputFile
+from igbss_stream.files.results.stored_model import StoredModel
+from igbss_stream.files.writers.hdf5_output import Hdf5Sink
+from igbss_stream.files.writers.model_file import write_excluded, write_model, write_stream_state
 from igbss_stream.preparation.settings import Preparation
-from igbss_stream.separation.cleaning import Cleaner, Cleaning, Excluded
+from igbss_stream.separation.cleaning import Cleaner, Cleaning
 from igbss_stream.separation.engine import Separator
-from igbss_stream.separation.plan import SeparationPlan
-from igbss_stream.separation.settings import ModelSettings, to_plain
-from igbss_stream.separation.stages import LinearStage
-from igbss_stream.separation.transform import restore_transform
+from igbss_stream.separation.settings import ModelSettings
 from igbss_stream.streaming.model_updates import StreamModel
-
-_FORMAT = 1
-_OPTIONAL = ("mean", "cut")
+from igbss_stream.streaming.restore import restore_separator
 
 
-def get_state_path(folder: Path, name: str) -> Path:
-    """Return the path of the state of a stream."""
-    return folder / f"{name}.npz"
-
-
-def save(path: Path, model: StreamModel, preparation: Preparation) -> None:
+def save(
+    path: Path, model: StreamModel, preparation: Preparation, channels: Sequence[str], unit: str | None
+) -> None:
     """Write a model to a temporary file, and rename it.
 
     Parameters
     ----------
     path : Path
+        Named after the stream.
     model : StreamModel
     preparation : Preparation
         Preparation of the samples from which it was learned.
+    channels : sequence of str
+        Names of the channels.
+    unit : str or None
+        Unit of the channels, if known.
 
     Raises
     ------
@@ -44,32 +46,19 @@ def save(path: Path, model: StreamModel, preparation: Preparation) -> None:
         If it cannot be written.
     """
     separator = model.separator
-    stage, poset = separator.stage, separator.poset
-    metadata: dict[str, Any] = {
-        "format": _FORMAT,
-        "version": model.version,
-        "settings": json.loads(separator.settings.to_json()) | {"transform": None},
-        "transform": to_plain(separator.transform),
-        "preparation": json.loads(preparation.to_json()),
-    }
-    if separator.cleaning is not None and separator.cleaner is not None:
-        metadata["clean"] = separator.cleaning.to_dict()
-        metadata["excluded"] = [source.to_list() for source in separator.cleaner.excluded]
-    arrays = {
-        "about": np.frombuffer(json.dumps(metadata).encode(), np.uint8),
-        "incidence": poset.incidence,
-        "inverse": poset.unmixing,
-        "mixing": stage.mixing,
-        "unmixing": stage.unmixing,
-    }
-    arrays |= {name: getattr(stage, name) for name in _OPTIONAL if getattr(stage, name) is not None}
+    # a later model of a stream has the fitted transform of the first in its settings
+    settings = replace(separator.settings, transform=separator.transform.name)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # the stubs mistake the names of arrays for the option allow_pickle
-        write_atomically(path, lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
-    except OSError as error:
+        with Hdf5Sink(path, overwrite=True) as sink:
+            described = replace(separator, settings=settings)
+            write_model(sink, channels, unit, described, preparation.to_json())
+            if separator.cleaner is not None:
+                write_excluded(sink, separator.cleaner)
+            write_stream_state(sink, separator, path.stem, model.version)
+    except (OSError, ValueError) as error:
         raise StateError(
-            f"the state '{path}' cannot be written: {error.strerror}; check the folder in state.path"
+            f"the state '{path}' cannot be written: {_get_reason(error)}; check the folder in state.path"
         ) from None
 
 
@@ -99,34 +88,39 @@ def load(
         If the file is not a state, or belongs to other settings.
     """
     if not path.exists():
+        _check_no_old_state(path.with_suffix(".npz"))
         return None
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        metadata = json.loads(arrays["about"].tobytes())
-        if metadata["format"] != _FORMAT:
+        with OutputFile(path) as file:
+            stored = file.read_model() if file.is_output else None
+        if stored is None or stored.version is None or stored.incidence is None:
             raise StateError(
-                f"the state '{path}' has format {metadata['format']} instead of {_FORMAT}. Remove it "
-                "to start without it."
+                f"'{path}' is not a state of a daemon; move it, or choose another folder in state.path"
             )
-        _check_settings(metadata["settings"], settings)
-        _check_preparation(metadata.get("preparation", {}), preparation)
-        separator = _restore_separator(arrays, metadata, settings)
+        _check_settings(stored.settings, settings)
+        _check_preparation(stored.preparation, preparation)
+        separator = restore_separator(stored, settings)
         if cleaning is not None:
-            separator = separator.with_cleaner(cleaning, _restore_cleaner(metadata, separator, cleaning))
-        return StreamModel(metadata["version"], separator, 0)
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-        zipfile.BadZipFile,
-        InputError,
-        ParameterError,
-    ) as error:
+            separator = separator.with_cleaner(cleaning, _restore_cleaner(stored, separator, cleaning))
+        return StreamModel(stored.version, separator, 0)
+    except (RecordingError, ValueError, KeyError, TypeError) as error:
         raise StateError(
             f"the state '{path}' cannot be read: {error}. Remove it to start without it."
         ) from None
+
+
+def _get_reason(error: Exception) -> str:
+    """Return the reason of the system, if an error has one."""
+    cause = error.__cause__ or error
+    return (isinstance(cause, OSError) and cause.strerror) or str(error)
+
+
+def _check_no_old_state(path: Path) -> None:
+    if path.exists():
+        raise StateError(
+            f"the state '{path}' was written by version 0.1 and cannot be read; remove it to start from "
+            "scratch"
+        )
 
 
 def _check_settings(saved: dict[str, Any], settings: ModelSettings) -> None:
@@ -144,20 +138,11 @@ def _check_preparation(saved: dict[str, Any], preparation: Preparation) -> None:
             raise ParameterError(f"prepare.{name} was {before[name]!r} and is now {value!r}")
 
 
-def _restore_separator(
-    arrays: dict[str, Any], metadata: dict[str, Any], settings: ModelSettings
-) -> Separator:
-    stage = LinearStage(arrays["mixing"], arrays["unmixing"], *(arrays.get(name) for name in _OPTIONAL))
-    poset = Poset(arrays["incidence"], settings.order, settings.closure, arrays["inverse"])
-    transform = restore_transform(metadata["transform"])
-    return SeparationPlan(settings, poset.n_channels).restore(poset, stage, transform)
-
-
-def _restore_cleaner(metadata: dict[str, Any], separator: Separator, cleaning: Cleaning) -> Cleaner:
+def _restore_cleaner(stored: StoredModel, separator: Separator, cleaning: Cleaning) -> Cleaner:
     """Return the cleaner with the sources that were found when the model was learned."""
     if not cleaning.needs_survey:
         return cleaning.make_cleaner(separator.stage)
-    saved, current = metadata.get("clean"), cleaning.to_dict()
-    if saved != current:
-        raise ParameterError(f"clean was {saved or 'left out'} and is now {current}")
-    return Cleaner(separator.stage, tuple(Excluded.from_list(row) for row in metadata["excluded"]))
+    current = cleaning.to_dict()
+    if stored.cleaning != current:
+        raise ParameterError(f"clean was {stored.cleaning or 'left out'} and is now {current}")
+    return Cleaner(separator.stage, stored.excluded)

@@ -5,5 +5,6 @@
     pipeline        turn chunks of channels into chunks of sources
     separators      separate sample by sample, or by overlapping windows
     model_updates   schedule, learn and activate models
+    restore         restore the separator of a stored model
     windowing       cut a stream into windows and overlap-add the results
 """

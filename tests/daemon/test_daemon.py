@@ -234,7 +234,7 @@ def test_reload_applies_some_changes_and_names_the_others(start: Start, tmp_path
     sender.publish(Chunk(np.ones((5, 3), np.float32), 0))
     collect(iter(subscriber), 5)
     running.wait_for_line("silent for 0.04 s")
-    until((tmp_path / "state" / "s.npz").exists)
+    until((tmp_path / "state" / "s.h5").exists)
 
     reload(
         ("{structure: systematic}", "{structure: cyclic}"),

@@ -94,7 +94,7 @@ def test_recordings_are_processed_to_their_end(written: Written, recording: Path
     assert [runner.status for runner in daemon.runners] == ["ended", "ended"]
     assert daemon.runners[0].samples_out == 600
     settings = load(path).streams[0].model.as_settings()
-    model = state.load(state.get_state_path(tmp_path / "state", "one"), settings, Preparation())
+    model = state.load(tmp_path / "state" / "one.h5", settings, Preparation())
     assert model is not None
     np.testing.assert_array_equal(model.separator.separate_samples(SAMPLES), recorded(out[0]))
 
@@ -219,7 +219,7 @@ def test_errors_on_opening(written: Written, recording: Path, tmp_path: Path) ->
         Daemon(load(path), path)
     with pytest.raises(FeedError, match="health cannot be served"):
         HealthServer("256.0.0.1", 0, [])
-    damaged = tmp_path / "s.npz"
+    damaged = tmp_path / "s.h5"
     damaged.write_bytes(b"no state")
     with pytest.raises(StateError, match="cannot be read"):
         state.load(damaged, load(path).streams[0].model.as_settings(), Preparation())

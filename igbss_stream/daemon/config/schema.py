@@ -181,13 +181,17 @@ class StateSection(Section, frozen=True, kw_only=True):
     Parameters
     ----------
     path : Path
-        Folder with a file for each stream; it is created if it does not exist.
+        Folder with a file for each stream, `NAME.h5`; it is created if it does not exist.
     every : float
         Seconds between two writes. The state is also written at the end.
     """
 
     path: Annotated[Path, Meta(examples=["state"])]
     every: PositiveSeconds = 60.0
+
+    def get_file(self, stream: str) -> Path:
+        """Return the path of the state of a stream, given the name of the stream."""
+        return self.path / f"{stream}.h5"
 
 
 class HealthSection(Section, frozen=True, kw_only=True):
@@ -277,7 +281,7 @@ class Config(Section, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         _check_names(self.streams)
-        _check_outputs(self.streams)
+        _check_outputs(self.streams, self.state)
         _check_endpoints(list(self.iter_bound()))
         if self.view is not None:
             self.find_viewed()
@@ -346,13 +350,16 @@ def _check_names(streams: tuple[StreamSection, ...]) -> None:
             )
 
 
-def _check_outputs(streams: tuple[StreamSection, ...]) -> None:
-    """Check that sources and sinks use different files, and sinks different names of outlets."""
+def _check_outputs(streams: tuple[StreamSection, ...], state: StateSection | None) -> None:
+    """Check that sources, states and sinks use different files, and sinks different names of outlets."""
     files = {
         stream.source.path: f"streams[{i}].source"
         for i, stream in enumerate(streams)
         if isinstance(stream.source, FileInput)
     }
+    if state is not None:
+        for stream in streams:
+            _claim(files, state.get_file(stream.name), "state", "path")
     outlets: dict[str, str] = {}
     for i, stream in enumerate(streams):
         for j, sink in enumerate(stream.sinks):

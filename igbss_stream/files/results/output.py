@@ -23,6 +23,7 @@ from igbss_stream.files.readers.hdf5.layouts.plain import read_gaps
 from igbss_stream.files.readers.hdf5.layouts.values import get_dataset, is_numeric
 from igbss_stream.files.results.series import Series
 from igbss_stream.files.results.stored_model import Origin, StoredModel
+from igbss_stream.separation.cleaning import Excluded
 
 Array = NDArray[np.float64]
 
@@ -145,6 +146,14 @@ class OutputFile(Closeable):
                 preparation=json.loads(attrs.get("preparation", "{}")),
                 losses=self._read_losses(),
                 origin=Origin.read(attrs),
+                incidence=self._read_optional_weights("incidence"),
+                inverse=self._read_optional_weights("inverse"),
+                cut=np.asarray(self._get_model_dataset("cut", 1)[()], np.int64)
+                if "cut" in self._file
+                else None,
+                version=int(attrs["model_version"]) if "model_version" in attrs else None,
+                cleaning=json.loads(attrs["cleaning"]) if "cleaning" in attrs else None,
+                excluded=self._read_excluded(),
             )
 
     def read_json(self, name: str) -> dict[str, Any]:
@@ -268,6 +277,23 @@ class OutputFile(Closeable):
         if "learning" not in self._file:
             return ()
         return tuple(np.asarray(self._get_model_dataset("learning", 1)[()], np.float64).tolist())
+
+    def _read_optional_weights(self, name: str) -> Array | None:
+        """Read weights that only some models have."""
+        return (
+            np.asarray(self._get_model_dataset(name, 2, 3)[()], np.float64) if name in self._file else None
+        )
+
+    def _read_excluded(self) -> tuple[Excluded, ...]:
+        """Read which sources were removed; empty if none."""
+        rows = self.read_table("excluded")
+        if rows is None:
+            return ()
+        fields = (rows[name].tolist() for name in ("source", "channel", "correlation"))
+        return tuple(
+            Excluded(source, channel.decode(), correlation)
+            for source, channel, correlation in zip(*fields, strict=True)
+        )
 
     def _get_model_dataset(self, name: str, *ndim: int) -> Any:
         """Return a dataset of the model, which must have one of the given numbers of axes."""

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from igbss_stream.separation.cleaning import Excluded
+
 Array = NDArray[np.float64]
 
 _N_LISTED = 3  # recordings in an output
@@ -63,6 +65,17 @@ class StoredModel:
         Losses of the learning steps, see `igbss_stream.model.structure`; empty if they are not known.
     origin : Origin
         The recordings from which it was learned.
+    incidence, inverse : ndarray, optional
+        Weights of the sample space and their left inverse, with the shapes of mixing and unmixing. Only
+        states of the daemon contain them and the next two.
+    cut : ndarray of shape (sources,), optional
+        See `igbss_stream.model.poset.Poset.cut`.
+    version : int, optional
+        Version of the model in its stream.
+    cleaning : dict, optional
+        Which sources to remove, as described in JSON.
+    excluded : tuple of Excluded
+        Which sources were removed.
     """
 
     channels: tuple[str, ...]
@@ -75,6 +88,12 @@ class StoredModel:
     preparation: dict[str, Any]
     losses: tuple[float, ...]
     origin: Origin
+    incidence: Array | None = None
+    inverse: Array | None = None
+    cut: NDArray[np.int64] | None = None
+    version: int | None = None
+    cleaning: dict[str, Any] | None = None
+    excluded: tuple[Excluded, ...] = ()
 
     @property
     def is_prepared(self) -> bool:

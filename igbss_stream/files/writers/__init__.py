@@ -6,6 +6,7 @@
     write_errors       refuse impossible outputs, and explain failed writes
     hdf5_output        write an output of `batch` completely or not at all
     hdf5_datasets      create HDF5 files, datasets and attributes
+    model_file         write the model of an output or of a state of the daemon
     stream_recording   record a stream while it runs
     growing_hdf5       an HDF5 file that grows and is readable at every moment
     growing_header     the header of such a file

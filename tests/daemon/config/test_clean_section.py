@@ -98,9 +98,9 @@ def learn(cleaning: Cleaning | None) -> Separator:
 def test_removed_sources_are_stored_with_the_model(tmp_path: Path) -> None:
     """After a restart the same sources are removed, before a new model is learned."""
     like = Cleaning(exclude=(2,), exclude_like=(("EOG1", 0.7), ("Cz", 0.999)))
-    separator, path = learn(like), tmp_path / "s.npz"
+    separator, path = learn(like), tmp_path / "s.h5"
     assert separator.cleaner is not None
-    state.save(path, StreamModel(4, separator, 77), Preparation())
+    state.save(path, StreamModel(4, separator, 77), Preparation(), NAMES, None)
     model = state.load(path, ModelSettings(), Preparation(), like)
     assert model is not None
     again = model.separator.cleaner
@@ -117,15 +117,15 @@ def test_removed_sources_are_stored_with_the_model(tmp_path: Path) -> None:
     np.testing.assert_array_equal(
         model.separator.clean_channels(x, sources), separator.clean_channels(x, sources)
     )
-    state.save(path, model, Preparation())  # and again
+    state.save(path, model, Preparation(), NAMES, None)  # and again
     assert state.load(path, ModelSettings(), Preparation(), like) is not None
 
 
 @pytest.mark.jit
 def test_another_cleaning_needs_a_new_model_only_if_it_depends_on_samples(tmp_path: Path) -> None:
-    path = tmp_path / "s.npz"
+    path = tmp_path / "s.h5"
     for cleaning in (None, Cleaning(exclude_like=(("EOG1", 0.7),))):
-        state.save(path, StreamModel(1, learn(cleaning), 0), Preparation())
+        state.save(path, StreamModel(1, learn(cleaning), 0), Preparation(), NAMES, None)
         with pytest.raises(
             StateError, match=r"clean was .* and is now .*Cz.* Remove it to start without it"
         ):

@@ -148,7 +148,7 @@ def test_eeg_zmq(run_file: RunFile, ends: ExitStack, tmp_path: Path) -> None:
     assert daemon.state("eeg")["status"] == "ok"
     assert daemon.count("repair_samples_filled", "eeg") > 0
     daemon.end(signal.SIGTERM)
-    assert (tmp_path / "state" / "eeg.npz").exists()
+    assert (tmp_path / "state" / "eeg.h5").exists()
 
 
 def test_eeg_prepared(run_file: RunFile, ends: ExitStack) -> None:
@@ -218,7 +218,7 @@ def test_clean_eeg(run_file: RunFile, ends: ExitStack, tmp_path: Path) -> None:
     want = scipy.signal.sosfilt(high_pass, np.concatenate([without, without]), axis=0)[7500:]
     assert (cleaned - want[index]).std() < 0.08 * (x - without).std()
     daemon.end(signal.SIGTERM)
-    assert (tmp_path / "state" / "eeg.npz").exists()
+    assert (tmp_path / "state" / "eeg.h5").exists()
 
 
 def test_sensors_pull(run_file: RunFile, ends: ExitStack, tmp_path: Path) -> None:

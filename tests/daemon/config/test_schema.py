@@ -310,6 +310,17 @@ def test_output_is_no_input(load_config: LoadConfig, tmp_path: Path) -> None:
         load_config(stream(source={"kind": "file", "path": path}, sinks=[{"kind": "hdf5", "path": path}]))
 
 
+def test_a_state_has_a_separate_file(load_config: LoadConfig, tmp_path: Path) -> None:
+    path = str(tmp_path / "eeg.h5")
+    sink, source = {"kind": "hdf5", "path": path}, {"kind": "file", "path": path}
+    config = stream(sinks=[sink]) | {"state": {"path": str(tmp_path)}}
+    with pytest.raises(ConfigError, match=r"sinks\[0\]\.path .* is used by state as well"):
+        load_config(config)
+    config = stream(source=source) | {"state": {"path": str(tmp_path)}}
+    with pytest.raises(ConfigError, match=r"state\.path .* is used by streams\[0\]\.source as well"):
+        load_config(config)
+
+
 def test_all_mistakes_are_reported_at_once_with_their_lines(find_mistakes: FindMistakes) -> None:
     text = """\
     streams:
