@@ -28,7 +28,7 @@ class Run:
 
 
 def make_gaps(places: Iterable[tuple[int, int, str]]) -> tuple[Gap, ...]:
-    """Return gaps that lie before given rows.
+    """Return gaps that precede given rows.
 
     Parameters
     ----------

@@ -167,4 +167,4 @@ class Recording(Closeable):
 
     @abstractmethod
     def _make_filler(self, n: int) -> Fill:
-        """Return a function that reads blocks of at most `n` samples; it may own memory."""
+        """Return a function that reads blocks of at most `n` samples; it may keep a buffer."""

@@ -1,4 +1,4 @@
-"""`batch --compression`: the same sources in less room, read back by our own reader."""
+"""`batch --compression`: the sources are the same, and smaller."""
 
 import sys
 from pathlib import Path
@@ -18,16 +18,16 @@ FILTERS = {"gzip": [h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_DEFLATE], "lz4": [3
 
 @pytest.fixture
 def steps(tmp_path: Path) -> Path:
-    """Return the path of a recording in whole numbers whose sources take less room compressed."""
+    """Return the path of a recording of integers whose sources can be compressed."""
     pytest.importorskip("hdf5plugin")
     return write_recording(tmp_path / "in.h5", np.round(20 * noise(50_000, 8)).astype("f4"), rate=250.0)
 
 
 @pytest.mark.parametrize("compression", ["gzip", "lz4"])
-def test_sources_are_the_same_in_less_room(
+def test_compressed_sources_are_the_same(
     separated: Command, steps: Path, tmp_path: Path, compression: str
 ) -> None:
-    separated(steps, *SYSTEMATIC)  # in whole numbers as well
+    separated(steps, *SYSTEMATIC)  # of integers as well
     plain, size = read_output(tmp_path / "out.h5").sources, (tmp_path / "out.h5").stat().st_size
     separated(steps, *SYSTEMATIC, "--compression", compression, "--overwrite")
     assert (tmp_path / "out.h5").stat().st_size < 0.7 * size
@@ -67,7 +67,7 @@ def test_lz4_without_its_library(
     assert "pip install 'igbss-stream[compression]'" in batch_refused(recording, "--compression", "lz4")
 
 
-def test_reading_lz4_without_its_library(
+def test_lz4_cannot_be_read_without_its_library(
     monkeypatch: pytest.MonkeyPatch, separated: Command, steps: Path, tmp_path: Path
 ) -> None:
     separated(steps, "--compression", "lz4")

@@ -1,4 +1,4 @@
-"""The command `export`, read back by MNE, by edfio and by our own reader."""
+"""The command `export`: files are read again with MNE, edfio and our own reader."""
 
 import json
 import re
@@ -37,7 +37,7 @@ def output_of_batch(path: Path, x: Any, gaps: Any = (), dataset: str = "sources"
 
 @pytest.fixture
 def sources() -> np.ndarray:
-    """Of 4.004 s: a whole number of records, but not of seconds."""
+    """Return sources of 4.004 s: a whole number of records, but not of seconds."""
     rng = np.random.default_rng(1)
     x = rng.laplace(size=(1001, 3)) * [1.0, 3.0, 0.01] + [0.0, 20.0, -5.0]
     return np.asarray(x, np.float32)
@@ -111,9 +111,7 @@ def test_gaps_are_marked_and_read_again(
         assert [(gap.start, gap.n_samples) for gap in recording.gaps] == [(20, 40), (540, 0)]
 
 
-def test_a_length_that_makes_no_whole_records_is_padded(
-    igbss: Command, tmp_path: Path, sources: np.ndarray
-) -> None:
+def test_the_last_record_is_padded(igbss: Command, tmp_path: Path, sources: np.ndarray) -> None:
     source = output_of_batch(tmp_path / "out.h5", np.tile(sources, (3, 1))[:2999])  # a prime number
     said = exported(igbss, source, tmp_path / "x.edf")
     assert_says(said, "Note", "padding: 1 samples", "an annotation marks it")
@@ -126,11 +124,11 @@ def test_a_length_that_makes_no_whole_records_is_padded(
     np.testing.assert_array_equal(raw.get_data()[:, 2999], raw.get_data()[:, 2998])
 
 
-def test_rates_that_are_no_whole_number(igbss: Command, tmp_path: Path, sources: np.ndarray) -> None:
+def test_rates_that_are_not_integers(igbss: Command, tmp_path: Path, sources: np.ndarray) -> None:
     for rate in (1000 / 3, 128.0123, np.pi * 100, 1 / 3600):
         source = output_of_batch(tmp_path / "out.h5", sources, rate=rate)
         output = exported(igbss, source, tmp_path / "x.edf", "--overwrite")
-        assert "drifts" not in output  # not in so short a recording
+        assert "drifts" not in output  # negligible in a short recording
         assert edfio.read_edf(tmp_path / "x.edf").signals[0].sampling_frequency == pytest.approx(
             rate, rel=1e-6
         )
@@ -156,7 +154,7 @@ def test_a_drift_is_noted(igbss: Command, tmp_path: Path) -> None:
     st.one_of(st.sampled_from([250.0, 256.0, 512.0, 1000.0, 2048.0, 24414.0625]), st.floats(0.01, 3e4)),
     st.integers(2, 1024),
 )
-def test_cuts_hold_what_they_promise(n_samples: int, rate: float, row_bytes: int) -> None:
+def test_record_lengths_are_valid(n_samples: int, rate: float, row_bytes: int) -> None:
     try:
         cut = find_cuts(n_samples, rate, row_bytes)[0]
     except ParameterError:
@@ -169,7 +167,9 @@ def test_cuts_hold_what_they_promise(n_samples: int, rate: float, row_bytes: int
         assert cut.drift == 0
 
 
-def test_existing_files_stay(igbss: Command, refused: Refusal, tmp_path: Path, sources: np.ndarray) -> None:
+def test_existing_files_are_not_replaced(
+    igbss: Command, refused: Refusal, tmp_path: Path, sources: np.ndarray
+) -> None:
     source = output_of_batch(tmp_path / "out.h5", sources)
     for name in ("x.edf", "y.vmrk"):
         (tmp_path / name).write_bytes(b"mine")
@@ -179,7 +179,7 @@ def test_existing_files_stay(igbss: Command, refused: Refusal, tmp_path: Path, s
     assert mne.io.read_raw(tmp_path / "y.vhdr", verbose="ERROR").n_times == 1001
 
 
-def test_a_brainvision_that_fails_leaves_the_older_one(
+def test_a_failed_brainvision_export_keeps_the_older_file(
     refused: Refusal, igbss: Command, tmp_path: Path, sources: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = output_of_batch(tmp_path / "out.h5", sources)
@@ -196,7 +196,7 @@ def test_a_brainvision_that_fails_leaves_the_older_one(
     assert contents(tmp_path) == before
 
 
-def test_a_header_never_names_what_is_not_there(
+def test_a_header_refers_to_complete_files(
     igbss: Command, tmp_path: Path, sources: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = output_of_batch(tmp_path / "out.h5", sources)
@@ -239,7 +239,7 @@ def test_a_header_never_names_what_is_not_there(
         ({"rate": 123456.78901}, ("-o", "x.edf"), []),
     ],
 )
-def test_what_does_not_fit_is_told(
+def test_samples_that_the_format_cannot_represent_are_refused(
     igbss: Command,
     refused: Refusal,
     tmp_path: Path,
@@ -261,7 +261,7 @@ def test_what_does_not_fit_is_told(
         assert igbss("export", "out.h5", *options).exit_code == 0
 
 
-def test_memory_and_missing_libraries_are_told(
+def test_missing_memory_and_libraries_are_reported(
     refused: Refusal, tmp_path: Path, sources: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = output_of_batch(tmp_path / "out.h5", sources)
@@ -277,25 +277,23 @@ def test_memory_and_missing_libraries_are_told(
         assert_says(said, f"with {library}, which cannot be imported", "pip install 'igbss-stream[export]'")
 
 
-def test_json_tells_what_was_written(igbss: Command, tmp_path: Path, sources: np.ndarray) -> None:
+def test_json_describes_the_export(igbss: Command, tmp_path: Path, sources: np.ndarray) -> None:
     source = output_of_batch(
         tmp_path / "out.h5", sources, [(20, 20, 40, b"missing")], unit="degrees Kelvin"
     )
     target = tmp_path / "x.edf"
-    told = json.loads(exported(igbss, source, target, "--json", "--quiet"))
+    report = json.loads(exported(igbss, source, target, "--json", "--quiet"))
     raw = mne.io.read_raw(target, verbose="ERROR")
-    assert (told["output"], told["n_samples"], told["rate"]) == (str(target), len(sources), RATE)
-    assert (told["n_channels"], told["gaps"]) == (len(raw.ch_names), len(raw.annotations)) == (3, 1)
+    assert (report["output"], report["n_samples"], report["rate"]) == (str(target), len(sources), RATE)
+    assert (report["n_channels"], report["gaps"]) == (len(raw.ch_names), len(raw.annotations)) == (3, 1)
     deviations = sources.std(axis=0, dtype=np.float64)
     error = np.abs(read_by_us(target)[: len(sources)] - sources.astype(float)).max(axis=0) / deviations
-    assert told["rounding_channel"] == raw.ch_names[int(error.argmax())]
-    assert error.max() == pytest.approx(told["rounding"], rel=1e-4)
-    assert any("degrees Kelvin" in note for note in told["notes"])
+    assert report["rounding_channel"] == raw.ch_names[int(error.argmax())]
+    assert error.max() == pytest.approx(report["rounding"], rel=1e-4)
+    assert any("degrees Kelvin" in note for note in report["notes"])
 
 
-def test_labels_and_units_that_edf_cannot_hold_are_noted(
-    igbss: Command, tmp_path: Path, sources: np.ndarray
-) -> None:
+def test_changed_labels_and_units_are_noted(igbss: Command, tmp_path: Path, sources: np.ndarray) -> None:
     names = ["Fü", "a label of more than sixteen", "ok"]
     source = output_of_batch(tmp_path / "out.h5", sources, channels=names, unit="degrees Celsius")
     said = exported(igbss, source, tmp_path / "x.edf")

@@ -1,4 +1,4 @@
-"""Gaps that a file tells of are in the output of `batch`."""
+"""Gaps of recordings: rows and indices, windows, and the output of `batch`."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,7 +59,7 @@ def test_a_recording_without_gaps_has_no_table(separated: Command, recording: Pa
 
 @pytest.mark.parametrize("block", [1, 7, 100])
 @pytest.mark.parametrize("structure", ["systematic", "cyclic", "random"])
-def test_batch_gives_what_a_replay_gives(
+def test_batch_and_replay_give_the_same_sources(
     separated: Command, interrupted: Path, tmp_path: Path, structure: str, block: int
 ) -> None:
     separated(interrupted, "--structure", structure, "--random-state", 3)
@@ -78,7 +78,7 @@ def test_batch_gives_what_a_replay_gives(
         assert gaps == [tuple(gap)[1:] for gap in file["gaps"][:].tolist()]
 
 
-def test_no_window_lies_across_a_gap_and_periods_count_what_is_missing(
+def test_windows_end_at_gaps_and_periods_count_missing_samples(
     separated: Command, interrupted: Path, tmp_path: Path
 ) -> None:
     separated(interrupted, "--structure", "cyclic", "--n-sources", 3, "--window", 12 / 250)
@@ -88,7 +88,7 @@ def test_no_window_lies_across_a_gap_and_periods_count_what_is_missing(
     scale, center = (output.transform[name] for name in ("scale", "center"))
     for first, stop in cuts:
         index = first + 6 * (first >= 21) + 31 * (first >= 50)
-        # Sample m is cut off channel (3 m + n) % 4: beginning later is turning the channels.
+        # Sample m belongs to channel (3 m + n) % 4, so a later start rotates the channels.
         turned = np.roll(noise()[first:stop], -3 * index, axis=1)
         transform = Exp(scale=scale, center=np.roll(center, -3 * index))
         expected = separate(turned, structure="cyclic", n_sources=3, transform=transform).sources
@@ -96,7 +96,7 @@ def test_no_window_lies_across_a_gap_and_periods_count_what_is_missing(
 
 
 @pytest.mark.parametrize("block", [1, 5, 13, 60])
-def test_windows_hold_the_rows_that_were_planned(block: int) -> None:
+def test_windows_have_the_planned_rows(block: int) -> None:
     x, place = noise(), np.empty((block, 4))
     windows = plan_windows(60, make_gaps([(21, 6, "lost"), (59, 0, "restart")]), 13, 4)
     assert windows == [

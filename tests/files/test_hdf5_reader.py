@@ -1,4 +1,4 @@
-"""Reading recordings from HDF5."""
+"""Read recordings from HDF5."""
 
 import os
 import subprocess
@@ -51,13 +51,13 @@ def change(path: Path, edit: Callable[[Any], object]) -> None:
 
 
 def store(path: Path, value: Any, **options: Any) -> None:
-    """Put another dataset in the place of the default one."""
+    """Replace the default dataset."""
     with h5py.File(path, "w") as file:
         file.create_dataset("data", data=value, **options)
 
 
 def read_all(recording: Recording, n: int) -> NDArray[Any]:
-    """Join all blocks, and check what is promised of each."""
+    """Concatenate all blocks, and check the properties of each."""
     parts: list[NDArray[Any]] = []
     for start, block in recording.read_blocks(n):
         assert start == sum(len(part) for part in parts)
@@ -81,7 +81,7 @@ DIRECT: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 @pytest.mark.parametrize(("storage", "options"), DIRECT.values(), ids=DIRECT)
 @pytest.mark.parametrize("dtype", ["<f4", ">f8", "<i2", ">u4"])
-def test_common_storage_is_read_past_the_library(
+def test_common_storage_is_read_without_the_library(
     monkeypatch: pytest.MonkeyPatch,
     path: Path,
     storage: dict[str, Any],
@@ -110,8 +110,8 @@ def test_chunks_that_were_never_written_or_not_compressed(path: Path) -> None:
             np.testing.assert_array_equal(read_all(recording, n), expected)
 
 
-def test_what_is_left_to_the_library(path: Path) -> None:
-    """Storage that looks like what is read past it."""
+def test_other_storage_is_read_by_the_library(path: Path) -> None:
+    """Storage similar to that which is read without the library."""
     narrow = h5py.h5t.STD_I16LE.copy()
     narrow.set_precision(12)
     with h5py.File(path, "w") as file:
@@ -153,7 +153,7 @@ def test_file_that_becomes_shorter(path: Path) -> None:
     dtype=st.sampled_from([*NUMBERS["float32"], *NUMBERS["float64"]]),
     storage=st.sampled_from(sorted(STORAGE)),
 )
-def test_blocks_join_to_the_dataset(n: int, axis: int, dtype: str, storage: str) -> None:
+def test_blocks_concatenate_to_the_dataset(n: int, axis: int, dtype: str, storage: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "in.h5"
         stored = SAMPLES.astype(dtype)
@@ -213,7 +213,7 @@ def test_bad_rate_is_refused_unless_given(path: Path, rate: Any) -> None:
 
 
 @pytest.mark.parametrize("rate", [0.0, -1.0, np.nan, np.inf, "fast", 10**400])
-def test_bad_rate_of_the_caller(path: Path, rate: Any) -> None:
+def test_invalid_rate_option(path: Path, rate: Any) -> None:
     with pytest.raises(ParameterError, match="must be a positive number of Hz"):
         open_recording(path, rate=rate)
 
@@ -247,7 +247,7 @@ def test_unit_in_many_forms(path: Path, unit: Any, expected: str | None) -> None
         ("offset", 5.0, None),
     ],
 )
-def test_unit_is_dropped_if_it_holds_after_scaling_only(
+def test_unit_after_scaling_is_ignored(
     path: Path, attribute: str, value: Any, expected: str | None
 ) -> None:
     change(path, lambda f: f["data"].attrs.update({"unit": "V", attribute: value}))
@@ -313,7 +313,7 @@ def test_big_chunks_are_decompressed_once(path: Path) -> None:
         np.testing.assert_array_equal(read_all(recording, 100_000), samples)
 
 
-def test_two_readers_at_once(path: Path) -> None:
+def test_two_concurrent_readers(path: Path) -> None:
     with open_recording(path) as recording:
         for (_, one), (_, other) in zip(recording.read_blocks(7), recording.read_blocks(7), strict=True):
             assert one is not other
@@ -342,14 +342,14 @@ def test_reading_after_closing(path: Path) -> None:
         next(blocks)
 
 
-def test_no_file_stays_open_after_a_refusal(path: Path) -> None:
+def test_files_are_closed_after_an_error(path: Path) -> None:
     with pytest.raises(RecordingError):
         open_recording(path, "missing")
     with h5py.File(path, "r+"):
         pass  # HDF5 refuses this while the file is open for reading
 
 
-# What cannot be opened as a file
+# Files that cannot be opened
 
 
 def refused(path: Path) -> str:
@@ -358,7 +358,7 @@ def refused(path: Path) -> str:
         open_recording(path)
     with pytest.raises(RecordingError) as describing:
         describe_file(path)
-    # What the library says of damage depends on what is asked of it first.
+    # The message of the library depends on the first call.
     parts = [str(error.value).split("is damaged:")[0] for error in (opening, describing)]
     assert parts[0] == parts[1]
     assert str(opening.value).startswith(repr(str(path)))
@@ -418,7 +418,7 @@ def test_locked_by_a_writer(path: Path) -> None:
 
 
 def test_no_permission(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # The superuser may read everything, so the refusal is played.
+    # The superuser may read everything, so simulate the refusal.
     def deny(*args: Any) -> None:
         raise PermissionError(13, "Unable to open file")
 
@@ -446,10 +446,10 @@ def test_damaged_chunk(path: Path) -> None:
             next(blocks)
 
 
-# What cannot be separated
+# Datasets that cannot be separated
 
 
-def test_missing_dataset_lists_the_likeliest_others(tmp_path: Path) -> None:
+def test_missing_dataset_lists_the_most_likely_others(tmp_path: Path) -> None:
     path = tmp_path / "in.h5"
     with h5py.File(path, "w") as file:
         for i in range(9):

@@ -1,4 +1,4 @@
-"""Writing results to HDF5, whole or not at all."""
+"""Write HDF5 outputs completely or not at all."""
 
 import errno
 import fcntl
@@ -36,7 +36,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def fill(sink: Hdf5Sink, step: int = 100) -> None:
-    """Write what a run writes."""
+    """Write the datasets of a run."""
     sink.set_attrs(version="1.0", seed=3, source=None)
     sink.create("sources", SAMPLES.shape, "f4", rate=250.0, unit="uV", channels=("s0", "s1", "s2", "ś3"))
     for start in range(0, len(SAMPLES), step):
@@ -52,7 +52,7 @@ def write(path: Path, **options: Any) -> bytes:
 
 
 def assert_whole(path: Path, written: bytes) -> None:
-    """Assert that an output is what an undisturbed run writes, and that nothing else was left."""
+    """Assert that an output is complete, and that there are no other files."""
     assert names(path.parent) == [path.name]
     with h5py.File(path) as file:
         np.testing.assert_array_equal(file["sources"][:], SAMPLES)
@@ -107,7 +107,7 @@ def test_bytes_do_not_depend_on_the_block_size(cuts: list[int]) -> None:
 
 def test_bytes_do_not_depend_on_time_or_name(tmp_path: Path) -> None:
     first = write(tmp_path / "a.h5")
-    time.sleep(1.1)  # HDF5 counts time in seconds
+    time.sleep(1.1)  # timestamps of HDF5 are in seconds
     assert write(tmp_path / "another name.h5") == first
 
 
@@ -129,8 +129,8 @@ def test_blocks_that_are_not_contiguous_or_not_of_the_same_type(path: Path) -> N
 
 
 @pytest.mark.parametrize("step", [1_000, 70_001])
-def test_rows_whose_number_nobody_knew_lie_in_one_piece(path: Path, step: int) -> None:
-    values = np.random.default_rng(1).normal(size=200_000)  # more than are held in memory
+def test_rows_of_unknown_number_are_stored_contiguously(path: Path, step: int) -> None:
+    values = np.random.default_rng(1).normal(size=200_000)  # more than the buffer in memory
     with Hdf5Sink(path) as sink:
         for start in range(0, len(values), step):
             sink.gather("values", values[start : start + step])
@@ -151,7 +151,7 @@ def gather_much(sink: Hdf5Sink) -> None:
         sink.gather("values", np.zeros(100_000))
 
 
-def test_no_room_for_rows_whose_number_nobody_knew(path: Path) -> None:
+def test_no_room_for_rows_of_unknown_number(path: Path) -> None:
     n_open = open_files()
     with (
         file_size_limit(2_000_000),
@@ -170,11 +170,11 @@ def test_dataset_without_rows(path: Path) -> None:
         assert file["x"].shape == (0, 3)
 
 
-# What may not be written
+# Refused outputs
 
 
 def refused(path: Path, **options: Any) -> str:
-    """Return the message of a refusal, which must leave everything as it was."""
+    """Return the message of a refusal, which must not change any file."""
     before = names(path.parent) if path.parent.is_dir() else []
     sink = Hdf5Sink(path, **options)
     with pytest.raises(RecordingError) as error:
@@ -196,7 +196,7 @@ def test_broken_link_counts_as_existing(path: Path) -> None:
     assert "already exists" in refused(path)
 
 
-def test_link_is_replaced_and_its_target_kept(path: Path) -> None:
+def test_a_link_is_replaced_but_not_its_target(path: Path) -> None:
     path.with_name("target").write_text("precious")
     path.symlink_to("target")
     write(path, overwrite=True)
@@ -223,7 +223,7 @@ def test_the_input_has_the_name_of_the_partial_file(path: Path) -> None:
     assert source.read_text() == "precious"
 
 
-def test_a_missing_input_is_left_to_the_reader(path: Path) -> None:
+def test_a_missing_input_is_reported_by_the_reader(path: Path) -> None:
     assert_whole(path, write(path, source=path.with_name("none.h5")))
 
 
@@ -242,7 +242,7 @@ def test_missing_directory(tmp_path: Path) -> None:
 
 
 def test_unwritable_directory(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # The superuser may write everywhere, so the refusal is played.
+    # The superuser may write everywhere, so simulate the refusal.
     monkeypatch.setattr(os, "access", lambda *args: False)
     assert "no permission to write" in refused(path)
 
@@ -259,14 +259,14 @@ def test_partial_file_that_is_a_link(path: Path) -> None:
     assert path.with_name("target").read_text() == "precious"
 
 
-def test_what_a_killed_run_left_is_replaced(path: Path) -> None:
+def test_leftovers_of_a_killed_run_are_replaced(path: Path) -> None:
     reference = write(path.with_name("reference.h5"))
     path.with_name("out.h5.partial").write_bytes(b"x" * 10 * len(reference))
     assert write(path) == reference
     assert names(path.parent) == ["out.h5", "reference.h5"]
 
 
-def test_two_runs_at_once(path: Path) -> None:
+def test_two_concurrent_runs(path: Path) -> None:
     with Hdf5Sink(path) as sink:
         fill(sink)
         assert "is being written by another run" in refused(path)
@@ -301,7 +301,7 @@ def test_disk_that_cannot_lock(path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert_whole(path, written)
 
 
-def test_output_that_appears_meanwhile(path: Path) -> None:
+def test_output_that_appears_during_the_run(path: Path) -> None:
     sink = Hdf5Sink(path)
     sink.__enter__()
     fill(sink)
@@ -312,7 +312,7 @@ def test_output_that_appears_meanwhile(path: Path) -> None:
     assert names(path.parent) == ["out.h5"]
 
 
-# Mistakes of the caller
+# Invalid calls
 
 
 @pytest.mark.parametrize(
@@ -352,7 +352,7 @@ def test_the_same_name_twice(path: Path) -> None:
             sink.create("x", (0, 4), "f4")
 
 
-# What goes wrong on the way
+# Failures during writing
 
 
 def test_cause_behind_an_error_of_the_library(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -419,7 +419,7 @@ def test_interrupt_while_publishing(path: Path, monkeypatch: pytest.MonkeyPatch,
 
 def test_interrupt_after_publishing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(folder: Path) -> None:
-        # Another run may use the name by now; its file is not ours to remove.
+        # Another run may use the name now; its file must not be removed.
         path.with_name("out.h5.partial").write_text("precious")
         raise KeyboardInterrupt
 
@@ -450,7 +450,7 @@ def test_not_enough_room(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: shutil._ntuple_diskusage(0, 0, 1000))
     with Hdf5Sink(path) as sink:
         sink.create("x", (50, 4), "f4")
-        sink.append("x", SAMPLES[:10])  # leaves 640 bytes to write, which 'y' may not take
+        sink.append("x", SAMPLES[:10])  # 640 bytes are still reserved, which 'y' must not use
         with pytest.raises(
             RecordingError, match="needs 1040 more bytes for dataset 'y', but only 1000 bytes"
         ):
@@ -498,7 +498,7 @@ def test_file_size_limit(path: Path, limit: int) -> None:
 
 
 def test_file_size_limit_does_not_crash_the_interpreter(path: Path) -> None:
-    """HDF5 crashes at exit, or when closing, if it is left with a write that failed."""
+    """HDF5 crashes at exit or on closing after a failed write, unless it is handled."""
     code = """
         import resource, sys
         import numpy as np
@@ -530,7 +530,7 @@ def test_file_size_limit_does_not_crash_the_interpreter(path: Path) -> None:
 
 
 def test_many_interrupts(path: Path) -> None:
-    """Whenever a signal comes, the interpreter survives and the older output stays whole."""
+    """At any signal, the interpreter survives and the older output stays complete."""
     code = """
         import signal, sys
         import numpy as np

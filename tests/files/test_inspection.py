@@ -1,4 +1,4 @@
-"""Saying what an HDF5 file holds."""
+"""Describe the content of HDF5 files."""
 
 import os
 from pathlib import Path
@@ -27,7 +27,7 @@ FILES = sorted(
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Return the path of a file with a dataset of each sort."""
+    """Return the path of a file with a dataset of each kind."""
     with h5py.File(tmp_path / "in.h5", "w") as file:
         data = file.create_dataset("data", data=np.zeros((50, 4), "f4"), chunks=(8, 4), compression="gzip")
         data.attrs.update(rate=250.0, unit="uV", channels=["Fz", "Cz", "Pz", "Oz"])
@@ -70,7 +70,7 @@ def test_description(path: Path) -> None:
     }
 
 
-def test_usable_is_what_can_be_opened(path: Path) -> None:
+def test_usable_datasets_can_be_opened(path: Path) -> None:
     assert_usable_is_what_can_be_opened(path)
     for d in describe_file(path).datasets:
         if not d.usable:
@@ -128,7 +128,7 @@ def test_compression_that_h5py_does_not_know(path: Path) -> None:
     assert found.note.startswith("needs the HDF5 filter 'unknown' (number 32011), which is not")
 
 
-def test_a_table_beside_the_samples_is_no_mistake(tmp_path: Path) -> None:
+def test_a_table_next_to_the_samples_is_no_error(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "in.h5", "w") as file:
         file["gaps"] = np.zeros(3, [("row", "i8"), ("start", "i8")])
     (found,) = describe_file(tmp_path / "in.h5").datasets

@@ -1,4 +1,4 @@
-"""Layouts of HDF5: what is found in a file that the test wrote, against the arrays it was written from."""
+"""Layouts of HDF5: files written by the tests are read as the original arrays."""
 
 import pickle
 from collections.abc import Callable
@@ -40,7 +40,7 @@ def refusal(path: Path, kind: type[IgbssError] = RecordingError, **options: Any)
 # Plain
 
 
-def test_the_only_dataset_of_two_axes_needs_no_name(path: Path) -> None:
+def test_the_only_two_dimensional_dataset_needs_no_name(path: Path) -> None:
     with h5py.File(path, "w") as file:
         file["eeg/raw"], file["eeg/marks"], file["about"] = X, np.arange(60), "eyes closed"
     with open_recording(path) as recording:
@@ -58,10 +58,10 @@ def test_recorded_gaps_are_kept(path: Path) -> None:
         assert recording.gaps == make_gaps([(20, 3, "lost"), (40, 0, "restart")])
 
 
-# Options of the caller
+# Options
 
 
-def test_caller_goes_before_the_file(path: Path) -> None:
+def test_options_override_the_file(path: Path) -> None:
     write_nwb(path)
     options: dict[str, Any] = {"rate": 99.0, "unit": "mV", "factor": 0.5, "channels": "Oz,0-1"}
     with open_recording(path, **options) as recording:
@@ -161,7 +161,7 @@ def test_nwb_timestamps_with_gaps(path: Path) -> None:
         (np.arange(59) / 250, "59 timestamps for 60 samples"),
     ],
 )
-def test_nwb_timestamps_that_tell_no_rate(path: Path, times: NDArray[Any], message: str) -> None:
+def test_nwb_timestamps_without_a_rate(path: Path, times: NDArray[Any], message: str) -> None:
     write_nwb(path, with_times(times))
     said = refusal(path)
     assert message in said
@@ -179,7 +179,7 @@ def test_nwb_with_two_series_lists_both(path: Path) -> None:
         assert recording.rate == 250.0
 
 
-def test_only_the_times_of_the_series_that_is_meant_are_read(
+def test_only_the_timestamps_of_the_selected_series_are_read(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def edit(file: Any, series: Any) -> None:
@@ -295,10 +295,10 @@ def test_no_pickle_is_run(path: Path) -> None:
 
 @pytest.mark.parametrize("protocol", range(6))
 @pytest.mark.parametrize("names", [["a", "ä\n", "c"], ["x"], [1, 2, 300], ["x"] * 2000, []])
-def test_names_are_what_pickle_says(protocol: int, names: list[Any]) -> None:
+def test_names_are_those_that_pickle_loads(protocol: int, names: list[Any]) -> None:
     pickled = pickle.dumps(names, protocol)
     found = read_pickled_names(pickled)
-    # The same text twice is stored once and fetched again, which is not followed.
+    # A text that occurs twice is stored once and referenced, which is not supported.
     assert found == tuple(map(str, names)) or (len(set(names)) < len(names) and found == ())
 
 
@@ -368,13 +368,13 @@ def test_eeglab_set(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stated", ["in.fdt", "C:\\old\\in.fdt", "/etc/../old/in.fdt", "renamed.fdt"])
-def test_eeglab_set_with_its_samples_beside_it(tmp_path: Path, stated: str) -> None:
+def test_eeglab_set_with_samples_in_another_file(tmp_path: Path, stated: str) -> None:
     write_set(tmp_path / "in.set", stated)
     X.astype("<f4").tofile(tmp_path / "in.fdt")
     assert_is_the_set(tmp_path / "in.set")
 
 
-def test_eeglab_set_whose_samples_are_lost(tmp_path: Path) -> None:
+def test_eeglab_set_with_missing_samples(tmp_path: Path) -> None:
     write_set(tmp_path / "in.set", "in.fdt")
     assert "'in.fdt', which is not in the same folder; copy it there" in refusal(tmp_path / "in.set")
     X.astype("<f4")[:-1].tofile(tmp_path / "in.fdt")
@@ -475,7 +475,7 @@ def test_mcs(path: Path) -> None:
         np.testing.assert_allclose(read(recording), expected, rtol=1e-13, atol=1e-20)
 
 
-def test_another_axis_than_that_of_the_layout(path: Path) -> None:
+def test_an_axis_other_than_that_of_the_layout(path: Path) -> None:
     write_mcs(path)
     assert "pass --factor with --axis" in refusal(path, ParameterError, axis=0)
     message = refusal(path, InputError, axis=0, factor=1.0)

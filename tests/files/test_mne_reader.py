@@ -1,4 +1,4 @@
-"""Files that MNE reads, written by other libraries, and what is refused of them."""
+"""Read files of other libraries with MNE, and refuse some."""
 
 import json
 import sys
@@ -48,11 +48,11 @@ def test_edf_by_its_content(tmp_path: Path) -> None:
 
 def test_facts_are_written_as_json(tmp_path: Path) -> None:
     path = write_edf(tmp_path / "in.edf")
-    told = json.loads(as_json(path, examine(path, ReadOptions()), None))
-    assert (told["recording"]["n_samples"], told["recording"]["layout"]) == (1024, "EDF")
+    report = json.loads(as_json(path, examine(path, ReadOptions()), None))
+    assert (report["recording"]["n_samples"], report["recording"]["layout"]) == (1024, "EDF")
 
 
-def test_channels_of_different_rates_are_read_a_rate_at_a_time(tmp_path: Path) -> None:
+def test_channels_of_different_rates_are_read_separately(tmp_path: Path) -> None:
     path = write_edf(tmp_path / "in.edf", (256, 128, 256, 128, 1))
     with pytest.raises(
         IgbssError, match=r"256 Hz: 0,2; 128 Hz: 1,3; 1 Hz: 4\); pass --channels with channels"
@@ -62,7 +62,7 @@ def test_channels_of_different_rates_are_read_a_rate_at_a_time(tmp_path: Path) -
         open_recording(path, channels="C0,C1")
     with pytest.raises(IgbssError, match="one channel"):
         open_recording(path, channels="C4")
-    edf = edfio.read_edf(path)  # a reader of its own
+    edf = edfio.read_edf(path)  # an independent reader
     for channels, rate, picks in (("C3,1", 128.0, [3, 1]), ("0,C2", 256.0, [0, 2])):
         with open_recording(path, channels=channels) as recording:
             assert (recording.rate, recording.n_samples) == (rate, 4 * rate)
@@ -72,7 +72,7 @@ def test_channels_of_different_rates_are_read_a_rate_at_a_time(tmp_path: Path) -
 
 
 def interrupted(path: Path, onsets: list[str], kind: str = "EDF") -> Path:
-    """Write a file of records of 1 s that begin when they say so."""
+    """Write a file of records of 1 s with given start times."""
     signal, file = (edfio.EdfSignal, edfio.Edf) if kind == "EDF" else (edfio.BdfSignal, edfio.Bdf)
     signals = [signal(X[:, i], 256, label=f"C{i}", physical_dimension="uV") for i in range(3)]
     file(signals, annotations=[edfio.EdfAnnotation(1.5, None, "x" * 30)]).write(path)
@@ -91,7 +91,7 @@ def interrupted(path: Path, onsets: list[str], kind: str = "EDF") -> Path:
 
 
 @pytest.mark.parametrize("kind", ["EDF", "BDF"])
-def test_records_that_follow_each_other_are_read_though_they_need_not(tmp_path: Path, kind: str) -> None:
+def test_discontinuous_files_without_gaps_are_read(tmp_path: Path, kind: str) -> None:
     path = interrupted(tmp_path / f"in.{kind.lower()}", ["0", "1", "2.0004", "2.9996"], kind)
     with open_recording(path) as recording:
         assert (recording.n_samples, recording.gaps) == (1024, ())
@@ -99,7 +99,7 @@ def test_records_that_follow_each_other_are_read_though_they_need_not(tmp_path: 
 
 
 @pytest.mark.parametrize("kind", ["EDF", "BDF"])
-def test_interruptions_are_breaks_of_known_length(tmp_path: Path, kind: str) -> None:
+def test_interruptions_are_gaps_of_known_length(tmp_path: Path, kind: str) -> None:
     path = interrupted(tmp_path / f"in.{kind.lower()}", ["0", "1.5", "2.5", "100.25"], kind)
     with open_recording(path) as recording:
         assert recording.n_samples == 1024
@@ -161,7 +161,7 @@ def test_fif_and_its_bad_channels(tmp_path: Path) -> None:
     np.testing.assert_array_equal(read(tmp_path / "in_raw.fif"), X * 1e-6)
 
 
-def test_without_mne_the_message_says_how_to_get_it(
+def test_without_mne_the_message_states_how_to_install_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "mne", None)
@@ -169,7 +169,7 @@ def test_without_mne_the_message_says_how_to_get_it(
         open_recording(write_edf(tmp_path / "in.edf"))
 
 
-def test_a_name_that_mne_does_not_take_is_told(tmp_path: Path) -> None:
+def test_suffixes_that_mne_does_not_accept_are_reported(tmp_path: Path) -> None:
     with pytest.raises(IgbssError, match=r"is EDF, which MNE reads only where the name ends in \.edf"):
         open_recording(write_edf(tmp_path / "in.rec"))
     assert read(write_edf(tmp_path / "in.EDF")).shape == (1024, 3)

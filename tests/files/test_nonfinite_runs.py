@@ -1,4 +1,4 @@
-"""Runs of NaN against a walk from sample to sample."""
+"""Runs of NaN, compared with a loop over all samples."""
 
 import itertools
 
@@ -36,7 +36,7 @@ def run_over(x: NDArray[np.float64], block: int, most: int = 10_000) -> Nonfinit
     share=st.sampled_from([0.0, 0.05, 0.5, 0.95, 1.0]),
     block=st.integers(1, 40),
 )
-def test_runs_are_those_of_a_walk_however_blocks_are_cut(seed: int, share: float, block: int) -> None:
+def test_runs_do_not_depend_on_the_blocks(seed: int, share: float, block: int) -> None:
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(rng.integers(1, 80), rng.integers(1, 5)))
     x[rng.random(x.shape) < share] = rng.choice([np.nan, np.inf, -np.inf])
@@ -46,7 +46,7 @@ def test_runs_are_those_of_a_walk_however_blocks_are_cut(seed: int, share: float
 
 
 @pytest.mark.parametrize("block", [1, 7, 1000])
-def test_of_too_many_the_longest_are_kept(block: int) -> None:
+def test_the_longest_of_many_runs_are_kept(block: int) -> None:
     rng = np.random.default_rng(0)
     x = np.where(rng.random((1000, 3)) < 0.5, np.nan, 1.0)
     runs = run_over(x, block, most=20)

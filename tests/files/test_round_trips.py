@@ -1,4 +1,4 @@
-"""Files that other libraries write, read here and by them: the same samples, rate, names and unit."""
+"""Read files of other libraries: samples, rate, names and unit are the same as in the libraries."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -24,7 +24,7 @@ def read(path: Path, **options: Any) -> tuple[NDArray[Any], Any]:
         return np.concatenate([block.copy() for _, block in recording.read_blocks(77)]), recording
 
 
-# EDF, BDF, BrainVision and FIF, which MNE reads: against edfio, and the samples that went in
+# EDF, BDF, BrainVision and FIF, which MNE reads: compared with edfio and the written samples
 
 
 def write_edf(folder: Path) -> Path:
@@ -75,7 +75,7 @@ def write_fif(folder: Path) -> Path:
         (write_fif, "FIF", 0.0),
     ],
 )
-def test_what_went_in_comes_out_in_volts(
+def test_samples_are_read_in_volts(
     tmp_path: Path, write: Callable[[Path], Path], layout: str, error: float
 ) -> None:
     pytest.importorskip("mne")

@@ -1,4 +1,4 @@
-"""Every recording in ../shared/data: read with no option but its name, or refused with what to pass."""
+"""Every recording in ../shared/data: read without options, or refused with the option to pass."""
 
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ NEED["eeg/test.xdf"] = "pyxdf"
 IMAGES = ("1.07", "2.01", "2.03", "2.05", "2.06", "2.07")
 NO_RECORDINGS = {"README.md", "make_h5.py"}  # of the folder itself
 
-# Name: what the message says.
+# Name: parts of the message.
 REFUSED: dict[str, tuple[str, ...]] = {
     f"hdf5/{MCS}": ("2 signals", "--dataset", STREAM.format(0), STREAM.format(1), "8 channels"),
     f"hdf5/{BANDS}": ("50 samples are NaN", "Fpz_delta has 10, from sample 194", "cut them out"),
@@ -79,7 +79,7 @@ REFUSED: dict[str, tuple[str, ...]] = {
 
 
 @needs_data
-def test_it_is_known_of_every_file_what_becomes_of_it() -> None:
+def test_every_file_is_listed() -> None:
     there = {path.relative_to(DATA).as_posix() for path in DATA.rglob("*") if path.is_file()}
     assert there == READ.keys() | REFUSED.keys() | NO_RECORDINGS
 
@@ -152,7 +152,7 @@ def test_channels_chosen_from_a_short_set(separated: Command, tmp_path: Path) ->
 
 
 @needs_data
-def test_samples_beside_a_set() -> None:
+def test_samples_in_another_file_than_the_set() -> None:
     stored = np.fromfile(HDF5 / "test_raw.fdt", "<f4").reshape(30504, 32)
     np.testing.assert_array_equal(read(HDF5 / "test_raw_h5.set"), stored)
 
@@ -209,7 +209,7 @@ def test_text_is_what_numpy_reads(name: str, channels: str | None, columns: rang
         ("sensors/AirQualityUCI_semicolon.csv", ("not numbers (Date, Time)", "--channels")),
     ],
 )
-def test_columns_that_must_be_named(
+def test_columns_that_must_be_selected(
     refused: Refusal, tmp_path: Path, name: str, words: tuple[str, ...]
 ) -> None:
     assert_says(refused("batch", DATA / name, "-o", tmp_path / "out.h5", "--rate", 9), *words)

@@ -1,4 +1,4 @@
-"""Recording a stream: whatever happens to the writer, any reader opens the file and finds what was promised."""
+"""Record a stream: any reader can open the file at any moment."""
 
 import errno
 import json
@@ -41,19 +41,19 @@ def path(tmp_path: Path) -> Path:
 
 
 def chunk(start: int, n_samples: int, model: int = 1) -> Chunk:
-    """Return samples that hold their own index."""
+    """Return samples whose values are their indices."""
     index = np.arange(start, start + n_samples, dtype="f4")
     return Chunk(np.column_stack([index, -index]), start, model)
 
 
 def from_docs() -> str:
-    """Return the code by which the documentation finds the index of each row."""
+    """Return the code of the documentation that computes the index of each row."""
     (block,) = blocks("docs/recording.md", "python")
     return block.text
 
 
 def read(path: Path) -> tuple[NDArray[Any], NDArray[Any], list[Any], list[Any]]:
-    """Return samples, their indices, gaps and models, with nothing but h5py."""
+    """Return samples, their indices, gaps and models, read with h5py only."""
     with h5py.File(path, "r") as file:
         data, gaps, models = file["data"][:], file["gaps"][:].tolist(), file["models"][:].tolist()
     if not models:
@@ -70,7 +70,7 @@ def samples_hold_their_index(path: Path) -> int:
     return len(data)
 
 
-# What is written is read
+# Content
 
 
 def test_contents(path: Path) -> None:
@@ -202,7 +202,7 @@ def other_program(code: str, path: Path) -> str:
     return run.stdout + run.stderr
 
 
-def test_others_read_while_it_is_written_but_do_not_write(path: Path) -> None:
+def test_other_programs_can_read_but_not_write(path: Path) -> None:
     with RecordingSink(path, flush_every=0) as sink:
         sink.start(STREAM)
         sink.write(chunk(0, 7))
@@ -244,7 +244,7 @@ def test_flushes_when_it_is_due(path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         assert samples_hold_their_index(path) == 2
 
 
-# Mistakes of the caller
+# Invalid calls
 
 
 def test_mistakes(path: Path) -> None:
@@ -266,7 +266,7 @@ def test_mistakes(path: Path) -> None:
     assert samples_hold_their_index(path) == 10
 
 
-def test_a_gap_in_many_messages_is_one_row_that_readers_see_grow(path: Path) -> None:
+def test_a_gap_in_many_messages_is_one_growing_row(path: Path) -> None:
     with RecordingSink(path, flush_every=0, if_exists="append") as sink:
         sink.start(STREAM)
         sink.write(chunk(0, 5))
@@ -278,7 +278,7 @@ def test_a_gap_in_many_messages_is_one_row_that_readers_see_grow(path: Path) -> 
     want = [(5, 5, 20, b"learning"), (5, 25, 5, b"bad"), (5, 30, 5, b"learning"), (7, 37, 1, b"learning")]
     assert read(path)[2] == want
     assert samples_hold_their_index(path) == 7
-    for _ in range(2):  # neither run is part of another's gap
+    for _ in range(2):  # the gaps of the runs are separate
         with RecordingSink(path, if_exists="append") as sink:
             sink.start(STREAM)
             sink.write(Gap(0, 4, "restart"))
@@ -288,9 +288,7 @@ def test_a_gap_in_many_messages_is_one_row_that_readers_see_grow(path: Path) -> 
 # Limits
 
 
-def test_a_file_that_lists_no_more_is_followed_by_the_next(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_table_continues_in_the_next_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream_recording, "_CAPACITY", 3)
     with RecordingSink(path) as sink:
         sink.start(STREAM)
@@ -310,7 +308,7 @@ def test_a_file_that_lists_no_more_is_followed_by_the_next(
 
 
 def test_full_disk(path: Path) -> None:
-    """What was written stays, is readable, and recording goes on when there is room."""
+    """Written samples stay readable, and recording continues when there is room again."""
     with RecordingSink(path) as sink:
         sink.start(STREAM)
         size = path.stat().st_size

@@ -1,4 +1,4 @@
-"""Recording where a file exists already."""
+"""Record to a file that exists."""
 
 import errno
 import os
@@ -60,7 +60,7 @@ def test_nothing_exists(path: Path, if_exists: stream_recording.IfExists) -> Non
     ("t0", "missing"),
     [(1e9 + 1, 240), (1e9 + 0.04, 0), (1e9 - 50, 0), (None, 0)],
 )
-def test_append_places_the_new_run_by_the_clock(path: Path, t0: float | None, missing: int) -> None:
+def test_append_positions_the_new_run_by_the_clock(path: Path, t0: float | None, missing: int) -> None:
     record(path)
     record(
         path, 0, Stream("eeg.sources", 250.0, STREAM.channels, "uV", STREAM.dtype, t0), if_exists="append"
@@ -79,7 +79,7 @@ def test_append_to_a_recording_without_samples(path: Path) -> None:
     assert read(path)[2:] == ([], [(0, 5, 1)])
 
 
-def test_append_behind_a_gap(path: Path) -> None:
+def test_append_after_a_gap(path: Path) -> None:
     with RecordingSink(path) as sink:
         sink.start(STREAM)
         sink.write(chunk(0, 3))
@@ -123,7 +123,7 @@ def test_another_stream_is_not_appended(path: Path, stream: Stream, message: str
     assert message in refused(path, stream, if_exists="append")
 
 
-def test_what_is_no_recording_is_not_appended_to(path: Path) -> None:
+def test_other_files_are_not_appended_to(path: Path) -> None:
     path.write_text("precious")
     assert "is not a recording of a stream" in refused(path, if_exists="append")
     with h5py.File(path, "w") as file:
@@ -150,7 +150,7 @@ def test_a_recording_whose_layout_was_changed(path: Path, change: str) -> None:
 
 
 @pytest.mark.parametrize("if_exists", ["overwrite", "append"])
-def test_a_recording_that_goes_on(path: Path, if_exists: stream_recording.IfExists) -> None:
+def test_a_recording_in_progress(path: Path, if_exists: stream_recording.IfExists) -> None:
     with RecordingSink(path) as sink:
         sink.start(STREAM)
         sink.write(chunk(0, 10))
@@ -158,7 +158,7 @@ def test_a_recording_that_goes_on(path: Path, if_exists: stream_recording.IfExis
     assert samples_hold_their_index(path) == 10
 
 
-def test_impossible_places(tmp_path: Path) -> None:
+def test_invalid_paths(tmp_path: Path) -> None:
     assert "is a directory" in refused(tmp_path, if_exists="overwrite")
     assert "create it first" in refused(tmp_path / "none" / "x.h5")
     os.mkfifo(tmp_path / "pipe")

@@ -1,4 +1,4 @@
-"""A recording whose writer is killed: what was flushed is there, for any reader, with no repair."""
+"""Kill the writer of a recording: any reader finds the flushed samples without repair."""
 
 import os
 import random
@@ -26,7 +26,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def a_session(path: Path, after_write: Any) -> None:
-    """Write some of everything; tell after each step how many samples a reader must find, at least and at most."""
+    """Write all kinds of items; yield the smallest and largest number of readable samples after each step."""
     with RecordingSink(path, flush_every=1000, if_exists="append") as sink:
         sink.start(STREAM)
         before = sink.n_samples
@@ -43,7 +43,7 @@ def a_session(path: Path, after_write: Any) -> None:
 
 
 def test_at_every_point_between_and_within_writes(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After each write, and after each half write of more than a page, the file holds what was committed."""
+    """After each write, and after half of each write above a page, the file has the committed samples."""
     write, seen = os.pwrite, []
     committed = 0
 
@@ -128,7 +128,7 @@ def record_and_kill(path: Path, first: int, flush_every: float, seconds: float) 
 
 
 def kill_again_and_again(path: Path, times: int) -> None:
-    """Kill a writer, open, and let the next one go on in the same file."""
+    """Kill a writer, open the file, and let the next writer continue it."""
     chance = random.Random(times)
     first = n_runs = n_items = 0
     for _ in range(times):
@@ -139,7 +139,7 @@ def kill_again_and_again(path: Path, times: int) -> None:
         np.testing.assert_array_equal(data[:, 0], index)
         assert all(data[row, 0] == start for row, start, _ in models)
         stops = [int(data[-1, 0]) + 1] * (len(data) > 0) + [start + n for _, start, n, _ in gaps[-1:]]
-        assert kept <= max(stops, default=first) <= last + 200  # what was written but not told of
+        assert kept <= max(stops, default=first) <= last + 200  # written but not reported
         n_runs += len(data) + len(gaps) > n_items
         assert [reason for *_, reason in gaps].count(b"restart") == max(0, n_runs - 1)
         first, n_items = max(stops, default=first), len(data) + len(gaps)

@@ -1,4 +1,4 @@
-"""Recordings as text: what is told by the first lines, and what later lines must not be."""
+"""Read recordings from text: formats, and errors in lines."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,7 +30,7 @@ def read(path: Path, n: int = 64, **options: Any) -> NDArray[Any]:
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", " ", ", "])
-def test_columns_of_every_make(tmp_path: Path, delimiter: str) -> None:
+def test_all_kinds_of_columns(tmp_path: Path, delimiter: str) -> None:
     names = ["# made by hand", delimiter.join(["a", "b", "c"]), ""]
     path = write(tmp_path / "in", names + lines(delimiter=delimiter)[:150] + ["%"] + lines()[:0])
     np.testing.assert_array_equal(read(path), X[:150])
@@ -51,7 +51,7 @@ def test_columns_of_every_make(tmp_path: Path, delimiter: str) -> None:
         ("c", 0.0, r"pass --rate$"),
     ],
 )
-def test_a_rate_that_is_missing_is_read_off_a_column_of_times(
+def test_a_time_column_suggests_the_missing_rate(
     tmp_path: Path, name: str, step: float, words: str
 ) -> None:
     rows = np.column_stack([X, step * np.arange(len(X))])
@@ -71,7 +71,7 @@ def test_a_rate_that_is_missing_is_read_off_a_column_of_times(
     ],
 )
 @pytest.mark.parametrize("n", [1, 64, 300])
-def test_a_line_unlike_the_first_ones_is_named(tmp_path: Path, wrong: str, words: str, n: int) -> None:
+def test_lines_of_another_format_are_reported(tmp_path: Path, wrong: str, words: str, n: int) -> None:
     text = ["% comment", "a,b,c", *lines()]
     text[251] = wrong
     path = write(tmp_path / "in", text)
@@ -79,7 +79,7 @@ def test_a_line_unlike_the_first_ones_is_named(tmp_path: Path, wrong: str, words
         read(path, n)
 
 
-def test_a_wrong_cell_of_a_column_that_is_not_taken_does_no_harm(tmp_path: Path) -> None:
+def test_invalid_cells_of_unused_columns_are_ignored(tmp_path: Path) -> None:
     text = lines()
     text[250] = "1.5,x,2.5"
     found = read(write(tmp_path / "in", text), channels="0,2")
@@ -103,11 +103,11 @@ def test_quoted_cells_keep_their_delimiters(tmp_path: Path) -> None:
     [
         (np.arange(300) / 100, True),
         (np.arange(300) % 128, True),  # a counter that wraps
-        (np.cumsum(np.random.default_rng(0).exponential(1, 300)), True),  # times that come when they come
+        (np.cumsum(np.random.default_rng(0).exponential(1, 300)), True),  # irregular times
         (np.random.default_rng(0).normal(size=300), False),
     ],
 )
-def test_a_column_that_rises_is_asked_about(
+def test_an_increasing_column_must_be_selected_or_omitted(
     tmp_path: Path, column: NDArray[np.float64], is_time: bool
 ) -> None:
     table = np.column_stack([X[:, 0], column, X[:, 1:]])
@@ -125,7 +125,7 @@ def test_a_column_that_rises_is_asked_about(
         np.testing.assert_array_equal(read(write(tmp_path / "in", ["a,T,b,c", *lines(table)])), table)
 
 
-def test_a_text_that_has_become_shorter_is_told(tmp_path: Path) -> None:
+def test_a_text_that_became_shorter_is_reported(tmp_path: Path) -> None:
     path = write(tmp_path / "in", lines())
     with open_recording(path, rate=1.0) as recording:
         write(path, lines()[:200])

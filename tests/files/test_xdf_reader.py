@@ -1,4 +1,4 @@
-"""XDF files, written here byte by byte, and what is refused of them."""
+"""Read XDF files, which the tests write byte by byte."""
 
 import struct
 import sys
@@ -42,7 +42,7 @@ def header(
 
 
 def samples(number: int, x: NDArray[Any], times: NDArray[np.float64]) -> bytes:
-    """Write samples in chunks of 100, each sample with its time."""
+    """Write samples in chunks of 100, each sample with its timestamp."""
     out = b""
     for at in range(0, len(x), 100):
         rows = b"".join(
@@ -68,7 +68,7 @@ def read(path: Path, **options: Any) -> NDArray[Any]:
         return np.concatenate([block.copy() for _, block in recording.read_blocks(333)])
 
 
-def test_a_stream_by_its_description(tmp_path: Path) -> None:
+def test_a_stream_with_a_description(tmp_path: Path) -> None:
     path = write(tmp_path / "in", header(3, "eeg"), samples(3, X, even()))
     with open_recording(path) as recording:
         assert (recording.layout, recording.dataset, recording.rate) == ("XDF", "eeg", RATE)
@@ -88,7 +88,7 @@ def test_numbers_of_every_kind(tmp_path: Path, kind: str, dtype: str) -> None:
     np.testing.assert_array_equal(read(path), x)
 
 
-def test_what_is_lost_by_times_that_follow_from_the_index(tmp_path: Path) -> None:
+def test_losses_found_in_regular_timestamps(tmp_path: Path) -> None:
     times = even() + (np.arange(1000) >= 300) / RATE + (np.arange(1000) >= 700) * 2.0
     path = write(tmp_path / "in", header(1, "eeg"), samples(1, X, times))
     with open_recording(path) as recording:
@@ -96,9 +96,9 @@ def test_what_is_lost_by_times_that_follow_from_the_index(tmp_path: Path) -> Non
         assert recording.rate == RATE
 
 
-def test_what_is_lost_by_times_in_bursts(tmp_path: Path) -> None:
+def test_losses_found_in_timestamps_of_bursts(tmp_path: Path) -> None:
     arrived = even(5000) + (np.arange(5000) >= 2600) * 40.0
-    burst = arrived.reshape(-1, 8)[:, -1:].repeat(8, axis=1).ravel()  # eight samples come at once
+    burst = arrived.reshape(-1, 8)[:, -1:].repeat(8, axis=1).ravel()  # eight samples arrive at once
     x = noise(5000).astype(np.float32)
     path = write(tmp_path / "in", header(1, "eeg", rate=RATE / 1.004), samples(1, x, burst))
     with open_recording(path) as recording:

@@ -50,13 +50,13 @@ def write_edf(content: Content, output: Path, *, bits: int) -> ExportReport:
         16: (edfio.Edf, edfio.EdfSignal, np.int16),
         24: (edfio.Bdf, edfio.BdfSignal, np.int32),
     }
-    file_kind, signal_kind, held = kinds[bits]
+    file_kind, signal_kind, dtype = kinds[bits]
     series = content.series
     unit, factor, notes = _choose_unit(series.unit)
     labels = _shorten_labels(series.channels, notes)
     row_bytes = series.n_channels * bits // 8
     check_memory(
-        series.n_samples * (row_bytes + series.n_channels * np.dtype(held).itemsize),
+        series.n_samples * (row_bytes + series.n_channels * np.dtype(dtype).itemsize),
         f"writing {output.suffix}, which edfio keeps in memory,",
         "export fewer samples or sources, or close other programs",
     )
@@ -64,7 +64,7 @@ def write_edf(content: Content, output: Path, *, bits: int) -> ExportReport:
 
     def make_file(cut: RecordCut) -> Any:
         """Return the file with zeros as samples, which are filled in later."""
-        digital = np.zeros((series.n_channels, series.n_samples + cut.padding), held)
+        digital = np.zeros((series.n_channels, series.n_samples + cut.padding), dtype)
         signals = [
             signal_kind.from_digital(
                 row, cut.rate, label=label, physical_dimension=unit, physical_range=range_

@@ -22,7 +22,7 @@ from igbss_stream.files.writers.growing_header import (
     PAGE,
     Fields,
     Table,
-    are_fields,
+    has_valid_fields,
     make_first_page,
     make_header,
 )
@@ -258,7 +258,7 @@ def _read_layout(path: Path, tables: Sequence[Table]) -> tuple[Fields, list[int]
             lengths = [len(dataset) for dataset in datasets]
     except (OSError, RuntimeError, KeyError, ValueError, TypeError, AttributeError) as error:
         raise RecordingError(f"'{path}' is not a recording that can be continued; {_REMEDY}") from error
-    if not fit or not are_fields(fields, len(tables)):
+    if not fit or not has_valid_fields(fields, len(tables)):
         raise _make_changed_error(path)
     return fields, lengths
 

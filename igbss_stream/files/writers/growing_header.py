@@ -127,7 +127,7 @@ def make_header(tables: Sequence[Table], attrs: Mapping[str, Any]) -> Header:
     return Header(bytes(image), addresses, found)
 
 
-def are_fields(found: NDArray[Any], n_tables: int) -> bool:
+def has_valid_fields(found: NDArray[Any], n_tables: int) -> bool:
     """Return whether an array has the shape and values of the fields of `n_tables` datasets."""
     return (
         found.shape == _get_fields_shape(n_tables)

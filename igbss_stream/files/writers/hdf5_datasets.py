@@ -121,7 +121,7 @@ class RowWriter:
             left, at = left[written:], at + written
 
 
-class RowBuffer:
+class SpooledRows:
     """Buffers numbers until the length of their dataset is known, in memory or a temporary file.
 
     The temporary file has no name, so a killed process leaves nothing. The dataset is then contiguous like

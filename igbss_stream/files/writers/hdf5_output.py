@@ -25,8 +25,8 @@ import numpy.typing as npt
 
 from igbss_stream.errors import RecordingError
 from igbss_stream.files.writers.hdf5_datasets import (
-    RowBuffer,
     RowWriter,
+    SpooledRows,
     as_storable,
     create_dataset,
     create_file,
@@ -120,7 +120,7 @@ class Hdf5Sink:
         self._partial = get_partial_path(self.path)
         self._file: Any = None
         self._reserved: dict[str, RowWriter] = {}
-        self._buffers: dict[str, RowBuffer] = {}
+        self._buffers: dict[str, SpooledRows] = {}
 
     def __enter__(self) -> Self:
         check_new_output(self.path, overwrite=self.overwrite, source=self.source)
@@ -265,7 +265,7 @@ class Hdf5Sink:
         """
         with self._guard_errors():
             if name not in self._buffers:
-                self._buffers[name] = RowBuffer(self.path.parent, block.dtype)
+                self._buffers[name] = SpooledRows(self.path.parent, block.dtype)
             self._buffers[name].append(block)
 
     def write(self, name: str, array: npt.ArrayLike, **attrs: Any) -> None:

@@ -5,7 +5,7 @@
     reader      open the recording in an HDF5 file
     file        open a file, read attributes, report damage
     contents    list the datasets of a file
-    selection   choose the dataset that holds the signal
+    selection   choose the dataset that contains the signal
     signal      what a layout states about a signal
     layouts/    one module per layout: NWB, SNIRF, MATLAB, EEGLAB, ...
     fast_read   read common datasets faster than h5py

@@ -80,22 +80,22 @@ class Hdf5Recording(Recording):
         if self.axis == 0:
             direct = make_contiguous_fill(self._handle) or make_gzip_fill(self._handle)
             return self._guard(direct or self._fill_as_stored)
-        turned = np.empty((self._n_stored, n), self.dtype)
+        transposed = np.empty((self._n_stored, n), self.dtype)
 
-        def fill_turned(start: int, out: npt.NDArray[Any]) -> None:
+        def fill_transposed(start: int, out: npt.NDArray[Any]) -> None:
             rows = len(out)
             everything = slice(None)
             self._handle.read_direct(
-                turned, (everything, slice(start, start + rows)), (everything, slice(0, rows))
+                transposed, (everything, slice(start, start + rows)), (everything, slice(0, rows))
             )
-            out[:] = turned[:, :rows].T
+            out[:] = transposed[:, :rows].T
 
-        return self._guard(fill_turned)
+        return self._guard(fill_transposed)
 
     def _guard(self, fill: Fill) -> Fill:
         """Wrap a function so that errors of h5py become a `RecordingError`."""
 
-        def guarded(start: int, out: npt.NDArray[Any]) -> None:
+        def fill_guarded(start: int, out: npt.NDArray[Any]) -> None:
             if not self._file:
                 raise RecordingError(f"{str(self.path)!r} is closed; open it again to read from it")
             try:
@@ -106,7 +106,7 @@ class Hdf5Recording(Recording):
                     f"{str(self.path)!r} cannot be read: {as_one_line(error)}; copy or record it again"
                 ) from error
 
-        return guarded
+        return fill_guarded
 
     def _fill_as_stored(self, start: int, out: npt.NDArray[Any]) -> None:
         self._handle.read_direct(out, slice(start, start + len(out)), slice(0, len(out)))

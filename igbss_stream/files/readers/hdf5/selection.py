@@ -150,10 +150,10 @@ def _explain_missing(file: Any, name: str, path: Path) -> str:
 def _list_choices(group: Any, path: Path) -> str:
     """List the datasets of a group in a message, the most likely recordings first."""
 
-    def likeliest(d: DatasetDescription) -> tuple[bool, bool, int, str]:
+    def get_priority(d: DatasetDescription) -> tuple[bool, bool, int, str]:
         return not d.usable, not d.axes_swapped, -math.prod(d.shape or (0,)), d.name
 
-    found = sorted(describe_datasets(group, path), key=likeliest)
+    found = sorted(describe_datasets(group, path), key=get_priority)
     if not found:
         return "it has no datasets"
     listed = [_format_choice(d) for d in found[:_N_LISTED]]
