@@ -32,7 +32,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from igbss_stream.pages.view.port import free_port
+from igbss_stream.pages.view.port import find_free_port
 from tests.browser import MISSING, browser, is_there
 
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -149,7 +149,7 @@ def main(channels: int, rate: float, block: int, rounds: int, seconds: float, re
     """Measure the delay of a daemon whose page is open, and of the same one without."""
     if not is_there():
         raise click.ClickException(MISSING)
-    port = free_port(0)
+    port = find_free_port(0)
     alone, idle, opened = Delays(port), Delays(port), Delays(port)
     took: list[tuple[float, float]] = []
     under = ["chrt", "--rr", "1"] if realtime else []

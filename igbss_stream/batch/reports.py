@@ -8,7 +8,7 @@ from pathlib import Path
 from igbss_stream._util.progress import Progress
 from igbss_stream.batch.job import DONE, FAILED, Job, Result
 from igbss_stream.errors import IgbssError, ParameterError, RecordingError
-from igbss_stream.pages.report.write import Written, report_place, write_report
+from igbss_stream.pages.report.write import WrittenReport, get_report_path, write_report
 
 
 def check_reports(jobs: Sequence[Job]) -> None:
@@ -25,7 +25,7 @@ def check_reports(jobs: Sequence[Job]) -> None:
     """
     taken: dict[Path, Path] = {}
     for job in jobs:
-        place = report_place(job.output)
+        place = get_report_path(job.output)
         if place in (job.output, job.input):
             raise ParameterError(
                 f"the report on '{job.output}' would be written to '{place}' itself; use the extension .h5 "
@@ -43,7 +43,7 @@ def check_reports(jobs: Sequence[Job]) -> None:
         taken[place] = job.output
 
 
-def write_job_report(job: Job, progress: Progress | None = None) -> Written:
+def write_job_report(job: Job, progress: Progress | None = None) -> WrittenReport:
     """Write the report on the output of a job.
 
     Parameters
@@ -57,7 +57,7 @@ def write_job_report(job: Job, progress: Progress | None = None) -> Written:
     IgbssError
         If the report cannot be written.
     """
-    return write_report(job.output, report_place(job.output), tell=progress)
+    return write_report(job.output, get_report_path(job.output), progress=progress)
 
 
 def add_report(result: Result, progress: Progress | None = None) -> Result:
@@ -74,7 +74,7 @@ def add_report(result: Result, progress: Progress | None = None) -> Result:
     Result
         With a warning if the report could not be written; the output is complete all the same.
     """
-    if result.status == FAILED or (result.status != DONE and report_place(result.job.output).exists()):
+    if result.status == FAILED or (result.status != DONE and get_report_path(result.job.output).exists()):
         return result
     try:
         write_job_report(result.job, progress)

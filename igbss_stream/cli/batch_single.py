@@ -68,9 +68,9 @@ def _check_report(job: Job) -> None:
 def _write_report(job: Job, quiet: bool, *, again: bool = True) -> None:
     """Write the report on an output; unless `again`, only if there is none."""
     from igbss_stream.batch.reports import write_job_report
-    from igbss_stream.pages.report.write import report_place
+    from igbss_stream.pages.report.write import get_report_path
 
-    if not again and report_place(job.output).exists():
+    if not again and get_report_path(job.output).exists():
         return
     with progress_bar(quiet) as progress:
         written = write_job_report(job, progress)

@@ -1,4 +1,4 @@
-"""The command `export`: sources of an output in the formats of other programs."""
+"""The command `export`: write the sources of an output in formats of other programs."""
 
 import json
 from pathlib import Path
@@ -28,13 +28,13 @@ Examples:
     "--output",
     required=True,
     type=click.Path(path_type=Path),
-    help="File to write; its ending says the format: .edf (16 bits), .bdf (24 bits) or .vhdr (BrainVision, "
-    "float32, with .eeg and .vmrk beside it).",
+    help="File to write; its suffix selects the format: .edf (16 bits), .bdf (24 bits) or .vhdr "
+    "(BrainVision, float32, with .eeg and .vmrk next to it).",
 )
-@click.option("--dataset", default="sources", show_default=True, help="What to export.")
-@click.option("--rate", type=float, help="Samples a second, if the file does not say or says it wrong.")
+@click.option("--dataset", default="sources", show_default=True, help="Dataset to export.")
+@click.option("--rate", type=float, help="Sampling rate in Hz, if it is missing from the file or wrong.")
 @click.option("--overwrite", is_flag=True, help="Replace the output if it exists.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on what was written.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object that describes the file.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 @report_errors
 def export(
@@ -46,7 +46,7 @@ def export(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Write the sources in an output of batch as EDF, BDF or BrainVision."""
+    """Write the sources of an output of batch as EDF, BDF or BrainVision."""
     from igbss_stream.files.export.content import Content
     from igbss_stream.files.results.output import OutputFile
 
@@ -58,15 +58,15 @@ def export(
         content = Content.from_series(file.open_series(dataset), rate, progress)
         written = _write(content, output, kind)
     if as_json:
-        click.echo(_json(content, written, output))
+        click.echo(_format_json(content, written, output))
     elif not quiet:
         for note in written.notes:
             warn(f"Note: {printable(note)}.")
-        click.echo(_summary(content, written, output))
+        click.echo(_format_summary(content, written, output))
 
 
 def _check_places(output: Path, kind: str, overwrite: bool, source: Path) -> None:
-    """Refuse what may not be written, before anything is read."""
+    """Check that the output files can be created, before reading anything."""
     from igbss_stream.files.export.brainvision import get_companions
     from igbss_stream.files.writers.write_errors import check_new_output
 
@@ -89,7 +89,7 @@ def _write(content: "Content", output: Path, kind: str) -> "ExportReport":
         raise RecordingError(f"'{output}' cannot be written: {explain_write_error(error)}") from error
 
 
-def _json(content: "Content", written: "ExportReport", output: Path) -> str:
+def _format_json(content: "Content", written: "ExportReport", output: Path) -> str:
     return json.dumps(
         {
             "output": printable(str(output)),
@@ -105,7 +105,7 @@ def _json(content: "Content", written: "ExportReport", output: Path) -> str:
     )
 
 
-def _summary(content: "Content", written: "ExportReport", output: Path) -> str:
+def _format_summary(content: "Content", written: "ExportReport", output: Path) -> str:
     series, rounding = content.series, written.rounding
     gaps = f", {len(series.gaps)} gaps marked" if series.gaps else ""
     return (

@@ -1,4 +1,4 @@
-"""The command `report`: one HTML page on an output of batch."""
+"""The command `report`: write an HTML report on an output of batch."""
 
 import json
 import time
@@ -23,61 +23,68 @@ Examples:
     "-o",
     "--output",
     type=click.Path(path_type=Path),
-    help="File to write.  [default: OUT.html beside OUT.h5]",
+    help="File to write.  [default: OUT.html next to OUT.h5]",
 )
 @click.option(
     "--reference",
     "references",
     metavar="CHANNEL",
     multiple=True,
-    help="A channel that sources are compared with, beside those named EOG, ECG or EMG; may be repeated.",
+    help="Additional reference channel to compare sources with, besides channels named EOG, ECG or EMG; "
+    "may be repeated.",
 )
 @click.option(
     "--input",
-    "given",
+    "input_path",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="The recording, if a reference was not separated.  [default: that of its name beside OUT.h5]",
+    help="The recording, if a reference channel was not separated.  [default: the file of that name "
+    "next to OUT.h5]",
 )
 @click.option(
     "--details",
     type=int,
     default=64,
     show_default=True,
-    help="Sources that have a section of their own; the others are in the table.",
+    help="Number of sources with a separate section; the others appear only in the table.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace the report if it exists.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on what was written.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object that describes the report.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 @report_errors
 def report(
     output_of_batch: Path,
     output: Path | None,
     references: tuple[str, ...],
-    given: Path | None,
+    input_path: Path | None,
     details: int,
     overwrite: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Write what batch made of a recording, or a stream that was recorded, as one HTML page."""
+    """Write an HTML report on an output of batch or on a recorded stream."""
     from igbss_stream.files.writers.write_errors import check_new_output
-    from igbss_stream.pages.report.write import report_place, write_report
+    from igbss_stream.pages.report.write import get_report_path, write_report
 
     if details < 0:
         raise ParameterError(f"--details must be a whole number >= 0. Got {details} instead.")
-    began = time.perf_counter()
-    place = report_place(output_of_batch) if output is None else output
-    check_new_output(place, overwrite=overwrite, source=output_of_batch)
-    with progress_bar(quiet) as tell:
+    start = time.perf_counter()
+    path = get_report_path(output_of_batch) if output is None else output
+    check_new_output(path, overwrite=overwrite, source=output_of_batch)
+    with progress_bar(quiet) as progress:
         written = write_report(
-            output_of_batch, place, references=references, details=details, given=given, tell=tell
+            output_of_batch,
+            path,
+            references=references,
+            details=details,
+            input_path=input_path,
+            progress=progress,
         )
-    seconds = time.perf_counter() - began
+    seconds = time.perf_counter() - start
     if as_json:
-        told = {"n_sources": written.n_sources, "n_details": written.n_details, "bytes": written.size}
+        counts = {"n_sources": written.n_sources, "n_details": written.n_details, "bytes": written.size}
         name = printable(str(written.path))
-        click.echo(json.dumps({"output": name, **told, "seconds": round(seconds, 6)}))
+        click.echo(json.dumps({"output": name, **counts, "seconds": round(seconds, 6)}))
     elif not quiet:
         click.echo(
             f"{written.n_sources} sources, {written.n_details} in detail -> {written.path} "

@@ -1,4 +1,4 @@
-"""The command `view`."""
+"""The command `view`: serve a live page that shows a published stream."""
 
 import os
 import sys
@@ -9,7 +9,7 @@ import click
 from igbss_stream.cli.console import key_options, report_errors
 from igbss_stream.errors import ParameterError
 
-_GIVES_WAY = 5  # to the daemon that serves it, where there is not enough for both
+_NICENESS = 5  # lower priority than the daemon that started the page
 _EXAMPLES = """\b
 Examples:
   igbss-stream view 5560
@@ -20,25 +20,28 @@ Examples:
 
 @click.command(epilog=_EXAMPLES)
 @click.argument("address")
-@click.option("--topic", default="", help="Name of the stream.  [default: the first one that comes]")
+@click.option("--topic", default="", help="Name of the stream.  [default: the first stream that arrives]")
 @key_options
 @click.option(
     "--channels",
-    help="Address where the channels themselves are published.  [default: made from the sources]",
+    help="Address where the raw channels are published.  [default: compute them from the sources]",
 )
 @click.option(
     "--channels-server-key",
     metavar="KEY",
-    help="Public key of the publisher of --channels, if it encrypts; --key-file is for both.",
+    help="Public key of the publisher of --channels, if it encrypts; --key-file applies to both.",
 )
 @click.option(
-    "--metrics", help="Where the daemon tells its metrics, such as http://127.0.0.1:9464/metrics."
+    "--metrics", help="Address of the metrics of the daemon, such as http://127.0.0.1:9464/metrics."
 )
 @click.option(
-    "--port", default=5006, show_default=True, help="Of the page, on this machine; 0 takes a free one."
+    "--port",
+    default=5006,
+    show_default=True,
+    help="Port of the page on this machine; 0 selects a free port.",
 )
 @click.option("--open", "opened", is_flag=True, help="Open the page in the browser.")
-@click.option("--parent", type=int, hidden=True, help="End when the process of this number is gone.")
+@click.option("--parent", type=int, hidden=True, help="Exit when the process with this ID has ended.")
 @report_errors
 def view(
     address: str,
@@ -52,9 +55,9 @@ def view(
     opened: bool,
     parent: int | None,
 ) -> None:
-    """Show a published stream on a page: sources beside channels, spectrum, weights, scalp.
+    """Show a published stream on a live page: sources, channels, spectrum, weights and scalp map.
 
-    The page is open to this machine only. Ctrl-C ends it.
+    The page can be opened on this machine only. Press Ctrl-C to end it.
     """
     if not 0 <= port <= 65535:
         raise ParameterError(f"--port must be 0 to 65535. Got {port} instead.")
@@ -63,7 +66,9 @@ def view(
             f"--metrics must be an address such as http://127.0.0.1:9464/metrics. Got {metrics!r} instead."
         )
     if channels_server_key is not None and channels is None:
-        raise ParameterError("--channels-server-key needs --channels, the address that it is for.")
+        raise ParameterError(
+            "--channels-server-key requires --channels; pass the address of that publisher."
+        )
     try:
         from igbss_stream.pages.view.serve import serve
     except ModuleNotFoundError as error:
@@ -79,9 +84,9 @@ def view(
 
     if parent is not None:
         use_normal_priority()
-        os.nice(_GIVES_WAY)
+        os.nice(_NICENESS)
 
-    def told(url: str) -> None:
+    def show_url(url: str) -> None:
         click.echo(f"The page is at {url}; Ctrl-C ends it.")
         if opened:
             click.launch(url)
@@ -91,5 +96,7 @@ def view(
     )
     feed = Feed(address, topic, keys=keys, channels=channels, channels_keys=channels_keys, metrics=metrics)
     with StopSignal() as stop, feed:
-        serve(feed, port, told, lambda: stop.requested or (parent is not None and os.getppid() != parent))
+        serve(
+            feed, port, show_url, lambda: stop.requested or (parent is not None and os.getppid() != parent)
+        )
     sys.exit(0 if parent is not None else stop.exit_code)

@@ -11,7 +11,7 @@ from igbss_stream.daemon.config.schema import Config, ViewSection
 from igbss_stream.daemon.viewer_keys import ViewerKeys
 from igbss_stream.errors import ParameterError
 from igbss_stream.feeds.addresses import parse_address
-from igbss_stream.pages.view.port import free_port
+from igbss_stream.pages.view.port import find_free_port
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class ViewerProcess:
             raise ParameterError(
                 "view needs Bokeh, which is not installed; pip install 'igbss-stream[view]', or remove view"
             )
-        port = free_port(view.port)  # later, nobody would learn that it is in use
+        port = find_free_port(view.port)  # later, nobody would learn that it is in use
         self.url = f"http://{view.endpoint.host}:{port}/"
         stream, sink = config.find_viewed()
         command = [

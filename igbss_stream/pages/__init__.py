@@ -1,8 +1,9 @@
-"""Plots, reports and the live page.
+"""Draw plots, reports and the live page.
 
 ::
 
-    plotting/   what reports and the live page draw
-    report/     the HTML report on an output
-    view/       the live page in the browser
+    plotting/   drawing for reports and the live page
+    report/     HTML report on an output
+    view/       live page in the browser
+    markup      safe HTML, formatted numbers
 """

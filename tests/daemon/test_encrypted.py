@@ -150,7 +150,7 @@ def test_incomplete_keys_are_refused(refused: Refusal, key_file: Path) -> None:
         assert "cannot be read: No such file" in refused(
             command, 5560, "--server-key", SERVER_KEY, "--key-file", key_file.with_name("none")
         )
-    assert "--channels-server-key needs --channels" in refused(
+    assert "--channels-server-key requires --channels" in refused(
         "view", 5560, "--channels-server-key", SERVER_KEY
     )
     message = refused("view", 5560, "--channels", 5555, "--channels-server-key", "short")
@@ -190,7 +190,7 @@ def test_listen_reads_an_encrypted_stream_or_states_why_not(igbss: Command, key_
 def test_a_page_has_keys_for_sources_and_channels_and_states_missing_ones() -> None:
     pytest.importorskip("bokeh")
     from igbss_stream.pages.view.feed import Feed
-    from igbss_stream.pages.view.status import sentence
+    from igbss_stream.pages.view.status import describe_state
 
     keys, channels_server = ClientKeys(SERVER_KEY, FRIEND), zmq.curve_keypair()[1].decode()
     with (
@@ -203,7 +203,7 @@ def test_a_page_has_keys_for_sources_and_channels_and_states_missing_ones() -> N
 
         def start_and_read(feed: Feed) -> Callable[[], str]:
             feed.start()
-            return lambda: sentence(feed.report, feed.shown, feed.address)
+            return lambda: describe_state(feed.report, feed.state, feed.address)
 
         with Feed(sink.address) as feed:
             until(
@@ -213,11 +213,11 @@ def test_a_page_has_keys_for_sources_and_channels_and_states_missing_ones() -> N
             )
         with Feed(sink.address, keys=keys, channels=raw.address, channels_keys=right) as feed:
             feed.start()
-            until(lambda: feed.shown.channels is not None and feed.shown.problem == "")
+            until(lambda: feed.state.channels is not None and feed.state.problem == "")
         with Feed(sink.address, keys=keys, channels=raw.address, channels_keys=keys) as feed:
             feed.start()
-            refused = f"No channels come: {raw.address} does not let the page in: {OTHER_KEYS}."
-            until(lambda: feed.shown.problem == refused, describe=lambda: feed.shown.problem)
+            refused = f"No channels: {raw.address} does not let the page in: {OTHER_KEYS}."
+            until(lambda: feed.state.problem == refused, describe=lambda: feed.state.problem)
 
 
 class Forwarder:
@@ -252,7 +252,7 @@ class Forwarder:
 def test_other_streams_at_an_address_are_listed_with_the_option_that_selects_them() -> None:
     pytest.importorskip("bokeh")
     from igbss_stream.pages.view.feed import Feed
-    from igbss_stream.pages.view.status import figures
+    from igbss_stream.pages.view.status import list_figures
     from igbss_stream.playback.monitoring import Monitor
     from igbss_stream.playback.render import format_line
 
@@ -267,7 +267,7 @@ def test_other_streams_at_an_address_are_listed_with_the_option_that_selects_the
         assert any_.report is not None
         taken = any_.report.stream
         named = ", ".join(sorted({"eeg", "ecg", "meg"} - {taken})) + " (--topic NAME)"
-        figure = next(figure for figure in figures(any_.report, None) if figure.name == "others")
+        figure = next(figure for figure in list_figures(any_.report, None) if figure.name == "others")
         assert (figure.value, "view --topic NAME shows one" in figure.about) == (named, True)
         assert f"  others {named}" in format_line(any_.report)
         until(lambda: one.report and one.report.stream == "ecg", all_.send)

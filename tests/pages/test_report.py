@@ -1,4 +1,4 @@
-"""The command `report`, and `batch --report`: pages read by Python's own parser, figures found by NumPy."""
+"""Test the command `report` and `batch --report`: parse the pages, and compare their numbers with NumPy."""
 
 import json
 import re
@@ -17,10 +17,10 @@ from igbss_stream.batch.fits import FIT
 from igbss_stream.files.results.output import OutputFile
 from igbss_stream.files.writers.stream_recording import GAP
 from igbss_stream.pages.report import blocks
-from igbss_stream.pages.report.contents import Contents
-from igbss_stream.pages.report.reconstruct import Rebuilt
-from igbss_stream.pages.report.reference_channels import Aside
-from igbss_stream.pages.report.statistics import Look, look
+from igbss_stream.pages.report.data import ReportData
+from igbss_stream.pages.report.reconstruct import ChannelReconstructor
+from igbss_stream.pages.report.reference_channels import ReferenceReader
+from igbss_stream.pages.report.statistics import SampleStatistics, collect_statistics
 from tests import browser
 from tests.commands import SYSTEMATIC, Command, Refusal, assert_says
 from tests.realdata import DATA, needs_data
@@ -122,10 +122,10 @@ def reported(igbss: Command, output: Path, *options: object) -> Page:
     return page
 
 
-def looked(output: Path) -> tuple[Look, Contents]:
+def looked(output: Path) -> tuple[SampleStatistics, ReportData]:
     with OutputFile(output) as file:
-        contents = Contents.of(file)
-        return look(contents, [1], Aside(contents, (), None)), contents
+        data = ReportData.from_output(file)
+        return collect_statistics(data, [1], ReferenceReader(data, (), None)), data
 
 
 def figures(cell: str) -> list[float]:
@@ -140,7 +140,7 @@ def test_figures_are_those_that_numpy_finds(
     x = channels()
     gaps = [(700, 700, 100, b"missing"), (1500, 1600, 50, b"lost")]
     separated(written(tmp_path / "in.h5", x, gaps=gaps), "--exclude", "1")
-    monkeypatch.setattr(blocks, "BLOCK", 6 * 97)
+    monkeypatch.setattr(blocks, "BLOCK_SIZE", 6 * 97)
     found, _ = looked(tmp_path / "out.h5")
     page = reported(igbss, tmp_path / "out.h5")
     with h5py.File(tmp_path / "out.h5") as file:
@@ -156,7 +156,7 @@ def test_figures_are_those_that_numpy_finds(
     for k in range(6):
         row = page.row(
             f"source-{k}"
-            + "taken out" * (k == 1)
+            + "excluded" * (k == 1)
             + "like a reference" * (k != 1 and bool(abs(correlation[k, 1]) >= 0.5))
         )
         assert figures(row[4])[0] == pytest.approx(100 * explained[k], rel=0.06)
@@ -172,9 +172,7 @@ def test_figures_are_those_that_numpy_finds(
         )
         wanted = [np.corrcoef(side, x[:, 1])[0, 1] for side in (before, after)]
         assert figures(row[4]) == pytest.approx(wanted, abs=0.0051)
-    assert_says(
-        page.text, "150 samples missing", "lost", "in.h5", "250 Hz", "2,000", "8 s, gaps not counted"
-    )
+    assert_says(page.text, "150 samples missing", "lost", "in.h5", "250 Hz", "2,000", "8 s, without gaps")
     parts = [sources[:700], sources[700:1500], sources[1500:]]
     densities = [signal.welch(part, RATE, nperseg=500, detrend="linear", axis=0)[1] for part in parts]
     np.testing.assert_allclose(
@@ -208,7 +206,7 @@ def test_sources_come_by_the_rule(separated: Command, igbss: Command, tmp_path: 
     wanted = np.lexsort([-found.channels.explained, group])
     ids = [attrs["id"] for tag, attrs in page.elements if tag == "section"]
     assert [int(name[1:]) for name in ids if re.fullmatch(r"s\d+", name)] == wanted.tolist()
-    assert page.text.count("Among the first because it was taken out of the channels: it was named") == 2
+    assert page.text.count("Listed first because it was excluded from the channels: it was selected") == 2
     assert ids.index("cleaning") == len(ids) - 2
 
 
@@ -228,20 +226,22 @@ def test_channels_are_made_of_the_output(
     x = channels(800)
     separated(written(tmp_path / "in.h5", x, gaps=[(301, 301, 3, b"missing")]), *options.split())
     with OutputFile(tmp_path / "out.h5") as file:
-        contents = Contents.of(file)
-        rebuilt = Rebuilt(contents)
-        assert rebuilt.exact is exact
+        data = ReportData.from_output(file)
+        reconstructor = ChannelReconstructor(data)
+        assert reconstructor.exact is exact
         back = np.concatenate(
-            [rebuilt.before(p) for p in blocks.pieces(contents.sources, contents.cleaned)]
+            [reconstructor.compute_before(p) for p in blocks.iter_blocks(data.sources, data.cleaned)]
         )
-        fits = contents.fits
+        fits = data.fits
     if exact:
         np.testing.assert_allclose(back, x, atol=1e-9)
     page = reported(igbss, tmp_path / "out.h5")
-    assert_says(page.text, "rebuilt from what the output holds" if exact else "as the model has them")
+    assert_says(
+        page.text, "reconstructed from the output, exactly" if exact else "as modelled by the sources"
+    )
     dots = [attrs for tag, attrs in page.elements if tag == "circle" and "fit" in attrs.get("class", "")]
     if fits is None:
-        assert_says(page.text, "No divergence is shown, since there was none to bring down")
+        assert_says(page.text, "No divergence is shown because none was minimised")
     else:
         assert len(dots) == len(fits)
         assert sum(attrs["class"] == "fit" for attrs in dots) == fits["converged"].sum()
@@ -262,14 +262,14 @@ def test_iterations_of_fits_are_drawn(separated: Command, igbss: Command, tmp_pa
     late = [k for k, fit in enumerate(fits) if not fit["converged"] and fit["n_iter"] == 7]
     slowest = max(late, key=lambda k: histories[k][-2] - histories[k][-1])
     at = (fits["start"][slowest] + 250 * (fits["start"][slowest] >= 301)) / RATE
-    assert_says(page.text, f"one that did not converge, at {at:.4g} s (7 iterations)", "a typical one")
+    assert_says(page.text, f"one that did not converge, at {at:.4g} s (7 iterations)", "a typical window")
     dots = [attrs for _, attrs in page.elements if attrs.get("class") == "step slowest"]
     above = np.log10(histories[slowest][:-1] - histories[slowest][-1])
     heights = -np.array([float(attrs["cy"]) for attrs in dots])
     np.testing.assert_allclose(np.corrcoef(above, heights)[0, 1], 1.0, atol=1e-5)
     older(output)
     assert_says(
-        reported(igbss, output, "--overwrite").text, "of an older version", "10 windows were fitted"
+        reported(igbss, output, "--overwrite").text, "by an older version", "10 windows were fitted"
     )
 
 
@@ -289,11 +289,11 @@ def test_products_of_sources(separated: Command, igbss: Command, tmp_path: Path)
     path = written(tmp_path / "in.h5", x, NAMES[:5])
     separated(path, "--structure", "learned", "--order", "2", "--n-sources", "2", "--exclude", "0")
     with OutputFile(tmp_path / "out.h5") as file:
-        contents = Contents.of(file)
-        (piece,) = blocks.pieces(contents.sources, contents.cleaned)
-        np.testing.assert_allclose(Rebuilt(contents).before(piece), x, atol=1e-8)
+        data = ReportData.from_output(file)
+        (block,) = blocks.iter_blocks(data.sources, data.cleaned)
+        np.testing.assert_allclose(ChannelReconstructor(data).compute_before(block), x, atol=1e-8)
     said = reported(igbss, tmp_path / "out.h5").text
-    assert_says(said, "order of interaction", "source-0 was taken out", "one pass, by inversion")
+    assert_says(said, "order of interaction", "source-0 was excluded", "in one pass, by inversion")
 
 
 @pytest.mark.jit
@@ -307,14 +307,14 @@ def test_how_the_structure_was_learned_is_told(separated: Command, igbss: Comman
     assert_says(
         page.text,
         f"{told}, from this recording",
-        "nats a sample above the end",
+        "nats per sample above the minimum",
         "the only window",
         "fitted as one window",
     )
     (tmp_path / "out.h5").rename(tmp_path / "model.h5")
     separated(recording, "--structure", "learned", "--model", tmp_path / "model.h5")
     page = reported(igbss, tmp_path / "out.h5", "--overwrite")
-    assert_says(page.text, f"{told}, from in.h5; read from model.h5", "How the structure was learned")
+    assert_says(page.text, f"{told}, from in.h5; read from model.h5", "Structure learning")
 
 
 @pytest.mark.parametrize("transform", ["min-max", "sum"])
@@ -323,7 +323,7 @@ def test_where_sources_do_not_add_up_no_share_is_told(
 ) -> None:
     separated(written(tmp_path / "in.h5", np.abs(channels()) + 1), "--transform", transform)
     page = reported(igbss, tmp_path / "out.h5")
-    assert_says(page.text, "explained variance and correlations with channels are not told")
+    assert_says(page.text, "explained variance and correlations with channels are not shown")
     assert page.row("source-0")[4] == "\N{EN DASH}"
 
 
@@ -337,7 +337,7 @@ def test_references_that_were_not_separated_come_from_the_input(
     recording = written(tmp_path / "in.h5", x, gaps=gaps)
     separated(recording, "--channels", "0,2-5", *prepared)
     page = reported(igbss, tmp_path / "out.h5", "--reference", "EOG")
-    assert_says(page.text, "Compared with, but not separated: EOG")
+    assert_says(page.text, "Reference channels that were not separated: EOG")
     ids = [attrs["id"] for tag, attrs in page.elements if tag == "section"]
     with h5py.File(tmp_path / "out.h5") as file:
         sources = file["sources"][()]
@@ -363,7 +363,7 @@ def test_an_input_that_is_not_there_or_another_is_refused(
     separated(recording, "--channels", "0,2-5")
     recording.rename(tmp_path / "moved.h5")
     ask = ("report", tmp_path / "out.h5", "--reference", "EOG")
-    assert_says(refused(*ask), "EOG, which is none of the channels", "pass it as --input")
+    assert_says(refused(*ask), "EOG, which is not among the separated channels", "pass it as --input")
     written(tmp_path / "other.h5", channels(500))
     assert_says(refused(*ask, "--input", tmp_path / "other.h5"), "is not the recording")
     assert_says(refused(*ask[:3], "E9", "--input", tmp_path / "moved.h5"), "E9")
@@ -401,7 +401,7 @@ def test_a_short_recording_without_rate_and_unit(
 ) -> None:
     separated(write_recording(tmp_path / "in.h5", channels(50, 3)))
     page = reported(igbss, tmp_path / "out.h5")
-    assert_says(page.text, "not known", "50 samples", "Too short for a spectrum")
+    assert_says(page.text, "unknown", "50 samples", "Too short for a spectrum")
 
 
 def test_the_same_output_gives_the_same_bytes(separated: Command, igbss: Command, tmp_path: Path) -> None:
@@ -518,7 +518,7 @@ def test_batch_writes_one_for_each_of_many(igbss: Command, tmp_path: Path) -> No
     for n in range(2):
         Page(tmp_path / "out" / f"{n}.html").check()
     same = igbss("batch", tmp_path / "in", "-o", f"{tmp_path}/o/a.{{stem}}", "--report")
-    assert_says(same.output, "would both be written to", "tell the outputs apart")
+    assert_says(same.output, "would both be written to", "give the outputs names that differ")
 
 
 def test_a_report_that_cannot_be_is_a_warning_of_many(igbss: Command, tmp_path: Path) -> None:
@@ -537,7 +537,7 @@ def test_a_report_that_cannot_be_is_a_warning_of_many(igbss: Command, tmp_path: 
     assert result.exit_code == 0, result.output
     (row,) = json.loads((tmp_path / "s.json").read_text())["files"]
     assert row["status"] == "done"
-    assert "there is no report" in row["message"]
+    assert "the report was not written" in row["message"]
 
 
 @pytest.mark.browser

@@ -1,4 +1,4 @@
-"""The command `report` on a recording of a stream: which model made which samples, and where they changed."""
+"""Test the command `report` on a recording of a stream: versions of the model and their times."""
 
 import re
 from datetime import UTC, datetime
@@ -70,7 +70,7 @@ def test_versions_are_told_and_marked(
     ]
     assert [int(row[4]) for row in found] == (np.array(ends) - rows).tolist()
     assert [row[5] for row in found] == [
-        "the first samples", "took force", "took force", "another run goes on with it", "took force",
+        "the first samples", "new model", "new model", "continued by another run", "new model",
     ]  # fmt: skip
     # In the trace over the whole recording, which ends at the last sample, 920 units for all of it.
     whole = seconds[-1] + 0.01 - seconds[0]
@@ -99,7 +99,9 @@ def test_one_that_is_being_written(igbss: Command, refused: Refusal, tmp_path: P
         sink.write(chunk(0, 100, 0))
         sink.flush()
         page = reported(igbss, path)
-        assert_says(page.text, "No model made these samples", "2 channels", "No samples are missing")
+        assert_says(
+            page.text, "The samples were produced without a model", "2 channels", "No samples are missing"
+        )
         assert versions(page) == [["none", "0", "1 s", "100", "the first samples"]]
         assert_says(
             refused("report", path, "--reference", "Fz", "--overwrite"), "--reference", "leave it out"

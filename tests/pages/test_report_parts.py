@@ -1,4 +1,4 @@
-"""What a report counts and draws, against the obvious way to find it."""
+"""Compare the statistics and drawings of a report with straightforward computations."""
 
 import base64
 import io
@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from PIL import Image
 from scipy import signal, stats
 
-from igbss_stream.pages.plotting.png import as_data
-from igbss_stream.pages.plotting.scales import reading
-from igbss_stream.pages.plotting.spectrum import GrowingSpectra
-from igbss_stream.pages.plotting.svg import band, path, ticks
-from igbss_stream.pages.report.markup import decimal, duration, number, percent, text
+from igbss_stream.pages.markup import escape, format_decimal, format_duration, format_number, format_percent
+from igbss_stream.pages.plotting.columns import Overview
+from igbss_stream.pages.plotting.png import encode_data_url
+from igbss_stream.pages.plotting.scales import choose_unit
+from igbss_stream.pages.plotting.spectrum import SpectrumAverager
+from igbss_stream.pages.plotting.svg import draw_band, draw_path, find_ticks
 from igbss_stream.pages.report.moments import CrossMoments, Moments
-from igbss_stream.pages.report.overview import Overview
 
 CUTS = st.lists(st.integers(1, 400), min_size=1, max_size=9)
 
@@ -41,7 +41,9 @@ def test_moments_are_those_of_all_samples(cuts: list[int], offset: float) -> Non
     np.testing.assert_allclose(moments.variance, x.var(axis=0), rtol=1e-7)
     np.testing.assert_allclose(moments.kurtosis, stats.kurtosis(x), rtol=1e-6)
     wanted = np.corrcoef(x.T, y.T)[:3, 3:]
-    np.testing.assert_allclose(shared.correlation(moments.variance, others.variance), wanted, atol=1e-7)
+    np.testing.assert_allclose(
+        shared.compute_correlation(moments.variance, others.variance), wanted, atol=1e-7
+    )
 
 
 def test_what_does_not_move_has_no_kurtosis_and_no_correlation() -> None:
@@ -49,16 +51,16 @@ def test_what_does_not_move_has_no_kurtosis_and_no_correlation() -> None:
     moments.update(np.ones((9, 1)))
     shared.update(np.ones((9, 1)), np.arange(9.0)[:, None])
     assert np.isnan(moments.kurtosis).all()
-    assert shared.correlation(moments.variance, np.ones(1)).tolist() == [[0.0]]
+    assert shared.compute_correlation(moments.variance, np.ones(1)).tolist() == [[0.0]]
 
 
 @given(CUTS)
 def test_spectra_do_not_depend_on_how_samples_are_cut(cuts: list[int]) -> None:
     x = np.random.default_rng(0).normal(size=(1500, 2)).cumsum(axis=0)
-    growing = GrowingSpectra(2, 64.0)
+    growing = SpectrumAverager(2, 64.0)
     for block in blocks(x[:900], cuts):
         growing.update(block)
-    growing.cut()
+    growing.end_run()
     for block in blocks(x[900:], cuts):
         growing.update(block)
     assert growing.n_segments == 13 + 8
@@ -69,7 +71,7 @@ def test_spectra_do_not_depend_on_how_samples_are_cut(cuts: list[int]) -> None:
 
 
 def test_too_few_samples_have_no_spectrum() -> None:
-    growing = GrowingSpectra(2, 100.0)
+    growing = SpectrumAverager(2, 100.0)
     growing.update(np.zeros((199, 2)))
     assert [part.size for part in growing.finish()] == [0, 0]
 
@@ -99,7 +101,7 @@ def test_columns_hold_the_least_and_the_largest(cuts: list[int], n_columns: int,
 
 def test_pictures_are_read_by_another_program() -> None:
     pixels = np.array([[0, 1, 2], [2, 255, 0]], np.uint8)
-    address = as_data(pixels, ["#ff0000", "#00ff00", "#0000ff"])
+    address = encode_data_url(pixels, ["#ff0000", "#00ff00", "#0000ff"])
     with Image.open(io.BytesIO(base64.b64decode(address.split(",")[1]))) as image:
         rows = np.asarray(image.convert("RGBA"))
     assert rows[:, :, :3][0].tolist() == [[255, 0, 0], [0, 255, 0], [0, 0, 255]]
@@ -117,31 +119,31 @@ def points_of(drawn: str) -> list[list[list[int]]]:
 
 def test_lines_break_where_something_is_missing() -> None:
     x, y = np.arange(7.0), np.array([1.0, 2.0, np.nan, 5.0, 5.0, -9.0, np.nan])
-    assert points_of(path(x, y)) == [[[0, 1], [1, 2]], [[3, 5], [4, 5], [5, -9]]]
-    assert path(x, np.full(7, np.nan)) == ""
-    area = band(np.array([0.0, 1.0]), np.array([3.0, 4.0]), np.array([1.0, 0.0]))
+    assert points_of(draw_path(x, y)) == [[[0, 1], [1, 2]], [[3, 5], [4, 5], [5, -9]]]
+    assert draw_path(x, np.full(7, np.nan)) == ""
+    area = draw_band(np.array([0.0, 1.0]), np.array([3.0, 4.0]), np.array([1.0, 0.0]))
     assert points_of(area) == [[[0, 1], [1, 0], [1, 4], [0, 3]]]
     assert 'class="band area"' in area
-    assert 'class="band"' in band(x, y, y)
+    assert 'class="band"' in draw_band(x, y, y)
 
 
 def test_numbers_and_texts_as_they_are_read() -> None:
-    assert [number(v) for v in (0.0, 1234567.0, 12345.0, -0.25, 5.6e-19, float("nan"))] == [
+    assert [format_number(v) for v in (0.0, 1234567.0, 12345.0, -0.25, 5.6e-19, float("nan"))] == [
         "0", "1.23e6", "12345", "\N{MINUS SIGN}0.25", "5.6e\N{MINUS SIGN}19", "\N{EN DASH}",
     ]  # fmt: skip
-    assert [percent(v) for v in (1.0, 0.2345, 0.07, 0.005, 0.000123)] == [
+    assert [format_percent(v) for v in (1.0, 0.2345, 0.07, 0.005, 0.000123)] == [
         "100 %",
         "23.4 %",
         "7.0 %",
         "0.50 %",
         "0.012 %",
     ]
-    assert [decimal(v) for v in (171.234, -0.0223, -0.0001, 4567.0, float("nan"))] == [
+    assert [format_decimal(v) for v in (171.234, -0.0223, -0.0001, 4567.0, float("nan"))] == [
         "171.23", "\N{MINUS SIGN}0.02", "0.00", "4567", "\N{EN DASH}",
     ]  # fmt: skip
-    assert [duration(v) for v in (1.5, 238.3, 7322.0)] == ["1.5 s", "3 min 58 s", "2 h 02 min 02 s"]
-    assert text("<a href='x'>&\x00") == r"&lt;a href=&#x27;x&#x27;&gt;&amp;\x00"
-    assert len(text("x" * 1000)) == 300
+    assert [format_duration(v) for v in (1.5, 238.3, 7322.0)] == ["1.5 s", "3 min 58 s", "2 h 02 min 02 s"]
+    assert escape("<a href='x'>&\x00") == r"&lt;a href=&#x27;x&#x27;&gt;&amp;\x00"
+    assert len(escape("x" * 1000)) == 300
 
 
 @pytest.mark.parametrize(
@@ -162,7 +164,7 @@ def test_numbers_and_texts_as_they_are_read() -> None:
 def test_volts_and_teslas_are_read_with_a_prefix(
     unit: str | None, size: float, shown: str, read: float
 ) -> None:
-    found = reading(unit, size)
+    found = choose_unit(unit, size)
     assert found.unit == shown
     assert size * found.factor == pytest.approx(read)
 
@@ -170,9 +172,9 @@ def test_volts_and_teslas_are_read_with_a_prefix(
 @pytest.mark.parametrize("n", [3, 5])
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (-3e-19, 5e-19), (2.5, 2.6), (-1e9, 3e9), (-19.0, 19.9)])
 def test_ticks_are_round_and_inside(low: float, high: float, n: int) -> None:
-    found = ticks(low, high, n)
+    found = find_ticks(low, high, n)
     assert 2 <= len(found) <= 6
     assert all(low - 1e-9 * (high - low) <= tick <= high + 1e-9 * (high - low) for tick in found)
     steps = np.diff(found)
     np.testing.assert_allclose(steps, steps[0], rtol=1e-9)
-    assert ticks(1.0, 1.0, 5) == ticks(0.0, float("nan"), 5) == []
+    assert find_ticks(1.0, 1.0, 5) == find_ticks(0.0, float("nan"), 5) == []

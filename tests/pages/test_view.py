@@ -1,4 +1,4 @@
-"""The page without a browser: what it is sent, what it says, and how it is served."""
+"""Test the page without a browser: the data it receives, its sentences, and how it is served."""
 
 import json
 import os
@@ -37,11 +37,11 @@ pytest.importorskip("bokeh")
 from bokeh.document import Document
 from bokeh.server.callbacks import PeriodicCallback
 
-from igbss_stream.pages.view.feed import DaemonFigures, Feed, figures_of
+from igbss_stream.pages.view.feed import DaemonMetrics, Feed, parse_metrics
 from igbss_stream.pages.view.page import Page
 from igbss_stream.pages.view.serve import serve
-from igbss_stream.pages.view.state import Shown
-from igbss_stream.pages.view.status import figures, sentence
+from igbss_stream.pages.view.state import ViewState
+from igbss_stream.pages.view.status import describe_state, list_figures
 
 RATE, NAMES = 250.0, ("Fp1", "Fp2", "C3", "C4", "O2")
 STREAM = Stream("s", RATE, ("source-0", "source-1"), None, t0=1000.0)
@@ -167,7 +167,7 @@ class Published:
     @property
     def stop(self) -> int | None:
         with self.feed.lock:
-            sources = self.feed.shown.sources
+            sources = self.feed.state.sources
             return None if sources is None else sources.ring.stop
 
     def draw(self, stop: int) -> None:
@@ -203,7 +203,7 @@ def test_volts_are_read_as_microvolts(published: Published) -> None:
     browser.tick()
     assert browser.plot("weights").yaxis.axis_label == "µV"
     np.testing.assert_allclose(browser.drawn("weights")["w"], MATRIX[:, 0])
-    assert browser.plot("scalp").title.text == "On the scalp, from above (µV)"
+    assert browser.plot("scalp").title.text == "Scalp map, from above (µV)"
 
 
 def test_what_is_drawn_is_the_least_and_the_largest_of_all_samples(published: Published) -> None:
@@ -306,7 +306,7 @@ def test_the_chosen_source_is_shown_beside(published: Published) -> None:
 
 def test_states_are_told_in_words(published: Published) -> None:
     told_at_first = (
-        f"Waiting for {published.sink.address}: the stream is there, but no sample has come yet."
+        f"Waiting for {published.sink.address}: the stream exists, but no sample has arrived yet."
     )
     until(lambda: published.status["sentence"] == told_at_first, published.sink.serve)
     assert published.status["note"].startswith("No channels, bars or map")
@@ -339,15 +339,15 @@ def test_channels_of_a_feed_of_their_own_are_put_beside_by_their_times() -> None
         until(lambda: raw.subscriptions, raw.serve)
         x = np.random.default_rng(1).normal(size=(900, 3)).astype(np.float32)
         raw.publish(Chunk(x, 0))
-        shown = made.feed.shown
-        until(lambda: shown.channels is not None and shown.channels.ring.stop == 400, raw.serve)
+        state = made.feed.state
+        until(lambda: state.channels is not None and state.channels.ring.stop == 400, raw.serve)
         made.draw(400)
         low, _ = made.browser.shown(1, 0, 400)
         np.testing.assert_array_equal(low, x[500:])
         raw_panel = made.browser.layout["panels"][1]
-        assert (raw_panel["about"], raw_panel["unit"]) == ("as they came", "mV")
+        assert (raw_panel["about"], raw_panel["unit"]) == ("as received", "mV")
         raw.start(Stream("raw", 500.0, ("a", "b", "c")))
-        until(lambda: "they cannot be shown side by side" in shown.problem, raw.serve)
+        until(lambda: "they cannot be shown side by side" in state.problem, raw.serve)
         made.feed.close()
 
 
@@ -361,10 +361,10 @@ def test_figures_of_the_daemon_are_those_of_its_metrics() -> None:
         'igbss_delay_seconds_bucket{le="0.002",stream="s"} 99.0\n'
         'igbss_delay_seconds_bucket{le="+Inf",stream="s"} 100.0\n'
     )
-    found = figures_of(text, "s")
+    found = parse_metrics(text, "s")
     assert (found.samples, found.delay) == ({"in": 12000}, 0.002)
-    assert figures(None, found)[0].value == "in 12 000 · out 0 · gap 0 · p99 < 2 ms"
-    assert figures_of("", "s").delay is None
+    assert list_figures(None, found)[0].value == "in 12 000 · out 0 · gap 0 · p99 < 2 ms"
+    assert parse_metrics("", "s").delay is None
 
 
 def test_a_page_is_not_stopped_as_the_one_before_it_was(published: Published) -> None:
@@ -452,14 +452,14 @@ def test_nothing_is_said_of_a_daemon_that_does_not_answer() -> None:
     with Feed("5560", metrics=f"http://127.0.0.1:{free_port()}/metrics") as feed:
         feed.start()
         time.sleep(0)
-        assert feed.figures is None
-        assert sentence(feed.report, feed.shown, feed.address).startswith("Waiting for 5560")
-    assert figures(None, None) == []
-    assert figures(None, DaemonFigures())[0].value.endswith("p99 -")
+        assert feed.daemon_metrics is None
+        assert describe_state(feed.report, feed.state, feed.address).startswith("Waiting for 5560")
+    assert list_figures(None, None) == []
+    assert list_figures(None, DaemonMetrics())[0].value.endswith("p99 -")
 
 
 def test_what_a_page_remembers_is_bounded_whatever_comes() -> None:
-    shown = Shown()
+    state = ViewState()
     wide = Stream("s", 30_000.0, tuple(f"source-{n}" for n in range(512)))
     head: dict[str, Any] = {
         "version": 1,
@@ -468,19 +468,21 @@ def test_what_a_page_remembers_is_bounded_whatever_comes() -> None:
         "dtype": "float32",
         "channels": wide.channels,
     }
-    shown.take([], MetaMessage(**head))
-    assert shown.sources is not None
-    assert shown.sources.ring._data.nbytes <= 1 << 26
-    assert 0 < shown.seconds < 60
+    state.update([], MetaMessage(**head))
+    assert state.sources is not None
+    assert state.sources.ring._data.nbytes <= 1 << 26
+    assert 0 < state.seconds < 60
     for k in range(2000):  # marks of two kinds, in turn
-        shown.take([Gap(k, 1, f"reason-{k % 2}")], MetaMessage(**head))
-    assert len(shown.marks) == 500
-    shown.take([Chunk(np.zeros((5, 512), np.float32), 0, 1)], MetaMessage(**head))  # the stream begins anew
-    assert ([mark.kind for mark in shown.marks], shown.sources.ring.start) == (["model"], 0)
-    shown.take([Chunk(np.zeros((5, 3), np.float32), 5, 1)], MetaMessage(**head))  # not what was described
-    assert shown.sources.ring.stop == 5
-    shown.take([], MetaMessage(**head | {"channels": ("a", "b")}))
-    assert (shown.sources.names, len(shown.marks), shown.seconds) == (("a", "b"), 0, 60)
+        state.update([Gap(k, 1, f"reason-{k % 2}")], MetaMessage(**head))
+    assert len(state.marks) == 500
+    state.update(
+        [Chunk(np.zeros((5, 512), np.float32), 0, 1)], MetaMessage(**head)
+    )  # the stream begins anew
+    assert ([mark.kind for mark in state.marks], state.sources.ring.start) == (["model"], 0)
+    state.update([Chunk(np.zeros((5, 3), np.float32), 5, 1)], MetaMessage(**head))  # not what was described
+    assert state.sources.ring.stop == 5
+    state.update([], MetaMessage(**head | {"channels": ("a", "b")}))
+    assert (state.sources.names, len(state.marks), state.seconds) == (("a", "b"), 0, 60)
 
 
 def test_the_page_of_the_documentation_says_what_can_be_configured() -> None:

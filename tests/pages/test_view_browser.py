@@ -1,4 +1,4 @@
-"""The page in a real browser, of a real daemon that is fed as we go."""
+"""Test the page in a real browser, served by a real daemon that receives live data."""
 
 import subprocess
 import sys
@@ -165,7 +165,7 @@ def test_traces_move_and_a_pause_stops_them(page: Open) -> None:
     until(lambda: page.js("igbssView.state.frames") >= before + 20)
     assert page.picture() != first
     page.press(" ")
-    assert page.text("#pause") == "Go on"
+    assert page.text("#pause") == "Resume"
     until(lambda: page.js("igbssView.state.paused"))
     sent = page.sender.at
     until(lambda: page.sender.at > sent + 100)  # what was on its way has come
@@ -228,7 +228,7 @@ def test_figures_are_those_of_the_daemon_and_silence_is_told(page: Open) -> None
     with page.sender.paused():
         until(
             lambda: page.text("#sentence").startswith(
-                "The feed is silent: no sample has come from tcp://127.0.0.1:"
+                "The feed is silent: no sample has arrived from tcp://127.0.0.1:"
             )
         )
 

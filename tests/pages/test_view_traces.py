@@ -1,4 +1,4 @@
-"""What a page shows of samples, against the obvious way to find it."""
+"""Compare what a page shows of samples with straightforward computations."""
 
 import numpy as np
 import pytest
@@ -8,10 +8,16 @@ from numpy.typing import NDArray
 from scipy import signal
 
 from igbss_stream.pages.plotting.scales import round_up
-from igbss_stream.pages.plotting.scalp import montage, scalp_map
-from igbss_stream.pages.plotting.spectrum import spectrum
-from igbss_stream.pages.view.page import Head
-from igbss_stream.pages.view.traces import Ring, columns, middles, spacing_of, width_of
+from igbss_stream.pages.plotting.scalp import find_montage, interpolate_weights
+from igbss_stream.pages.plotting.spectrum import compute_spectrum
+from igbss_stream.pages.view.page import ScrollPosition
+from igbss_stream.pages.view.traces import (
+    Ring,
+    choose_spacing,
+    compute_medians,
+    compute_width,
+    reduce_to_columns,
+)
 
 pytest.importorskip("bokeh")
 
@@ -33,7 +39,7 @@ def test_ring_and_columns_are_those_of_the_whole_stream(pieces: Pieces, width: i
     first, stop = (start + max(0, len(whole) - 64)) // width, (start + len(whole)) // width
     padded: NDArray[np.float32] = np.full((start + len(whole) + width, 2), np.nan, np.float32)
     padded[start : start + len(whole)] = held
-    seen = columns(ring, width, first, stop)
+    seen = reduce_to_columns(ring, width, first, stop)
     for c in range(first, stop):
         for trace in range(2):
             there = [v for v in padded[c * width : (c + 1) * width, trace] if v == v]
@@ -49,8 +55,8 @@ def test_columns_do_not_depend_on_when_they_are_looked_at() -> None:
     early = []
     for at in range(0, 100, 10):
         ring.write(at, x[at : at + 10])
-        early.append(columns(ring, 4, at // 4, (at + 10) // 4))
-    late = columns(ring, 4, 0, 25)
+        early.append(reduce_to_columns(ring, 4, at // 4, (at + 10) // 4))
+    late = reduce_to_columns(ring, 4, 0, 25)
     np.testing.assert_array_equal(np.concatenate([seen.low for seen in early]), late.low)
     np.testing.assert_array_equal(np.concatenate([seen.high for seen in early]), late.high)
 
@@ -79,45 +85,47 @@ def test_scales_are_round_and_keep_rows_apart() -> None:
     ):
         assert round_up(value) == wanted
     x = np.random.default_rng(0).normal(size=(2000, 6)).astype(np.float32)
-    assert spacing_of(x) == 10.0
-    assert spacing_of(1e-19 * x) == pytest.approx(1e-18)
+    assert choose_spacing(x) == 10.0
+    assert choose_spacing(1e-19 * x) == pytest.approx(1e-18)
     assert (
-        spacing_of(np.full((10, 2), np.nan, np.float32)) == spacing_of(np.ones((10, 2), np.float32)) == 1.0
+        choose_spacing(np.full((10, 2), np.nan, np.float32))
+        == choose_spacing(np.ones((10, 2), np.float32))
+        == 1.0
     )
     x[:100] = np.nan
-    np.testing.assert_allclose(middles(x + 7), np.median(x[100:] + 7, axis=0), rtol=1e-6)
-    assert middles(x[:100]).tolist() == [0.0] * 6
-    assert (width_of(10, 1000, 500), width_of(1, 250, 600)) == (20, 1)
+    np.testing.assert_allclose(compute_medians(x + 7), np.median(x[100:] + 7, axis=0), rtol=1e-6)
+    assert compute_medians(x[:100]).tolist() == [0.0] * 6
+    assert (compute_width(10, 1000, 500), compute_width(1, 250, 600)) == (20, 1)
 
 
 def test_the_head_glides_over_messages_and_never_passes_the_last_sample() -> None:
-    head, seen = Head(), []
+    head, seen = ScrollPosition(), []
     for k in range(200):  # 20 frames a second; a message of 0.1 s every other frame, at 250 Hz
         stop = 25 * (k // 2 + 1)
-        seen.append(head.at(stop, 250.0, k / 20))
+        seen.append(head.advance(stop, 250.0, k / 20))
         assert seen[-1] <= stop
     steps = np.diff(seen)[20:]
     assert steps.min() >= 11
     assert steps.max() <= 14
-    assert head.at(1_000_000, 250.0, 10.0) == 1_000_000  # a jump is followed at once
-    assert head.at(10, 250.0, 10.1) == 10
+    assert head.advance(1_000_000, 250.0, 10.0) == 1_000_000  # a jump is followed at once
+    assert head.advance(10, 250.0, 10.1) == 10
 
 
 def test_spectrum_is_that_of_what_lies_between_gaps() -> None:
     x = np.random.default_rng(0).normal(size=4000)
-    frequency, density = spectrum(x, 250.0)
+    frequency, density = compute_spectrum(x, 250.0)
     theirs = signal.welch(x, 250.0, nperseg=500, detrend="linear")
     np.testing.assert_allclose(frequency, theirs[0][1:])
     np.testing.assert_allclose(density, theirs[1][1:])
     x[1500:1600] = np.nan
     parts = [signal.welch(part, 250.0, nperseg=500, detrend="linear")[1] for part in (x[:1500], x[1600:])]
-    np.testing.assert_allclose(spectrum(x, 250.0)[1], ((15 * parts[0] + 24 * parts[1]) / 39)[1:])
-    assert len(spectrum(x[1400:1700], 250.0)[0]) == 0
+    np.testing.assert_allclose(compute_spectrum(x, 250.0)[1], ((15 * parts[0] + 24 * parts[1]) / 39)[1:])
+    assert len(compute_spectrum(x[1400:1700], 250.0)[0]) == 0
 
 
 def test_a_map_has_the_weights_at_the_electrodes() -> None:
     names = ["Fp1", "Fp2", "C3", "C4", "EOG", "O1", "O2", "T3", "T7"]
-    placed = montage(names)
+    placed = find_montage(names)
     assert placed is not None
     assert [names[i] for i in placed.channels] == [
         "Fp1",
@@ -130,10 +138,10 @@ def test_a_map_has_the_weights_at_the_electrodes() -> None:
     ]  # T7 is where T3 is
     weights = np.arange(9.0)
     size = 401
-    drawn = scalp_map(placed, weights, size)
-    pixel = np.rint((placed.places / 1.1 + 1) / 2 * (size - 1)).astype(int)
+    drawn = interpolate_weights(placed, weights, size)
+    pixel = np.rint((placed.positions / 1.1 + 1) / 2 * (size - 1)).astype(int)
     np.testing.assert_allclose(drawn[pixel[:, 1], pixel[:, 0]], weights[placed.channels], atol=0.1)
     assert np.isnan(drawn[0, 0])
     assert np.isfinite(drawn[size // 2, size // 2])
-    assert montage(["Fp1", "Fp2", "E1", "E2", "E3", "Cz", "Oz", "x", "y"]) is None  # less than half
-    assert montage(["Fz", "Cz", "Pz", "Oz"]) is None  # on one line
+    assert find_montage(["Fp1", "Fp2", "E1", "E2", "E3", "Cz", "Oz", "x", "y"]) is None  # less than half
+    assert find_montage(["Fz", "Cz", "Pz", "Oz"]) is None  # on one line

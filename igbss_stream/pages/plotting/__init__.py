@@ -1,4 +1,4 @@
-"""Drawing for reports and the live page.
+"""Draw for reports and the live page.
 
 ::
 
@@ -6,5 +6,5 @@
     columns    reduce samples to the columns of a picture
     scalp      maps of the scalp
     spectrum   power spectra
-    svg, png   write drawings
+    svg, png   encode drawings
 """

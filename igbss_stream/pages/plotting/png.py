@@ -1,4 +1,4 @@
-"""Pictures of few colours as PNG, small enough to stand in a page."""
+"""Encode pictures with few colours as PNG, to embed them in a page."""
 
 import base64
 import struct
@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def as_data(pixels: NDArray[np.uint8], colours: Sequence[str]) -> str:
-    """Return a picture as the address of an image.
+def encode_data_url(pixels: NDArray[np.uint8], colours: Sequence[str]) -> str:
+    """Encode a picture as a data URL.
 
     Parameters
     ----------
     pixels : ndarray of shape (height, width)
-        Numbers of colours, the upper row first; what lies beyond the colours is transparent.
+        Indices of colours, top row first. Larger values are transparent.
     colours : sequence of str
-        As ``#rrggbb``; at most 255.
+        In the form ``#rrggbb``; at most 255 colours.
 
     Returns
     -------
@@ -25,8 +25,8 @@ def as_data(pixels: NDArray[np.uint8], colours: Sequence[str]) -> str:
     """
     height, width = pixels.shape
     palette = b"".join(bytes.fromhex(colour[1:]) for colour in colours) + b"\0\0\0"
-    shown = np.minimum(pixels, len(colours)).astype(np.uint8)
-    rows = np.concatenate([np.zeros((height, 1), np.uint8), shown], axis=1)  # no filter
+    indices = np.minimum(pixels, len(colours)).astype(np.uint8)
+    rows = np.concatenate([np.zeros((height, 1), np.uint8), indices], axis=1)  # no filter
     data = (
         b"\x89PNG\r\n\x1a\n"
         + _chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0))

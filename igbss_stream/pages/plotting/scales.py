@@ -1,26 +1,26 @@
-"""Round numbers, colours of weights, and units as they are printed."""
+"""Choose round numbers, colours of weights and units for display."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-# blue over white to red, of equal lightness on both sides
+# from blue through white to red, with equal lightness on both sides
 _LOW, _MIDDLE, _HIGH = (33, 102, 172), (250, 250, 250), (178, 24, 43)
-# Units that files have without a prefix, where heads and hearts are millionths of them and less.
+# Units stored without a prefix, although signals of heads and hearts are in the millionths and below.
 _PREFIXED = ("V", "T")
 _PREFIXES = (("", 1.0), ("m", 1e3), ("µ", 1e6), ("n", 1e9), ("p", 1e12), ("f", 1e15))
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """How numbers are read.
+class DisplayUnit:
+    """A unit for display, and the factor to convert to it.
 
     Parameters
     ----------
     unit : str
-        As it is printed.
+        Text of the unit.
     factor : float
-        By which numbers in the unit of the file are multiplied.
+        Multiplier of numbers in the unit of the file.
     """
 
     unit: str
@@ -28,38 +28,38 @@ class Reading:
 
 
 def blend(share: float) -> str:
-    """Return the colour for a share of the largest weight, -1 to 1, as ``#rrggbb``."""
+    """Return the colour of a weight, given as a share of the largest one (-1 to 1), as ``#rrggbb``."""
     end = _HIGH if share > 0 else _LOW
     mixed = (round(m + abs(share) * (e - m)) for m, e in zip(_MIDDLE, end, strict=True))
     return "#{:02x}{:02x}{:02x}".format(*mixed)
 
 
 def round_up(value: float) -> float:
-    """Return the least of 1, 2 and 5 times a power of ten that is not below a number above 0."""
+    """Round a positive number up to 1, 2 or 5 times a power of ten."""
     power = int(np.floor(np.log10(value)))
     steps = (float(f"{digit}e{exponent}") for exponent in (power, power + 1) for digit in (1, 2, 5))
     return next(step for step in steps if step >= value * (1 - 1e-9))
 
 
-def pretty(unit: str | None) -> str:
-    """Return a unit as it is printed."""
+def format_unit(unit: str | None) -> str:
+    """Return a unit for display."""
     return {"uV": "µV", "uv": "µV"}.get(unit or "", unit or "")
 
 
-def reading(unit: str | None, size: float) -> Reading:
-    """Return how numbers of about a size are read: volts and teslas with the prefix that fits them.
+def choose_unit(unit: str | None, size: float) -> DisplayUnit:
+    """Choose the unit to display numbers of a given size; volts and teslas get a suitable prefix.
 
     Parameters
     ----------
     unit : str or None
     size : float
-        In that unit.
+        Typical size of the numbers, in that unit.
 
     Returns
     -------
-    Reading
+    DisplayUnit
     """
     if unit not in _PREFIXED or not 0 < size < 1:
-        return Reading(pretty(unit))
+        return DisplayUnit(format_unit(unit))
     prefix, factor = next((one for one in _PREFIXES if size * one[1] >= 0.1), _PREFIXES[-1])
-    return Reading(prefix + unit, factor)
+    return DisplayUnit(prefix + unit, factor)

@@ -1,4 +1,4 @@
-"""What a source looks like on the scalp: its weights at the electrodes, and between them."""
+"""Compute maps of the scalp: weights at the electrodes, and interpolated between them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,28 +11,28 @@ from igbss_stream._util.electrodes import find_positions, project_from_above
 
 Array = NDArray[np.float64]
 
-RADIUS = 1.1  # of the map; at 1 are nasion, inion and ears
-_LEAST = 4  # electrodes that a map needs
+RADIUS = 1.1  # of the map; nasion, inion and ears are at 1
+_MIN_ELECTRODES = 4
 
 
 @dataclass(frozen=True)
 class Montage:
-    """Which channels are electrodes, and where they are on the map.
+    """Channels that are electrodes, and their positions on the map.
 
     Parameters
     ----------
     channels : ndarray of int
-        Places in the list of channels.
+        Indices in the list of channels.
     places : ndarray of shape (electrodes, 2)
-        Right and front.
+        Coordinates to the right and to the front.
     """
 
     channels: NDArray[np.intp]
-    places: Array
+    positions: Array
 
 
-def montage(names: Sequence[str]) -> Montage | None:
-    """Return where channels lie on the map.
+def find_montage(names: Sequence[str]) -> Montage | None:
+    """Find the positions of channels on the map.
 
     Parameters
     ----------
@@ -41,31 +41,31 @@ def montage(names: Sequence[str]) -> Montage | None:
     Returns
     -------
     Montage or None
-        None if fewer than four have names of the 10-20 system, or less than half of them.
+        None if fewer than four channels, or fewer than half of them, have names of the 10-20 system.
     """
     found = find_positions(names)
-    if len(found) < max(_LEAST, len(names) / 2):
+    if len(found) < max(_MIN_ELECTRODES, len(names) / 2):
         return None
-    places = project_from_above(np.array([*found.values()]))
-    _, first = np.unique(np.round(places / 1e-6).astype(int), axis=0, return_index=True)
-    first.sort()  # T3 and T7 are one place
+    positions = project_from_above(np.array([*found.values()]))
+    _, first = np.unique(np.round(positions / 1e-6).astype(int), axis=0, return_index=True)
+    first.sort()  # T3 and T7 are the same position
     if (
-        len(first) < _LEAST
-        or np.linalg.matrix_rank(places[first] - places[first].mean(axis=0), tol=1e-6) < 2
+        len(first) < _MIN_ELECTRODES
+        or np.linalg.matrix_rank(positions[first] - positions[first].mean(axis=0), tol=1e-6) < 2
     ):
         return None
-    return Montage(np.array([*found])[first], places[first])
+    return Montage(np.array([*found])[first], positions[first])
 
 
-def scalp_map(placed: Montage, weights: Array, size: int) -> NDArray[np.float32]:
-    """Return the weights of a source between the electrodes, by thin-plate splines.
+def interpolate_weights(placed: Montage, weights: Array, size: int) -> NDArray[np.float32]:
+    """Interpolate the weights of a source between the electrodes with thin-plate splines.
 
     Parameters
     ----------
     placed : Montage
     weights : ndarray of shape (channels,)
     size : int
-        Pixels of a side.
+        Number of pixels per side.
 
     Returns
     -------
@@ -75,8 +75,8 @@ def scalp_map(placed: Montage, weights: Array, size: int) -> NDArray[np.float32]
     axis = np.linspace(-RADIUS, RADIUS, size)
     right, front = np.meshgrid(axis, axis)
     pixel = axis[1] - axis[0]
-    inside = np.hypot(right, front) <= RADIUS + pixel / 2  # so that the outline covers the steps
-    between = RBFInterpolator(placed.places, weights[placed.channels], kernel="thin_plate_spline")
+    inside = np.hypot(right, front) <= RADIUS + pixel / 2  # the outline covers the steps
+    between = RBFInterpolator(placed.positions, weights[placed.channels], kernel="thin_plate_spline")
     out: NDArray[np.float32] = np.full((size, size), np.nan, np.float32)
     out[inside] = between(np.column_stack([right[inside], front[inside]]))
     return out

@@ -1,4 +1,4 @@
-"""The spectrum of a source, from what of it is there, or of many, from samples that come block by block."""
+"""Estimate power spectra by Welch's method, from samples with gaps or block by block."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,18 +11,18 @@ from igbss_stream._util.runs import split_runs
 
 Array = NDArray[np.float64]
 
-_RESOLUTION = 0.5  # Hz, about: segments of two seconds
-_SHORTEST, _LONGEST = 8, 4096  # samples of a segment of spectra that grow
-_UNRATED = 512  # samples of a segment where no rate is known
+_RESOLUTION = 0.5  # Hz, approximately: segments of two seconds
+_MIN_LENGTH, _MAX_LENGTH = 8, 4096  # samples in a segment of `SpectrumAverager`
+_DEFAULT_LENGTH = 512  # samples in a segment if the sampling rate is not known
 
 
-def spectrum(x: NDArray[np.floating], rate: float) -> tuple[Array, Array]:
-    """Return the power spectral density by Welch's method, over all that lies between gaps.
+def compute_spectrum(x: NDArray[np.floating], rate: float) -> tuple[Array, Array]:
+    """Return the power spectral density by Welch's method, averaged over the runs between gaps.
 
     Parameters
     ----------
     x : ndarray of shape (samples,)
-        NaN is what is missing.
+        NaN marks missing samples.
     rate : float
         In Hz.
 
@@ -31,10 +31,10 @@ def spectrum(x: NDArray[np.floating], rate: float) -> tuple[Array, Array]:
     frequency : ndarray
         In Hz, without 0.
     density : ndarray
-        In the square of the unit a Hz. Both are empty if no stretch is as long as a segment.
+        In the squared unit per Hz. Both are empty if no run is as long as a segment.
     """
     segment = round(rate / _RESOLUTION)
-    whole = [run for run in _runs(x) if len(run) >= segment]
+    whole = [run for run in _iter_runs(x) if len(run) >= segment]
     if not whole or segment < 8:
         return np.empty(0), np.empty(0)
     found = [signal.welch(run, rate, nperseg=segment, detrend="linear")[1] for run in whole]
@@ -43,42 +43,42 @@ def spectrum(x: NDArray[np.floating], rate: float) -> tuple[Array, Array]:
     return np.asarray(frequency[1:], np.float64), np.asarray(density[1:], np.float64)
 
 
-def _runs(x: NDArray[np.floating]) -> Iterator[Array]:
-    """Yield the stretches of samples between those that are missing."""
+def _iter_runs(x: NDArray[np.floating]) -> Iterator[Array]:
+    """Yield the runs of samples between missing ones."""
     for start, stop in split_runs(np.isfinite(x), True):
         yield np.asarray(x[start:stop], np.float64)
 
 
-class GrowingSpectra:
-    """Power spectral densities by Welch's method, the same however the samples are cut into blocks.
+class SpectrumAverager:
+    """Average power spectral densities by Welch's method; the result does not depend on the size of blocks.
 
     Parameters
     ----------
     n_traces : int
     rate : float or None
-        In Hz. If none is known, frequencies are in cycles a sample.
+        In Hz. If None, frequencies are in cycles per sample.
 
     Attributes
     ----------
     n_segments : int
-        How many were averaged until now.
+        Number of segments averaged so far.
     """
 
     def __init__(self, n_traces: int, rate: float | None) -> None:
         self.n_segments = 0
         self._rate = rate or 1.0
-        wanted = round(rate / _RESOLUTION) if rate else _UNRATED
-        self._length = max(_SHORTEST, min(wanted, _LONGEST))
+        length = round(rate / _RESOLUTION) if rate else _DEFAULT_LENGTH
+        self._length = max(_MIN_LENGTH, min(length, _MAX_LENGTH))
         self._hop = self._length - self._length // 2
         self._rest: Array = np.empty((0, n_traces))
         self._sum = np.zeros((self._length // 2 + 1, n_traces))
 
     def update(self, x: NDArray[Any]) -> None:
-        """Take in the samples that follow, (samples, traces)."""
-        held = np.concatenate([self._rest, np.asarray(x, np.float64)])
-        n = max(0, (len(held) - self._length) // self._hop + 1)
+        """Add the next samples, an array of shape (samples, traces)."""
+        samples = np.concatenate([self._rest, np.asarray(x, np.float64)])
+        n = max(0, (len(samples) - self._length) // self._hop + 1)
         if n:
-            used = held[: (n - 1) * self._hop + self._length]
+            used = samples[: (n - 1) * self._hop + self._length]
             density = signal.welch(
                 used,
                 self._rate,
@@ -89,10 +89,10 @@ class GrowingSpectra:
             )[1]
             self._sum += n * density
             self.n_segments += n
-        self._rest = held[n * self._hop :]
+        self._rest = samples[n * self._hop :]
 
-    def cut(self) -> None:
-        """Note that what comes next does not continue what came before."""
+    def end_run(self) -> None:
+        """End the current run: the next samples do not continue it."""
         self._rest = self._rest[:0]
 
     def finish(self) -> tuple[Array, Array]:

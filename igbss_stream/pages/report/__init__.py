@@ -1,23 +1,20 @@
-"""One HTML page on an output of `batch`: the input, the separation, and each source.
+"""Write an HTML report on an output of `batch` or on a recorded stream.
 
 ::
 
-    write                write the report of an output
-    page                 the whole page: head, contents, sections
-    contents             open the output
-    statistics           the one pass over all samples
-    blocks               read samples between gaps
-    excerpt, overview    traces of a few seconds, and of the whole recording
-    moments              moments of samples that arrive in blocks
-    reconstruct          channels from sources
-    reference_channels   channels of the input that were not separated
-    ranking              order the sources and give the reasons
-    origin               sections on the input and on the separation
+    write                entry point: write the report to a file
+    page                 assemble the page from its sections
+    data                 open the output
+    blocks               read samples in blocks without gaps
+    statistics, moments  compute all statistics in one pass
+    reconstruct          compute channels from sources
+    reference_channels   read channels that were not separated
+    ranking              rank the sources
+    traces               excerpts and time axes
+    plots                draw traces, spectra, weights, scalp maps
+    input_section        section on the input
+    method_section       section on settings and models
+    convergence          its part on fits and structure learning
     source_sections      sections on the sources
-    before_after         the section on cleaning
-    stream_section       the section on a recorded stream
-    versions             models that changed on the way
-    convergence          the section on fits and learning
-    plots, descents      draw
-    markup               safe HTML
+    cleaning_section     section on cleaning
 """

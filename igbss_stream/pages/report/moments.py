@@ -1,4 +1,4 @@
-"""Moments of samples that come block by block, each block about its own mean: nothing cancels."""
+"""Compute moments block by block, each block about its own mean to avoid cancellation."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -7,7 +7,7 @@ Array = NDArray[np.float64]
 
 
 class Moments:
-    """Mean, variance and kurtosis of some traces.
+    """Mean, variance and kurtosis of traces.
 
     Parameters
     ----------
@@ -20,45 +20,45 @@ class Moments:
         self._second, self._third, self._fourth = np.zeros((3, n_traces))
 
     def update(self, x: Array) -> None:
-        """Take in a block, (samples, traces).
+        """Add a block of shape (samples, traces).
 
-        The sums of powers of deviations of two sets are joined as Pébay has it (Sandia SAND2008-6212).
+        The central moments of two sets are combined by the formulas of Pébay (Sandia SAND2008-6212).
         """
         n, m = self.n, len(x)
         mean = x.mean(axis=0)
-        off = x - mean
-        square = off * off
-        second, third, fourth = square.sum(0), (square * off).sum(0), (square * square).sum(0)
-        total, apart = n + m, mean - self.mean
-        step = apart / total
+        deviation = x - mean
+        square = deviation * deviation
+        second, third, fourth = square.sum(0), (square * deviation).sum(0), (square * square).sum(0)
+        total, difference = n + m, mean - self.mean
+        step = difference / total
         self._fourth += (
             fourth
-            + apart * step**3 * n * m * (n * n - n * m + m * m)
+            + difference * step**3 * n * m * (n * n - n * m + m * m)
             + 6 * step**2 * (n * n * second + m * m * self._second)
             + 4 * step * (n * third - m * self._third)
         )
         self._third += (
-            third + apart * step**2 * n * m * (n - m) + 3 * step * (n * second - m * self._second)
+            third + difference * step**2 * n * m * (n - m) + 3 * step * (n * second - m * self._second)
         )
-        self._second += second + apart * step * n * m
+        self._second += second + difference * step * n * m
         self.mean = self.mean + step * m
         self.n = total
 
     @property
     def variance(self) -> Array:
-        """Mean square of the deviations."""
+        """Mean squared deviation."""
         return np.asarray(self._second / self.n)
 
     @property
     def kurtosis(self) -> Array:
-        """Fourth moment over the square of the second, less 3; NaN where nothing moves."""
+        """Fourth central moment divided by the square of the second, minus 3; NaN for constant traces."""
         squared = self._second**2
         ratio = np.divide(self._fourth, squared, out=np.full_like(squared, np.nan), where=squared > 0)
         return np.asarray(self.n * ratio - 3)
 
 
 class CrossMoments:
-    """Covariances of some traces with others.
+    """Covariances of traces with other traces.
 
     Parameters
     ----------
@@ -71,18 +71,18 @@ class CrossMoments:
         self._products = np.zeros((n_first, n_second))
 
     def update(self, first: Array, second: Array) -> None:
-        """Take in a block of both, (samples, traces)."""
+        """Add a block of both, arrays of shape (samples, traces)."""
         n, m = self._n, len(first)
         means = first.mean(axis=0), second.mean(axis=0)
-        apart = means[0] - self._first, means[1] - self._second
+        difference = means[0] - self._first, means[1] - self._second
         self._products += (first - means[0]).T @ (second - means[1])
-        self._products += np.outer(*apart) * (n * m / (n + m))
-        self._first = self._first + apart[0] * m / (n + m)
-        self._second = self._second + apart[1] * m / (n + m)
+        self._products += np.outer(*difference) * (n * m / (n + m))
+        self._first = self._first + difference[0] * m / (n + m)
+        self._second = self._second + difference[1] * m / (n + m)
         self._n = n + m
 
-    def correlation(self, first: Array, second: Array) -> Array:
-        """Return correlations, (first, second); 0 where nothing moves.
+    def compute_correlation(self, first: Array, second: Array) -> Array:
+        """Return the correlations, of shape (first, second); 0 for constant traces.
 
         Parameters
         ----------
@@ -90,5 +90,5 @@ class CrossMoments:
             Variances of the traces.
         """
         size = np.sqrt(np.outer(first, second))
-        shared = self._products / self._n
-        return np.asarray(np.divide(shared, size, out=np.zeros_like(shared), where=size > 0))
+        covariance = self._products / self._n
+        return np.asarray(np.divide(covariance, size, out=np.zeros_like(covariance), where=size > 0))

@@ -1,5 +1,5 @@
 "use strict";
-// J and K go to the next and the previous section, wherever the page stands.
+// J and K go to the next and the previous section from the current position.
 document.addEventListener("keydown", (event) => {
   const step = { j: 1, k: -1 }[event.key.toLowerCase()];
   if (!step || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -8,7 +8,7 @@ document.addEventListener("keydown", (event) => {
   const next = step > 0 ? tops.findIndex((top) => top > 20) : tops.findLastIndex((top) => top < -2);
   if (next >= 0) location.hash = sections[next].id;
 });
-// The list of contents marks the section that is read.
+// Mark the visible section in the table of contents.
 const links = new Map([...document.querySelectorAll("nav a")].map((link) => [link.hash.slice(1), link]));
 const watch = new IntersectionObserver((entries) => {
   for (const entry of entries) links.get(entry.target.id)?.classList.toggle("here", entry.isIntersecting);

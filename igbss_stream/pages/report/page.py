@@ -1,4 +1,4 @@
-"""The page as a whole: head, list of contents, sections. It refers to nothing outside of itself."""
+"""Assemble the report: head, table of contents and sections. The page loads nothing."""
 
 import base64
 import hashlib
@@ -7,76 +7,85 @@ from pathlib import Path
 
 from igbss_stream._util.progress import Progress
 from igbss_stream._util.version import __version__
-from igbss_stream.pages.report.before_after import cleaning
-from igbss_stream.pages.report.contents import Contents
-from igbss_stream.pages.report.markup import text
-from igbss_stream.pages.report.origin import length_of, was_separated, went_in
-from igbss_stream.pages.report.ranking import ranking, references
-from igbss_stream.pages.report.reference_channels import Aside
-from igbss_stream.pages.report.source_sections import Sources, all_sources, contents_list, one_source
-from igbss_stream.pages.report.statistics import look
-from igbss_stream.pages.report.stream_section import was_recorded
-from igbss_stream.pages.report.versions import versions_of_stream
+from igbss_stream.pages.markup import escape
+from igbss_stream.pages.report.cleaning_section import write_cleaning
+from igbss_stream.pages.report.data import ReportData
+from igbss_stream.pages.report.input_section import format_length, write_input, write_stream_input
+from igbss_stream.pages.report.method_section import write_method, write_stream_versions
+from igbss_stream.pages.report.ranking import find_references, rank_sources
+from igbss_stream.pages.report.reference_channels import ReferenceReader
+from igbss_stream.pages.report.source_sections import (
+    SourceSections,
+    list_source_links,
+    write_source,
+    write_source_table,
+)
+from igbss_stream.pages.report.statistics import collect_statistics
 
-DETAILS = 64
-"""How many sources have a section of their own, where nothing else is asked for."""
-_WORDS = (
+DEFAULT_DETAILS = 64
+"""Default number of sources with a separate section."""
+_DEFINITIONS = (
     (
-        "explains",
-        "variance that a source alone makes in all channels, as a share of theirs: the squares of its "
-        "weights, times its variance. Only uncorrelated sources add up to 100 %: learned ones nearly do, "
-        "those of a structure that is fixed beforehand may each exceed it, since they cancel each other.",
+        "explained variance",
+        "the squared weights of a source, summed over channels, times its variance, as a share of "
+        "the variance "
+        "of all channels. Only uncorrelated sources add up to 100 %. Learned sources nearly do; "
+        "each source of "
+        "a structure fixed beforehand may exceed 100 %, because these sources cancel each other.",
     ),
     (
         "kurtosis",
-        "fourth moment over the square of the second, less 3: 0 for a Gaussian, below for steady "
-        "oscillations, far above for rare and large events such as blinks.",
+        "the fourth central moment divided by the square of the second, minus 3. It is 0 for a Gaussian, "
+        "negative for steady oscillations, and large for rare and large events such as blinks.",
     ),
     (
         "correlation",
-        "of a source with a channel, over all samples. Reference channels are those by which the "
-        "channels were cleaned, those asked for by --reference, and those named EOG, ECG or EMG.",
+        "of a source with a channel, over all samples. Reference channels are the channels used "
+        "for cleaning, "
+        "the channels given by --reference, and channels named EOG, ECG or EMG.",
     ),
     (
-        "on the scalp",
-        "weights at the electrodes of the 10-20 system, seen from above, the nose up, between them by "
-        "thin-plate splines; red where the source adds, blue where it takes off.",
+        "scalp map",
+        "weights at the electrodes of the 10-20 system, seen from above with the nose at the top, "
+        "interpolated by thin-plate splines. Red weights are positive, blue weights are negative.",
     ),
     (
         "traces",
-        "a column of the picture goes from the least to the largest of its samples: no peak is lost. "
-        "Pink: samples are missing.",
+        "each column spans the range from the smallest to the largest of its samples, so that no "
+        "peak is lost. "
+        "Pink bands mark missing samples.",
     ),
     (
         "spectrum",
-        "by Welch's method over all that lies between gaps, in segments of about 2 s (at most 4096 "
-        "samples) less their trend.",
+        "Welch's method between gaps, with segments of about 2 s (at most 4096 samples) and the "
+        "linear trend "
+        "removed.",
     ),
 )
-_OF_WEIGHTS = ("explains", "correlation", "on the scalp")
+_NEED_WEIGHTS = ("explained variance", "correlation", "scalp map")
 _HERE = Path(__file__).parent
 
 
-def page(
-    contents: Contents,
-    asked: Sequence[str] = (),
-    details: int = DETAILS,
-    given: Path | None = None,
-    tell: Progress | None = None,
+def render_page(
+    data: ReportData,
+    reference_names: Sequence[str] = (),
+    details: int = DEFAULT_DETAILS,
+    input_path: Path | None = None,
+    progress: Progress | None = None,
 ) -> str:
     """Return the report on an output.
 
     Parameters
     ----------
-    contents : Contents
+    data : ReportData
     asked : sequence of str
-        Channels that are references, beside those that are known to be.
+        Additional reference channels.
     details : int
-        How many sources have a section of their own.
+        Number of sources with a separate section.
     given : Path, optional
-        The input, if channels that are asked for were not separated and it is not beside the output.
-    tell : callable, optional
-        Told how far it is.
+        The input, needed if reference channels were not separated and the input is not next to the output.
+    progress : callable, optional
+        Called with the progress.
 
     Returns
     -------
@@ -85,88 +94,89 @@ def page(
     Raises
     ------
     IgbssError
-        If samples cannot be read, or there is no such channel.
+        If samples cannot be read, or a reference channel does not exist.
     """
-    marked, beside = references(contents, asked)
-    with Aside(contents, beside, given) as aside:
-        found = look(contents, marked, aside, tell)
-    sources = Sources(contents, found, marked, ranking(contents, found), details)
+    marked, not_separated = find_references(data, reference_names)
+    with ReferenceReader(data, not_separated, input_path) as reader:
+        statistics = collect_statistics(data, marked, reader, progress)
+    sources = SourceSections(data, statistics, marked, rank_sources(data, statistics), details)
     shown = sources.order[:details]
-    of_stream = contents.stream is not None
+    is_stream = data.stream is not None
     body = [
-        was_recorded(contents) if of_stream else went_in(contents, marked, beside),
-        versions_of_stream(contents) if of_stream else was_separated(contents),
-        all_sources(sources),
-        *_each(sources, len(shown), tell),
-        "" if of_stream else cleaning(sources),
-        _how_to_read(contents),
+        write_stream_input(data) if is_stream else write_input(data, marked, not_separated),
+        write_stream_versions(data) if is_stream else write_method(data),
+        write_source_table(sources),
+        *_write_sources(sources, len(shown), progress),
+        "" if is_stream else write_cleaning(sources),
+        _write_definitions(data),
     ]
-    return _document(contents, sources, "".join(body))
+    return _assemble(data, sources, "".join(body))
 
 
-def _each(sources: Sources, n: int, tell: Progress | None) -> Iterator[str]:
+def _write_sources(sources: SourceSections, n: int, progress: Progress | None) -> Iterator[str]:
     """Yield the sections of the first n sources."""
     for place in range(n):
-        yield one_source(sources, place)
-        if tell is not None:
-            tell("drawing sources", place + 1, n)
+        yield write_source(sources, place)
+        if progress is not None:
+            progress("drawing sources", place + 1, n)
 
 
-def _document(contents: Contents, sources: Sources, body: str) -> str:
+def _assemble(data: ReportData, sources: SourceSections, body: str) -> str:
     style, script = ((_HERE / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     policy = (
-        f"default-src 'none'; img-src data:; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
+        f"default-src 'none'; img-src data:; style-src '{_compute_digest(style)}'; script-src "
+        f"'{_compute_digest(script)}'; "
         "base-uri 'none'; form-action 'none'"
     )
-    name = text(contents.attributes.get("input") or contents.path.name)
-    n = contents.sources.n_channels
+    name = escape(data.attributes.get("input") or data.path.name)
+    n = data.sources.n_channels
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<meta name="generator" content="igbss_stream {__version__}">'
-        f"<title>{name}: {n} {contents.noun}s</title><style>{style}</style></head><body>"
-        f'<a class="skip" href="#input">Skip the list of contents</a>{_contents(sources)}'
-        f"<main><header><h1>{name}</h1><p>{_subtitle(contents)} From {text(contents.path.name)}.</p>"
+        f"<title>{name}: {n} {data.noun}s</title><style>{style}</style></head><body>"
+        f'<a class="skip" href="#input">Skip the table of contents</a>{_write_navigation(sources)}'
+        f"<main><header><h1>{name}</h1><p>{_make_subtitle(data)} From {escape(data.path.name)}.</p>"
         f"</header>{body}"
-        f"<footer>Made by igbss_stream {__version__}.</footer></main>"
+        f"<footer>Written by igbss_stream {__version__}.</footer></main>"
         f"<script>{script}</script></body></html>\n"
     )
 
 
-def _subtitle(contents: Contents) -> str:
-    n, length = contents.sources.n_channels, length_of(contents)
-    if contents.stream is not None:
-        return f"A stream of {n} {contents.noun}s, recorded for {length}."
-    return f"{len(contents.model.channels)} channels, {length}, separated into {n} sources."
+def _make_subtitle(data: ReportData) -> str:
+    n, length = data.sources.n_channels, format_length(data)
+    if data.stream is not None:
+        return f"A stream of {n} {data.noun}s, recorded for {length}."
+    return f"{len(data.model.channels)} channels, {length}, separated into {n} sources."
 
 
-def _contents(sources: Sources) -> str:
+def _write_navigation(sources: SourceSections) -> str:
     def item(address: str, name: str, badge: str = "") -> str:
         kind = ' class="out"' if badge else ""
         return f'<li{kind}><a href="#{address}">{name}</a></li>'
 
-    of_stream = sources.contents.stream is not None
-    each = "".join(item(*entry) for entry in contents_list(sources))
+    is_stream = sources.data.stream is not None
+    each = "".join(item(*entry) for entry in list_source_links(sources))
     return (
         '<nav aria-label="Contents"><ul>'
-        + item("input", "What was recorded" if of_stream else "What went in")
-        + item("method", "Which models made it" if of_stream else "How it was separated")
-        + f'<li><a href="#sources">{sources.contents.noun.title()}s</a><ul>{each}</ul></li>'
-        + ("" if of_stream else item("cleaning", "Cleaning"))
-        + item("reading", "How to read this")
+        + item("input", "Recording" if is_stream else "Input")
+        + item("method", "Models" if is_stream else "Method")
+        + f'<li><a href="#sources">{sources.data.noun.title()}s</a><ul>{each}</ul></li>'
+        + ("" if is_stream else item("cleaning", "Cleaning"))
+        + item("reading", "Definitions")
         + '</ul><p class="keys"><kbd>J</kbd> next, <kbd>K</kbd> previous</p></nav>'
     )
 
 
-def _how_to_read(contents: Contents) -> str:
+def _write_definitions(data: ReportData) -> str:
     words = "".join(
-        f"<div><dt>{text(name)}</dt><dd>{text(meaning)}</dd></div>"
-        for name, meaning in _WORDS
-        if contents.has_weights or name not in _OF_WEIGHTS
+        f"<div><dt>{escape(name)}</dt><dd>{escape(meaning)}</dd></div>"
+        for name, meaning in _DEFINITIONS
+        if data.has_weights or name not in _NEED_WEIGHTS
     )
-    return f'<section id="reading"><h2>How to read this</h2><dl class="words">{words}</dl></section>'
+    return f'<section id="reading"><h2>Definitions</h2><dl class="words">{words}</dl></section>'
 
 
-def _digest(content: str) -> str:
+def _compute_digest(content: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()

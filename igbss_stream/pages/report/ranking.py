@@ -1,7 +1,7 @@
-"""The order of sources in a report, and why each stands where it does.
+"""Rank the sources of a report and give the reason for each position.
 
-First those that were taken out, then those that are like a reference channel, then the others; among each
-those that explain the most variance first.
+Excluded sources come first, then sources that correlate with a reference channel, then the others. Each
+group is sorted by explained variance, largest first.
 """
 
 import re
@@ -11,123 +11,129 @@ from dataclasses import dataclass
 import numpy as np
 
 from igbss_stream.errors import ParameterError, printable
-from igbss_stream.pages.report.contents import Contents
-from igbss_stream.pages.report.markup import number, signed
-from igbss_stream.pages.report.statistics import Look
+from igbss_stream.pages.markup import format_correlation, format_number
+from igbss_stream.pages.report.data import ReportData
+from igbss_stream.pages.report.statistics import SampleStatistics
 from igbss_stream.separation.cleaning import MIN_CORRELATION
 
 RULE = (
-    "Sources that were taken out come first; then those whose correlation with a reference channel is "
-    f"{MIN_CORRELATION:g} or more in size; then the others. Of each, those that explain the most variance "
-    "come first."
+    "Excluded sources come first, then sources whose absolute correlation with a reference channel is "
+    f"{MIN_CORRELATION:g} or more, then the others. Each group is sorted by explained variance, "
+    "largest first."
 )
 _REFERENCE = re.compile(r"(?:^|[^a-z])[vhr]?(?:EOG|ECG|EKG|EMG)(?:$|[^a-z])", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class Ranked:
-    """A source and its place.
+class RankedSource:
+    """A source and its position.
 
     Parameters
     ----------
     source : int
-    group : {"taken out", "like a reference", "other"}
-    why : str
-        A sentence.
-    like : int or None
-        Place of the reference channel that it is most like, if there is any.
+    group : {"excluded", "like a reference", "other"}
+    reason : str
+        A sentence that explains the position.
+    reference : int or None
+        Index of the reference channel with the largest absolute correlation, if there are any.
     """
 
     source: int
     group: str
-    why: str
-    like: int | None
+    reason: str
+    reference: int | None
 
 
-def references(contents: Contents, asked: Sequence[str]) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Return which channels are references: asked for, cleaned by, or named EOG, ECG, EMG.
+def find_references(data: ReportData, requested: Sequence[str]) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Find reference channels: requested, used for cleaning, or named EOG, ECG or EMG.
 
     Parameters
     ----------
-    contents : Contents
-    asked : sequence of str
+    data : ReportData
+    requested : sequence of str
 
     Returns
     -------
-    among : tuple of int
-        Channels that were separated.
-    beside : tuple of str
-        Those that are asked for and were not.
+    separated : tuple of int
+        Indices of the reference channels that were separated.
+    others : tuple of str
+        Names of the requested channels that were not separated.
     """
-    if contents.stream is not None and asked:
+    if data.stream is not None and requested:
         raise ParameterError(
-            "--reference compares sources with channels that `batch` separated; a recording of a stream "
-            "keeps none: leave it out"
+            "--reference compares sources with the channels that `batch` separated, and a "
+            "recording of a stream "
+            "contains no channels; leave it out"
         )
-    names = contents.model.channels
-    wanted = {*asked, *(one.channel for one in contents.excluded if one.channel)}
-    among = tuple(i for i, name in enumerate(names) if name in wanted or _REFERENCE.search(name))
-    return among, tuple(dict.fromkeys(name for name in asked if name not in names))
+    names = data.model.channels
+    wanted = {*requested, *(one.channel for one in data.excluded if one.channel)}
+    separated = tuple(i for i, name in enumerate(names) if name in wanted or _REFERENCE.search(name))
+    return separated, tuple(dict.fromkeys(name for name in requested if name not in names))
 
 
-def ranking(contents: Contents, found: Look) -> list[Ranked]:
-    """Return all sources in their order.
+def rank_sources(data: ReportData, statistics: SampleStatistics) -> list[RankedSource]:
+    """Return all sources in the order of the report.
 
     Parameters
     ----------
-    contents : Contents
-    found : Look
+    data : ReportData
+    statistics : SampleStatistics
     """
-    n = contents.sources.n_channels
-    size, like = _likeness(found, n)
-    explained = np.zeros(n) if found.channels is None else np.nan_to_num(found.channels.explained)
+    n = data.sources.n_channels
+    size, reference = _find_most_similar(statistics, n)
+    explained = np.zeros(n) if statistics.channels is None else np.nan_to_num(statistics.channels.explained)
     order = np.argsort(-explained, kind="stable").tolist()
-    taken = [k for k in order if k in contents.excluded_sources]
-    alike = [k for k in order if size[k] >= MIN_CORRELATION and k not in taken]
-    rest = [k for k in order if k not in taken and k not in alike]
-    whys = {k: _taken_out(contents, k) for k in taken}
-    whys |= {k: _like(found, k, int(like[k])) for k in alike}
-    groups = ((taken, "taken out"), (alike, "like a reference"), (rest, "other"))
+    excluded = [k for k in order if k in data.excluded_sources]
+    similar = [k for k in order if size[k] >= MIN_CORRELATION and k not in excluded]
+    others = [k for k in order if k not in excluded and k not in similar]
+    reasons = {k: _explain_exclusion(data, k) for k in excluded}
+    reasons |= {k: _explain_similarity(statistics, k, int(reference[k])) for k in similar}
+    groups = ((excluded, "excluded"), (similar, "like a reference"), (others, "other"))
     return [
-        Ranked(
+        RankedSource(
             k,
             group,
-            whys.get(k) or _by_variance(contents, found, k, place),
-            int(like[k]) if found.references.names else None,
+            reasons.get(k) or _explain_rank(data, statistics, k, place),
+            int(reference[k]) if statistics.references.names else None,
         )
         for members, group in groups
         for place, k in enumerate(members, 1)
     ]
 
 
-def _likeness(found: Look, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the largest |correlation| of each source with a reference, and with which."""
-    if not found.references.names:
+def _find_most_similar(statistics: SampleStatistics, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the largest absolute correlation of each source with a reference, and the reference."""
+    if not statistics.references.names:
         return np.zeros(n), np.zeros(n, int)
-    size = np.abs(np.nan_to_num(found.references.correlation))
+    size = np.abs(np.nan_to_num(statistics.references.correlation))
     return size.max(axis=1), size.argmax(axis=1)
 
 
-def _taken_out(contents: Contents, source: int) -> str:
-    reasons = [one for one in contents.excluded if one.source == source]
+def _explain_exclusion(data: ReportData, source: int) -> str:
+    reasons = [one for one in data.excluded if one.source == source]
     likes = [
-        f"it is like {printable(one.channel)} ({signed(one.correlation)})" for one in reasons if one.channel
+        f"it correlates with {printable(one.channel)} ({format_correlation(one.correlation)})"
+        for one in reasons
+        if one.channel
     ]
-    by_number = ["it was named by its number"] if any(not one.channel for one in reasons) else []
-    return f"Among the first because it was taken out of the channels: {' and '.join(by_number + likes)}."
+    by_number = ["it was selected by its number"] if any(not one.channel for one in reasons) else []
+    return f"Listed first because it was excluded from the channels: {' and '.join(by_number + likes)}."
 
 
-def _like(found: Look, source: int, reference: int) -> str:
-    name, r = found.references.names[reference], found.references.correlation[source, reference]
+def _explain_similarity(statistics: SampleStatistics, source: int, reference: int) -> str:
+    name, r = statistics.references.names[reference], statistics.references.correlation[source, reference]
     return (
-        f"Here because it is like the reference channel {printable(name)} (correlation {signed(float(r))})."
+        f"Listed here because it resembles the reference channel {printable(name)} (correlation "
+        f"{format_correlation(float(r))})."
     )
 
 
-def _by_variance(contents: Contents, found: Look, source: int, place: int) -> str:
-    if contents.stream is not None:
-        return "In the order of the stream."
-    if found.channels is None:
-        return "In the order of the output: with this transform no share of variance can be told."
-    share = 100 * found.channels.explained[source]
-    return f"Number {place} by explained variance among the sources that are left ({number(share, 2)} %)."
+def _explain_rank(data: ReportData, statistics: SampleStatistics, source: int, place: int) -> str:
+    if data.stream is not None:
+        return "Listed in the order of the stream."
+    if statistics.channels is None:
+        return "Listed in the order of the output: explained variance is not defined for this transform."
+    share = 100 * statistics.channels.explained[source]
+    return (
+        f"Number {place} by explained variance among the remaining sources ({format_number(share, 2)} %)."
+    )

@@ -1,4 +1,4 @@
-"""Sections on the sources: all in a table, and each with its pictures."""
+"""Write the sections on sources: a table of all sources, and a section for each."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,242 +7,245 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream.pages.plotting.scales import Reading, reading
-from igbss_stream.pages.plotting.scalp import Montage, montage
-from igbss_stream.pages.report.contents import Contents
-from igbss_stream.pages.report.excerpt import around, gap_spans, whole
-from igbss_stream.pages.report.markup import (
+from igbss_stream.pages.markup import (
+    EN_DASH,
     MINUS,
-    NONE,
-    decimal,
-    facts,
-    figure,
-    number,
-    percent,
-    signed,
-    table,
-    text,
+    escape,
+    format_correlation,
+    format_decimal,
+    format_number,
+    format_percent,
+    render_facts,
+    render_figure,
+    render_table,
 )
-from igbss_stream.pages.report.origin import unit_of
+from igbss_stream.pages.plotting.scales import DisplayUnit, choose_unit
+from igbss_stream.pages.plotting.scalp import Montage, find_montage
+from igbss_stream.pages.report.data import ReportData
+from igbss_stream.pages.report.method_section import find_model_changes, get_unit
 from igbss_stream.pages.report.plots import (
-    Trace,
-    head,
-    head_symbol,
-    spark,
-    spectrum_plot,
-    trace_plot,
-    weights_plot,
+    define_scalp_map,
+    draw_sparkline,
+    draw_spectrum,
+    draw_traces,
+    draw_weights,
+    use_scalp_map,
 )
-from igbss_stream.pages.report.ranking import RULE, Ranked
-from igbss_stream.pages.report.statistics import Look
-from igbss_stream.pages.report.versions import model_marks
+from igbss_stream.pages.report.ranking import RULE, RankedSource
+from igbss_stream.pages.report.statistics import SampleStatistics
+from igbss_stream.pages.report.traces import Trace, find_gap_spans, get_excerpt, get_full_span
 
 Array = NDArray[np.float64]
 
-_BADGES = {"taken out": "taken out", "like a reference": "like a reference"}
+_BADGES = {"excluded": "excluded", "like a reference": "like a reference"}
 
 
 @dataclass(frozen=True, eq=False)
-class Sources:
-    """What sections on sources are written from.
+class SourceSections:
+    """Data for the sections on sources.
 
     Parameters
     ----------
-    contents : Contents
-    found : Look
+    data : ReportData
+    statistics : SampleStatistics
     marked : tuple of int
-        Reference channels.
-    order : list of Ranked
+        Indices of the reference channels.
+    order : list of RankedSource
     details : int
-        How many sources have a section of their own.
+        Number of sources with a separate section.
     """
 
-    contents: Contents
-    found: Look
+    data: ReportData
+    statistics: SampleStatistics
     marked: tuple[int, ...]
-    order: list[Ranked]
+    order: list[RankedSource]
     details: int
 
     @cached_property
-    def placed(self) -> Montage | None:
-        """Where the channels lie on the scalp."""
-        return montage(self.contents.model.channels)
+    def montage(self) -> Montage | None:
+        """Positions of the channels on the scalp, if they are known."""
+        return find_montage(self.data.model.channels)
 
     @cached_property
     def weights(self) -> Array:
-        """Weights (channels, sources) as they are read, of a structure with periods those of the first."""
-        return self._mixing * (self.of_channels.factor if self.unit == "SD" else 1.0)
+        """Weights (channels, sources) in the displayed unit; the first phase of a periodic structure."""
+        return self._mixing * (self.channel_unit.factor if self.unit == "SD" else 1.0)
 
     @property
     def _mixing(self) -> Array:
-        mixing = self.contents.model.mixing
-        return (mixing if mixing.ndim == 2 else mixing[0])[:, : self.contents.sources.n_channels]
+        mixing = self.data.model.mixing
+        return (mixing if mixing.ndim == 2 else mixing[0])[:, : self.data.sources.n_channels]
 
     @cached_property
-    def of_channels(self) -> Reading:
-        """How samples of channels are read, by the largest of the sources in them."""
+    def channel_unit(self) -> DisplayUnit:
+        """Displayed unit of the channels, chosen for the largest source in them."""
         sizes = np.abs(self._mixing * self._deviations)
-        return reading(self.contents.model.unit, float(sizes.max(initial=0.0)))
+        return choose_unit(self.data.model.unit, float(sizes.max(initial=0.0)))
 
     @cached_property
-    def of_sources(self) -> Reading:
-        """How samples of sources are read: as those of channels where they have the same unit."""
-        unit = self.contents.sources.unit
+    def source_unit(self) -> DisplayUnit:
+        """Displayed unit of the sources: that of the channels if they have the same unit."""
+        unit = self.data.sources.unit
         if not unit:
-            return Reading(unit_of(self.contents))
-        if self.contents.has_weights and unit == self.contents.model.unit:
-            return self.of_channels
-        return reading(unit, float(self._deviations.max()))
+            return DisplayUnit(get_unit(self.data))
+        if self.data.has_weights and unit == self.data.model.unit:
+            return self.channel_unit
+        return choose_unit(unit, float(self._deviations.max()))
 
     @property
     def _deviations(self) -> Array:
-        return np.sqrt(np.maximum(self.found.variance, 0))
+        return np.sqrt(np.maximum(self.statistics.variance, 0))
 
     @property
     def unit(self) -> str:
-        """Unit of the sources, as it is printed."""
-        return self.of_sources.unit
+        """Text of the unit of the sources."""
+        return self.source_unit.unit
 
     @cached_property
-    def model_marks(self) -> list[tuple[float, str]]:
-        """When another model took force, and its name."""
-        return model_marks(self.contents)
+    def model_changes(self) -> list[tuple[float, str]]:
+        """Start and name of each model after the first one."""
+        return find_model_changes(self.data)
 
     @property
-    def unit_of_weights(self) -> str:
-        """Unit of the weights: that of the channels where sources are in standard deviations."""
-        return self.of_channels.unit if self.unit == "SD" else ""
+    def weight_unit(self) -> str:
+        """Unit of the weights: that of the channels if sources are in standard deviations."""
+        return self.channel_unit.unit if self.unit == "SD" else ""
 
-    def name(self, source: int) -> str:
+    def get_name(self, source: int) -> str:
         """Return the name of a source, as HTML."""
-        return text(self.contents.sources.channels[source])
+        return escape(self.data.sources.channels[source])
 
-    def overview(self, source: int) -> Trace:
+    def get_overview(self, source: int) -> Trace:
         """Return the trace of a source over the whole recording."""
-        seen, factor = self.found.overview, self.of_sources.factor
+        seen, factor = self.statistics.overview, self.source_unit.factor
         return Trace(seen.low[:, source] * factor, seen.high[:, source] * factor, seen.n_columns)
 
 
-def all_sources(sources: Sources) -> str:
-    """Return the section with all sources in a table, the rule of their order above it."""
+def write_source_table(sources: SourceSections) -> str:
+    """Return the section with the order and the table of all sources."""
     return (
-        f'<section id="sources"><h2>{sources.contents.noun.title()}s</h2><p>{_rule(sources)}</p>'
-        + _symbols(sources)
-        + table(*_overview(sources))
+        f'<section id="sources"><h2>{sources.data.noun.title()}s</h2><p>{_describe_order(sources)}</p>'
+        + _define_maps(sources)
+        + render_table(*_make_table(sources))
         + "</section>"
     )
 
 
-def one_source(sources: Sources, place: int) -> str:
+def write_source(sources: SourceSections, place: int) -> str:
     """Return the section of a source.
 
     Parameters
     ----------
-    sources : Sources
+    sources : SourceSections
     place : int
-        In the order, from 0.
+        Position in the order, from 0.
     """
     ranked = sources.order[place]
     badge = f' <span class="badge">{_BADGES[ranked.group]}</span>' if ranked.group in _BADGES else ""
-    name = sources.name(ranked.source)
+    name = sources.get_name(ranked.source)
     return (
         f'<section class="source" id="s{ranked.source}"><h3><span class="place">{place + 1}</span> {name}'
-        f'{badge}{_links(sources, place)}</h3><p class="why">{text(ranked.why)}</p>'
-        f'<div class="parts">{_facts(sources, ranked)}{_pictures(sources, ranked.source)}</div>'
-        f"{_traces(sources, ranked.source)}</section>"
+        f'{badge}{_write_links(sources, place)}</h3><p class="why">{escape(ranked.reason)}</p>'
+        f'<div class="parts">{_write_facts(sources, ranked)}{_draw_pictures(sources, ranked.source)}</div>'
+        f"{_draw_source_traces(sources, ranked.source)}</section>"
     )
 
 
-def _rule(sources: Sources) -> str:
-    if sources.contents.stream is not None:
+def _describe_order(sources: SourceSections) -> str:
+    if sources.data.stream is not None:
         return (
-            "In the order of the stream, whose recording keeps no weights: what they explain is not told."
+            "Listed in the order of the stream. Its recording contains no weights, so explained "
+            "variance is "
+            "unknown."
         )
-    return text(RULE) + _what_channels(sources)
+    return escape(RULE) + _describe_channels(sources)
 
 
-def _what_channels(sources: Sources) -> str:
-    found = sources.found.channels
+def _describe_channels(sources: SourceSections) -> str:
+    found = sources.statistics.channels
     if found is None:
         return (
-            " With this transform sources do not add up to the channels: explained variance and "
-            "correlations with channels are not told."
+            " With this transform, sources do not add up to channels, so explained variance and "
+            "correlations "
+            "with channels are not shown."
         )
     if found.exact:
-        return " Channels are rebuilt from what the output holds, exactly but for rounding."
+        return " Channels are reconstructed from the output, exactly up to rounding."
     return (
-        " Channels are taken as the model has them, mixing times sources: what no source explains is not "
-        "in the output, and the shares and correlations below do not know of it."
+        " Channels are as modelled by the sources (mixing times sources). The output does not "
+        "contain the rest "
+        "of the channels, so the shares and correlations below disregard it."
     )
 
 
-def _symbols(sources: Sources) -> str:
-    placed = sources.placed
+def _define_maps(sources: SourceSections) -> str:
+    placed = sources.montage
     if placed is None:
         return ""
-    names = sources.contents.model.channels
+    names = sources.data.model.channels
     return "".join(
-        head_symbol(placed, sources.weights[:, one.source], names, f"m{one.source}")
+        define_scalp_map(placed, sources.weights[:, one.source], names, f"m{one.source}")
         for one in sources.order[: sources.details]
     )
 
 
-def _overview(sources: Sources) -> tuple[list[str], list[list[str]], list[int]]:
-    header = ["", sources.contents.noun, "whole recording", "kurtosis"]
-    if sources.contents.has_weights:
-        header[3:] = ["explains", "kurtosis", "strongest in"]
+def _make_table(sources: SourceSections) -> tuple[list[str], list[list[str]], list[int]]:
+    header = ["", sources.data.noun, "whole recording", "kurtosis"]
+    if sources.data.has_weights:
+        header[3:] = ["explained variance", "kurtosis", "strongest in"]
     mapped, referenced = (
-        sources.placed is not None,
-        bool(sources.found.references.names),
+        sources.montage is not None,
+        bool(sources.statistics.references.names),
     )
     if mapped:
-        header.insert(2, "on the scalp")
+        header.insert(2, "scalp map")
     if referenced:
-        header.append("most like reference")
-    numbers = [i for i, name in enumerate(header) if name in ("explains", "kurtosis")]
-    return header, [_row(sources, i, mapped, referenced) for i in range(len(sources.order))], numbers
+        header.append("most similar reference")
+    numbers = [i for i, name in enumerate(header) if name in ("explained variance", "kurtosis")]
+    return header, [_make_row(sources, i, mapped, referenced) for i in range(len(sources.order))], numbers
 
 
-def _row(sources: Sources, place: int, mapped: bool, referenced: bool) -> list[str]:
+def _make_row(sources: SourceSections, place: int, mapped: bool, referenced: bool) -> list[str]:
     ranked = sources.order[place]
-    k, name, shown = ranked.source, sources.name(ranked.source), place < sources.details
+    k, name, shown = ranked.source, sources.get_name(ranked.source), place < sources.details
     badge = f'<br><span class="badge">{_BADGES[ranked.group]}</span>' if ranked.group in _BADGES else ""
     row = [
         f"{place + 1}",
         (f'<a href="#s{k}">{name}</a>' if shown else name) + badge,
-        spark(
-            sources.overview(k), f"Trace of {sources.contents.sources.channels[k]} over the whole recording"
+        draw_sparkline(
+            sources.get_overview(k), f"Trace of {sources.data.sources.channels[k]} over the whole recording"
         ),
-        decimal(sources.found.kurtosis[k]),
+        format_decimal(sources.statistics.kurtosis[k]),
     ]
-    if sources.contents.has_weights:
+    if sources.data.has_weights:
         strongest = int(np.abs(sources.weights[:, k]).argmax())
-        row[3:] = [_explained(sources, k), row[3], text(sources.contents.model.channels[strongest])]
+        row[3:] = [_format_explained(sources, k), row[3], escape(sources.data.model.channels[strongest])]
     if mapped:
         row.insert(
             2,
-            head(f"m{k}", f"Scalp map of {sources.contents.sources.channels[k]}", "small") if shown else "",
+            use_scalp_map(f"m{k}", f"Scalp map of {sources.data.sources.channels[k]}", "small")
+            if shown
+            else "",
         )
     if referenced:
-        row.append(_most_like(sources, ranked))
+        row.append(_format_most_similar(sources, ranked))
     return row
 
 
-def _explained(sources: Sources, source: int) -> str:
-    found = sources.found.channels
-    return NONE if found is None else percent(float(found.explained[source]))
+def _format_explained(sources: SourceSections, source: int) -> str:
+    found = sources.statistics.channels
+    return EN_DASH if found is None else format_percent(float(found.explained[source]))
 
 
-def _most_like(sources: Sources, ranked: Ranked) -> str:
-    if ranked.like is None:
-        return NONE
-    found = sources.found.references
-    return (
-        f"{text(found.names[ranked.like])} {signed(float(found.correlation[ranked.source, ranked.like]))}"
-    )
+def _format_most_similar(sources: SourceSections, ranked: RankedSource) -> str:
+    if ranked.reference is None:
+        return EN_DASH
+    found = sources.statistics.references
+    correlation = float(found.correlation[ranked.source, ranked.reference])
+    return f"{escape(found.names[ranked.reference])} {format_correlation(correlation)}"
 
 
-def _links(sources: Sources, place: int) -> str:
+def _write_links(sources: SourceSections, place: int) -> str:
     shown = sources.order[: sources.details]
     links = ['<a href="#sources">all</a>']
     if place > 0:
@@ -252,99 +255,107 @@ def _links(sources: Sources, place: int) -> str:
     return f'<span class="links">{" ".join(links)}</span>'
 
 
-def _facts(sources: Sources, ranked: Ranked) -> str:
-    k, found = ranked.source, sources.found
-    names, weights = sources.contents.model.channels, sources.weights[:, ranked.source]
+def _write_facts(sources: SourceSections, ranked: RankedSource) -> str:
+    k, found = ranked.source, sources.statistics
+    names, weights = sources.data.model.channels, sources.weights[:, ranked.source]
     strongest = np.argsort(-np.abs(weights), kind="stable")[:3]
-    unit = f" {text(sources.unit_of_weights)}" if sources.unit_of_weights else ""
-    rows = [("kurtosis", decimal(found.kurtosis[k]))]
+    unit = f" {escape(sources.weight_unit)}" if sources.weight_unit else ""
+    rows = [("kurtosis", format_decimal(found.kurtosis[k]))]
     if sources.unit != "SD":
-        of_source = "" if sources.unit == "1" else f" {text(sources.unit)}"
-        deviation = float(np.sqrt(found.variance[k])) * sources.of_sources.factor
-        rows.append(("SD", f"{number(deviation)}{of_source}"))
-    if sources.contents.has_weights:
-        most = "<br>".join(f"{text(names[i])} {number(weights[i])}{unit}" for i in strongest)
-        rows = [("explains", _explained(sources, k)), *rows, ("strongest in", most)]
+        of_source = "" if sources.unit == "1" else f" {escape(sources.unit)}"
+        deviation = float(np.sqrt(found.variance[k])) * sources.source_unit.factor
+        rows.append(("SD", f"{format_number(deviation)}{of_source}"))
+    if sources.data.has_weights:
+        most = "<br>".join(f"{escape(names[i])} {format_number(weights[i])}{unit}" for i in strongest)
+        rows = [("explained variance", _format_explained(sources, k)), *rows, ("strongest in", most)]
     names, r = found.references.names, found.references.correlation[k]
     strong = np.argsort(-np.abs(np.nan_to_num(r)), kind="stable")[:8]
     if names:
-        like = "<br>".join(f"{text(names[i])} {signed(float(r[i]))}" for i in strong)
-        rows.append(("like references", like))
-    return facts(rows)
+        like = "<br>".join(f"{escape(names[i])} {format_correlation(float(r[i]))}" for i in strong)
+        rows.append(("reference channels", like))
+    return render_facts(rows)
 
 
-def _pictures(sources: Sources, k: int) -> str:
-    contents, found = sources.contents, sources.found
-    name = contents.sources.channels[k]
+def _draw_pictures(sources: SourceSections, k: int) -> str:
+    data, found = sources.data, sources.statistics
+    name = data.sources.channels[k]
     parts = []
-    if sources.placed is not None:
-        size = float(np.abs(sources.weights[sources.placed.channels, k]).max())
-        limit = f"{number(size)} {text(sources.unit_of_weights)}".strip()
+    if sources.montage is not None:
+        size = float(np.abs(sources.weights[sources.montage.channels, k]).max())
+        limit = f"{format_number(size)} {escape(sources.weight_unit)}".strip()
         key = f'<span class="low">{MINUS}{limit}</span><i class="key"></i><span class="high">{limit}</span>'
         parts.append(
-            figure(head(f"m{k}", f"Weights of {name} on the scalp, seen from above"), key, "scalp")
+            render_figure(
+                use_scalp_map(f"m{k}", f"Weights of {name} on the scalp, seen from above"), key, "scalp"
+            )
         )
-    elif contents.model.mixing.ndim == 3:
-        parts.append(
-            '<p class="soft">Weights change from sample to sample; those of the first are shown.</p>'
-        )
-    if contents.has_weights:
-        bars = weights_plot(
+    elif data.model.mixing.ndim == 3:
+        parts.append('<p class="soft">Weights vary periodically; those of the first phase are shown.</p>')
+    if data.has_weights:
+        bars = draw_weights(
             sources.weights[:, k],
-            contents.model.channels,
-            sources.unit_of_weights,
+            data.model.channels,
+            sources.weight_unit,
             sources.marked,
             f"Weights of {name} in the channels",
         )
-        parts.append(figure(bars, "weights in the channels"))
+        parts.append(render_figure(bars, "weights in the channels"))
     plot = (
-        spectrum_plot(
+        draw_spectrum(
             found.frequency,
-            found.density[:, k] * sources.of_sources.factor**2,
+            found.density[:, k] * sources.source_unit.factor**2,
             sources.unit,
-            bool(contents.sources.rate),
+            bool(data.sources.rate),
             f"Spectrum of {name}",
         )
         if len(found.frequency)
         else ""
     )
     parts.append(
-        figure(plot, "power spectral density") if plot else '<p class="soft">Too short for a spectrum.</p>'
+        render_figure(plot, "power spectral density")
+        if plot
+        else '<p class="soft">Too short for a spectrum.</p>'
     )
     return "".join(parts)
 
 
-def _traces(sources: Sources, k: int) -> str:
-    contents = sources.contents
-    name, rate = contents.sources.channels[k], contents.sources.rate
-    stretch = around(contents, int(sources.found.peaks[k]))
-    near = trace_plot(
-        [stretch.trace(contents.sources.read(stretch.start, stretch.stop, k) * sources.of_sources.factor)],
-        stretch.span(rate),
+def _draw_source_traces(sources: SourceSections, k: int) -> str:
+    data = sources.data
+    name, rate = data.sources.channels[k], data.sources.rate
+    excerpt = get_excerpt(data, int(sources.statistics.peaks[k]))
+    near = draw_traces(
+        [
+            excerpt.make_trace(
+                data.sources.read(excerpt.start, excerpt.stop, k) * sources.source_unit.factor
+            )
+        ],
+        excerpt.get_span(rate),
         sources.unit,
-        f"{name} where it is largest",
-        marks=sources.model_marks,
+        f"{name} around its largest value",
+        marks=sources.model_changes,
     )
-    far = trace_plot(
-        [sources.overview(k)],
-        whole(contents),
+    far = draw_traces(
+        [sources.get_overview(k)],
+        get_full_span(data),
         sources.unit,
         f"{name} over the whole recording",
-        gap_spans(contents),
+        find_gap_spans(data),
         90,
-        marks=sources.model_marks,
+        marks=sources.model_changes,
     )
-    return figure(near, "where it is largest") + figure(far, _columns_told(sources))
+    return render_figure(near, "around the largest value") + render_figure(far, _describe_columns(sources))
 
 
-def _columns_told(sources: Sources) -> str:
-    width = sources.found.overview.width
-    return "the whole recording" + (f"; least and largest of every {width:,} samples" if width > 1 else "")
+def _describe_columns(sources: SourceSections) -> str:
+    width = sources.statistics.overview.width
+    return "the whole recording" + (
+        f"; minimum and maximum of every {width:,} samples" if width > 1 else ""
+    )
 
 
-def contents_list(sources: Sources) -> Sequence[tuple[str, str, str]]:
-    """Return the sections of sources for the list of contents: address, name as HTML, badge."""
+def list_source_links(sources: SourceSections) -> Sequence[tuple[str, str, str]]:
+    """Return the sections of sources for the table of contents: address, name as HTML, badge."""
     return [
-        (f"s{one.source}", sources.name(one.source), _BADGES.get(one.group, ""))
+        (f"s{one.source}", sources.get_name(one.source), _BADGES.get(one.group, ""))
         for one in sources.order[: sources.details]
     ]

@@ -1,4 +1,4 @@
-"""A report from an output, as a file."""
+"""Write the report on an output to a file."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from igbss_stream.errors import RecordingError
 from igbss_stream.files.results.output import OutputFile
 from igbss_stream.files.results.stream_recording import StreamFile, is_stream
 from igbss_stream.files.writers.write_errors import explain_write_error
-from igbss_stream.pages.report.contents import Contents
-from igbss_stream.pages.report.page import DETAILS, page
+from igbss_stream.pages.report.data import ReportData
+from igbss_stream.pages.report.page import DEFAULT_DETAILS, render_page
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenReport:
     """A report that was written.
 
     Parameters
@@ -25,7 +25,7 @@ class Written:
         In bytes.
     n_sources : int
     n_details : int
-        How many of them have a section of their own.
+        Number of sources with a separate section.
     """
 
     path: Path
@@ -34,55 +34,57 @@ class Written:
     n_details: int
 
 
-def report_place(output: Path) -> Path:
-    """Return where the report on an output goes if nothing else is asked for: beside it."""
+def get_report_path(output: Path) -> Path:
+    """Return the default path of the report on an output: next to the output, with suffix .html."""
     return output.with_suffix(".html")
 
 
 def write_report(
     output: Path,
-    place: Path,
+    path: Path,
     *,
     references: Sequence[str] = (),
-    details: int = DETAILS,
-    given: Path | None = None,
-    tell: Progress | None = None,
-) -> Written:
+    details: int = DEFAULT_DETAILS,
+    input_path: Path | None = None,
+    progress: Progress | None = None,
+) -> WrittenReport:
     """Write the report on an output of `batch`, or on a recording of a stream.
 
-    An older file is replaced when the new one is complete.
+    An existing file is replaced once the new one is complete.
 
     Parameters
     ----------
     output, place : Path
     references : sequence of str
-        Channels that are references, beside those that are known to be.
+        Additional reference channels.
     details : int
-        How many sources have a section of their own.
+        Number of sources with a separate section.
     given : Path, optional
-        The input, if references were not separated and it is not beside the output.
-    tell : callable, optional
-        Told how far it is.
+        The input, needed if reference channels were not separated and the input is not next to the output.
+    progress : callable, optional
+        Called with the progress.
 
     Returns
     -------
-    Written
+    WrittenReport
 
     Raises
     ------
     IgbssError
-        If the output cannot be read, or the report not be written.
+        If the output cannot be read or the report cannot be written.
     """
-    with _opened(output) as file:
-        contents = Contents.of_stream(file) if isinstance(file, StreamFile) else Contents.of(file)
-        html = page(contents, references, details, given, tell).encode()
-        n = contents.sources.n_channels
+    with _open(output) as file:
+        data = (
+            ReportData.from_stream(file) if isinstance(file, StreamFile) else ReportData.from_output(file)
+        )
+        html = render_page(data, references, details, input_path, progress).encode()
+        n = data.sources.n_channels
     try:
-        write_atomically(place, lambda target: target.write(html))
+        write_atomically(path, lambda target: target.write(html))
     except OSError as error:
-        raise RecordingError(f"'{place}' cannot be written: {explain_write_error(error)}") from error
-    return Written(place, len(html), n, min(n, details))
+        raise RecordingError(f"'{path}' cannot be written: {explain_write_error(error)}") from error
+    return WrittenReport(path, len(html), n, min(n, details))
 
 
-def _opened(path: Path) -> OutputFile | StreamFile:
+def _open(path: Path) -> OutputFile | StreamFile:
     return StreamFile(path) if is_stream(path) else OutputFile(path)

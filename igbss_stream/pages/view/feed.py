@@ -1,4 +1,4 @@
-"""The thread that reads a stream, and what the daemon tells of itself, for all pages that show it."""
+"""Read a stream, and the metrics of the daemon, in threads that all open pages share."""
 
 import threading
 import time
@@ -13,30 +13,30 @@ from prometheus_client.parser import text_string_to_metric_families
 from igbss_stream._util.closeable import Closeable
 from igbss_stream.feeds.addresses import check_address
 from igbss_stream.feeds.keys import ClientKeys
-from igbss_stream.pages.view.state import Shown
+from igbss_stream.pages.view.state import ViewState
 from igbss_stream.playback.monitoring import Monitor, Report
 from igbss_stream.subscriber import Subscriber
 
-_WAIT = 0.1  # seconds until a wish to stop is heeded
-_GATHER = 0.02  # seconds in which messages gather: a wake for each would cost more than to read it
+_WAIT = 0.1  # seconds until a stop request takes effect
+_GATHER = 0.02  # seconds to collect messages: waking up for each would cost more than reading it
 _REPORT = 0.5  # seconds between reports
-_ASK = 3.0  # seconds between questions to the daemon, each of which costs it a millisecond or two
-_PATIENCE = 2.0  # seconds that its answer may take
-_LARGEST_ANSWER = 1 << 22
+_POLL = 3.0  # seconds between requests to the daemon, each of which takes it a millisecond or two
+_TIMEOUT = 2.0  # seconds to wait for the response
+_MAX_RESPONSE = 1 << 22  # bytes
 
 
 @dataclass(frozen=True)
-class DaemonFigures:
-    """What the metrics of the daemon say of one stream.
+class DaemonMetrics:
+    """Metrics of the daemon for one stream.
 
     Parameters
     ----------
     samples : mapping of str to int
-        By fate: in, out, gap.
+        Number of samples by fate: in, out, gap.
     events : mapping of str to int
-        By kind.
+        Number of events by kind.
     delay : float or None
-        Bound in seconds below which 99 % of the samples were published; infinity beyond the last one.
+        Upper bound in seconds of the delay of 99 % of the samples; infinity above the last bucket.
     """
 
     samples: Mapping[str, int] = field(default_factory=dict)
@@ -44,8 +44,8 @@ class DaemonFigures:
     delay: float | None = None
 
 
-def figures_of(text: str, stream: str) -> DaemonFigures:
-    """Read the metrics of a stream.
+def parse_metrics(text: str, stream: str) -> DaemonMetrics:
+    """Parse the metrics of a stream.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def figures_of(text: str, stream: str) -> DaemonFigures:
 
     Returns
     -------
-    DaemonFigures
+    DaemonMetrics
     """
     samples: Counter[str] = Counter()
     events: Counter[str] = Counter()
@@ -70,47 +70,47 @@ def figures_of(text: str, stream: str) -> DaemonFigures:
                 events[one.labels["kind"]] = int(one.value)
             elif one.name == "igbss_delay_seconds_bucket":
                 buckets.append((float(one.labels["le"]), one.value))
-    return DaemonFigures(samples, events, _quantile(buckets, 0.99))
+    return DaemonMetrics(samples, events, _compute_quantile(buckets, 0.99))
 
 
-def _quantile(buckets: list[tuple[float, float]], share: float) -> float | None:
-    """Return the bound of the first bucket that holds so large a share."""
+def _compute_quantile(buckets: list[tuple[float, float]], share: float) -> float | None:
+    """Return the upper bound of the first bucket that contains at least the given share."""
     total = max((count for _, count in buckets), default=0)
     return next((bound for bound, count in sorted(buckets) if count >= share * total > 0), None)
 
 
 class Feed(Closeable):
-    """Reads a stream in a thread of its own, from the first page on.
+    """Reads a stream in a separate thread, once the first page is opened.
 
     Parameters
     ----------
     address : str
-        Where the sources are published.
+        Address where the sources are published.
     topic : str
-        Name of the stream; empty takes the first one that comes.
+        Name of the stream; if empty, the first stream that arrives.
     keys : ClientKeys, optional
-        Where the publisher of the sources encrypts.
+        Keys, if the publisher of the sources encrypts.
     channels : str, optional
-        Where the channels are published; left out, they are made from the sources.
+        Address where the channels are published. If None, they are computed from the sources.
     channels_keys : ClientKeys, optional
-        Where the publisher of the channels encrypts.
+        Keys, if the publisher of the channels encrypts.
     metrics : str, optional
-        Where the daemon tells its metrics, such as ``"http://127.0.0.1:9464/metrics"``.
+        Address of the metrics of the daemon, such as ``"http://127.0.0.1:9464/metrics"``.
 
     Attributes
     ----------
     lock : Lock
-        To be held while `shown` is read.
-    shown : Shown
+        Must be held while `state` is read.
+    state : ViewState
     report : Report or None
-        What the stream looked like, at most half a second ago.
-    figures : DaemonFigures or None
-        What the daemon says of it; None if it is not asked or does not answer.
+        Statistics of the stream, at most half a second old.
+    daemon_metrics : DaemonMetrics or None
+        None if metrics are not requested or the daemon does not respond.
 
     Raises
     ------
     ParameterError
-        If an address is not one.
+        If an address is invalid.
     """
 
     def __init__(
@@ -129,56 +129,60 @@ class Feed(Closeable):
         self.address, self.topic = address, topic
         self.channels_address = channels
         self.lock = threading.Lock()
-        self.shown = Shown(raw=channels is not None)
+        self.state = ViewState(raw=channels is not None)
         self.report: Report | None = None
-        self.figures: DaemonFigures | None = None
+        self.daemon_metrics: DaemonMetrics | None = None
         self._keys, self._channels_keys = keys, channels_keys
         self._metrics = metrics
         self._stopping = threading.Event()
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
-        """Begin to read; does nothing if it has begun."""
+        """Start to read, unless it has started."""
         if self._threads or self._stopping.is_set():
             return
-        self._begin("sources", self._read)
+        self._start_thread("sources", self._read_stream)
         if self.channels_address is not None:
-            self._begin("channels", partial(self._read_channels, self.channels_address))
+            self._start_thread("channels", partial(self._read_channels, self.channels_address))
         if self._metrics is not None:
-            self._begin("metrics", self._ask)
+            self._start_thread("metrics", self._poll_metrics)
 
     def close(self) -> None:
-        """Stop reading. Closing it twice is allowed."""
+        """Stop reading. Closing twice is allowed."""
         self._stopping.set()
         for thread in self._threads:
-            thread.join(2 * _PATIENCE)
+            thread.join(2 * _TIMEOUT)
 
-    def _begin(self, name: str, work: Callable[[], None]) -> None:
+    def _start_thread(self, name: str, work: Callable[[], None]) -> None:
         thread = threading.Thread(target=work, name=name, daemon=True)
         self._threads.append(thread)
         thread.start()
 
-    def _read(self) -> None:
-        """Read one run after the other: a daemon that has ended may start again."""
+    def _read_stream(self) -> None:
+        """Read one run of the daemon after another, because a daemon may be restarted."""
         topic = self.topic
         while not self._stopping.is_set():
             with Subscriber(self.address, topic, keys=self._keys) as sources:
                 self._read_run(sources)
-                if sources.others and sources.described:  # the first that comes now may be another
+                if (
+                    sources.others and sources.described
+                ):  # another stream could arrive first after a restart
                     topic = sources.stream.name
 
     def _read_run(self, sources: Subscriber) -> None:
         monitor, due = Monitor(time.monotonic()), 0.0
-        came = self.report is None or not self.report.ended  # what ended stays so until something comes
+        has_arrived = (
+            self.report is None or not self.report.ended
+        )  # an ended stream stays so until data arrive
         while not (self._stopping.is_set() or sources.ended):
             items = sources.receive(_WAIT)
             meta = sources.meta if sources.described else None
             with self.lock:
-                self.shown.take(items, meta)
+                self.state.update(items, meta)
             now = time.monotonic()
             monitor.take(items, meta.description if meta else None, now, time.time())
-            came = came or meta is not None or bool(sources.refusal)
-            if came and (now >= due or sources.ended):
+            has_arrived = has_arrived or meta is not None or bool(sources.refusal)
+            if has_arrived and (now >= due or sources.ended):
                 due = now + _REPORT
                 self.report = monitor.report(
                     now, ended=sources.ended, others=sources.others, refusal=sources.refusal
@@ -192,20 +196,20 @@ class Feed(Closeable):
                     items = channels.receive(_WAIT)
                     stream = channels.meta.description if channels.described else None
                     with self.lock:
-                        self.shown.take_raw(items, stream)
+                        self.state.update_channels(items, stream)
                         if channels.refusal:
-                            self.shown.problem = (
-                                f"No channels come: {address} does not let the page in: {channels.refusal}."
+                            self.state.problem = (
+                                f"No channels: {address} does not let the page in: {channels.refusal}."
                             )
                     self._stopping.wait(_GATHER)
 
-    def _ask(self) -> None:
-        """Ask the daemon for its metrics, again and again."""
-        while not self._stopping.wait(_ASK):
-            name = self.shown.stream.name if self.shown.stream else self.topic
+    def _poll_metrics(self) -> None:
+        """Request the metrics of the daemon repeatedly."""
+        while not self._stopping.wait(_POLL):
+            name = self.state.stream.name if self.state.stream else self.topic
             try:
-                with urllib.request.urlopen(str(self._metrics), timeout=_PATIENCE) as answer:
-                    text = answer.read(_LARGEST_ANSWER).decode()
-                self.figures = figures_of(text, name)
-            except (OSError, ValueError):  # not there, or no metrics: the page shows none
-                self.figures = None
+                with urllib.request.urlopen(str(self._metrics), timeout=_TIMEOUT) as response:
+                    text = response.read(_MAX_RESPONSE).decode()
+                self.daemon_metrics = parse_metrics(text, name)
+            except (OSError, ValueError):  # no daemon or no metrics: the page shows none
+                self.daemon_metrics = None

@@ -1,5 +1,5 @@
-// What is shown and what is wanted: between the panels, the reader and the server, which sends columns, the least
-// and the largest of the samples under each.
+// Connects the panels, the viewer and the server. The server sends columns: the smallest and the largest of the
+// samples in each.
 const HEAD = 4 // float64 before the columns of a strip
 const ACKNOWLEDGE = 10 // strips
 const SPANS = [1, 2, 5, 10, 20, 30, 60]
@@ -78,7 +78,7 @@ const pause = () => {
   state.paused = !state.paused
   live.paused = state.paused
   $("pause").setAttribute("aria-pressed", String(state.paused))
-  $("pause").textContent = state.paused ? "Go on" : "Pause"
+  $("pause").textContent = state.paused ? "Resume" : "Pause"
 }
 
 const span = (by) => {
@@ -103,8 +103,8 @@ const onKey = (event) => {
 const start = (model) => {
   live = model
   panels.push(new Panel($("panel-0"), "Sources", true), new Panel($("panel-1"), "Channels", false))
-  const heard = {layout: onLayout, marks: onMarks, strip: onStrip, status: onStatus}
-  for (const [name, act] of Object.entries(heard)) {
+  const handlers = {layout: onLayout, marks: onMarks, strip: onStrip, status: onStatus}
+  for (const [name, act] of Object.entries(handlers)) {
     live.properties[name].change.connect(act)
   }
   $("pause").onclick = pause
@@ -120,7 +120,7 @@ const start = (model) => {
 }
 
 const lost = () => {
-  $("sentence").textContent = "The page has lost its server: igbss-stream view has ended. Start it again, then reload."
+  $("sentence").textContent = "The page has lost its server: igbss-stream view has ended. Start it again and reload the page."
 }
 
 return {start, lost, state, panels}

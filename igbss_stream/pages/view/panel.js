@@ -1,5 +1,5 @@
-// One panel of traces: what is drawn, and what its reader does with it. Order, gain and what is hidden are its own.
-// It stands in one scope with page.js.
+// One panel of traces: drawing and controls. Each panel has its own order, gain and hidden traces.
+// Shares one scope with page.js.
 const INK = "#334155", SOURCE = "#c2410c", GRID = "#eef2f7", SOFT = "#6b7280"
 const GAP = "#fee2e2", GAP_TEXT = "#991b1b", MODEL = "#7c3aed"
 const STEPS = [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60]
@@ -38,17 +38,17 @@ class Panel {
     this.isSources = isSources
     this.names = []
     this.order = []
-    this.spacing = null // as chosen by the reader
+    this.spacing = null // selected by the viewer
     const head = element("div", {className: "head"}, section)
     this.title = element("h2", {textContent: title}, head)
     this.about = element("span", {className: "about"}, head)
-    this.hiddenButton = button("", "Show again what is hidden", head, () => this.showAll())
+    this.hiddenButton = button("", "Show hidden traces", head, () => this.showAll())
     this.hiddenButton.hidden = true
-    this.scale = element("span", {className: "scale", title: "From one row to the next"}, head)
-    button("−", "Less gain", head, () => this.gain(true))
-    button("+", "More gain", head, () => this.gain(false))
-    button("Fit", "The gain that suits what is seen", head, () => { this.spacing = null; this.all() })
-    this.bar = element("div", {className: "bar", title: "Scale: the height of the bar is so much"}, section)
+    this.scale = element("span", {className: "scale", title: "Distance between rows"}, head)
+    button("−", "Decrease the gain", head, () => this.gain(true))
+    button("+", "Increase the gain", head, () => this.gain(false))
+    button("Fit", "Fit the gain to the visible traces", head, () => { this.spacing = null; this.all() })
+    this.bar = element("div", {className: "bar", title: "Scale: the height of the bar is this value"}, section)
     this.barText = element("span", {}, this.bar)
     this.barLine = element("i", {}, this.bar)
     this.bar.hidden = true
@@ -62,7 +62,7 @@ class Panel {
     this.canvas.setAttribute("role", "img")
     const axis = element("div", {className: "axis"}, section)
     this.axis = element("canvas", {}, axis)
-    this.nothing = element("p", {className: "nothing", textContent: "Nothing to show yet."}, section)
+    this.nothing = element("p", {className: "nothing", textContent: "No data yet."}, section)
     this.canvas.onclick = (event) => {
       const row = Math.floor(event.offsetY / this.canvas.clientHeight * this.order.length)
       if (row < this.order.length) this.choose(this.order[row])
@@ -109,10 +109,10 @@ class Panel {
 
   gain(less) { this.spacing = step(this.perRow, less); this.all() }
 
-  // where a place in the stream lies, in columns; whole pixels, so that a shift keeps what is drawn
+  // x coordinate of a position in the stream, in columns; whole pixels, so that a shift does not blur the drawing
   x(column) { return Math.round(column * this.perColumn) - Math.round(this.stop * this.perColumn) + this.edge }
 
-  // a line at the very edge would lose half its width; one of odd width fills pixels if it lies in their middle
+  // half of a line at the very edge would be cut off; a line of odd width fills pixels if centred on them
   get edge() { return this.canvas.width - Math.ceil(this.ratio) + (pixels() % 2) / 2 }
 
   size() {
@@ -157,7 +157,7 @@ class Panel {
     state.columns = this.isSources ? this.stop : state.columns
   }
 
-  behind(ctx, left) { // bands, new models and the lines of the time, right of a place
+  behind(ctx, left) { // bands, new models and grid lines, right of a position
     const {width, height} = this.canvas, ratio = this.ratio
     for (const mark of marks) {
       const x0 = this.x(mark.start / layout.width), x1 = this.x(mark.stop / layout.width)
@@ -189,13 +189,13 @@ class Panel {
         if ((this.isSources && i === state.chosen) !== chosen) return
         const base = (r + 0.5) * row + this.middles[i] * gain
         const begun = this.drawn !== null && this.ends[i] !== undefined
-        let last = begun ? this.ends[i] : NaN // where the line ended at the column before
+        let last = begun ? this.ends[i] : NaN // end of the line in the previous column
         if (last === last) ctx.moveTo(this.x(from), last)
         for (let c = from; c < this.stop; c++) {
           const at = (c % this.capacity) * n + i, low = this.low[at], high = this.high[at]
           if (low !== low) { last = NaN; continue }
           const bottom = clamp(base - low * gain, height), top = clamp(base - high * gain, height)
-          const up = !(Math.abs(bottom - last) > Math.abs(top - last)) // the nearer end first
+          const up = !(Math.abs(bottom - last) > Math.abs(top - last)) // start at the nearer end
           const x = this.x(c + 1)
           if (last === last) ctx.lineTo(x, up ? bottom : top)
           else ctx.moveTo(x - 0.5, up ? bottom : top)
@@ -208,12 +208,12 @@ class Panel {
     }
   }
 
-  texts(ctx, left) { // of what ends right of a place, left of its end, where no text is yet
+  texts(ctx, left) { // labels of marks that end right of a position, left of the end of the mark, if there is room
     ctx.font = `${11 * this.ratio}px system-ui, sans-serif`
     ctx.textBaseline = "top"
     ctx.textAlign = "right"
     let free = Infinity
-    for (const mark of [...marks].reverse()) { // from the right; what finds no room is told by its colour
+    for (const mark of [...marks].reverse()) { // from the right; a mark without room for its label has only its colour
       const end = this.x(mark.stop / layout.width), x = end - 4 * this.ratio
       if (end <= left || end > this.edge || x > free) continue
       const wide = ctx.measureText(mark.text).width
@@ -225,7 +225,7 @@ class Panel {
     }
   }
 
-  ticks() { // places and labels of round times
+  ticks() { // positions and labels of round times
     const seconds = layout.width / layout.rate, wide = this.perColumn / this.ratio / seconds
     const every = STEPS.find((one) => one * wide >= 76) ?? STEPS.at(-1)
     const t0 = layout.t0 === null ? 0 : layout.t0
@@ -257,7 +257,7 @@ class Panel {
     this.barLine.style.height = `${rows * row}px`
     this.barText.textContent = number(rows * shown) + unit
     this.bar.hidden = false
-    this.scale.textContent = `${number(shown)}${unit} a row`
+    this.scale.textContent = `${number(shown)}${unit} per row`
   }
 
   choose(i) {
@@ -265,7 +265,7 @@ class Panel {
     if (this.isSources) {
       state.chosen = i
       live.chosen = i
-      $("chosen").textContent = this.names[i] ?? "No source yet"
+      $("chosen").textContent = this.names[i] ?? "No source selected"
     }
     this.relabel()
     this.all()
@@ -315,7 +315,7 @@ class Panel {
       const item = element("li", {textContent: this.names[i], id: `${this.isSources ? "source" : "channel"}-row-${i}`})
       item.setAttribute("role", "option")
       item.setAttribute("aria-selected", String(this.isSources ? i === state.chosen : false))
-      item.title = this.isSources ? `${this.names[i]}: click to choose it` : this.names[i]
+      item.title = this.isSources ? `${this.names[i]}: click to select it` : this.names[i]
       item.style.height = `${row}px`
       item.style.lineHeight = `${row}px`
       if (r % every && i !== state.chosen) item.style.color = "transparent"

@@ -1,4 +1,7 @@
-"""The port of a page."""
+"""Find a free port for the page.
+
+The daemon imports this module, so it must not import Bokeh.
+"""
 
 import socket
 
@@ -7,18 +10,18 @@ from igbss_stream.errors import FeedError
 HOST = "127.0.0.1"
 
 
-def free_port(port: int) -> int:
-    """Return a port of this machine that can be bound.
+def find_free_port(port: int) -> int:
+    """Return a port of this machine that can be used.
 
     Parameters
     ----------
     port : int
-        The one that is wanted; 0 finds one.
+        The requested port; 0 selects a free one.
 
     Raises
     ------
     FeedError
-        If it is taken, or not allowed.
+        If the port is in use or not permitted.
     """
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do

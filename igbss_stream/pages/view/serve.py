@@ -1,4 +1,4 @@
-"""Serves the page on this machine, until told to stop."""
+"""Serve the page on this machine until a stop is requested."""
 
 import logging
 from collections.abc import Callable
@@ -12,49 +12,49 @@ from tornado.ioloop import PeriodicCallback
 
 from igbss_stream.pages.view.feed import Feed
 from igbss_stream.pages.view.page import Page
-from igbss_stream.pages.view.port import HOST, free_port
+from igbss_stream.pages.view.port import HOST, find_free_port
 
-_LOOK = 200  # ms between looks whether a stop is wanted
-_QUIET = ("bokeh", "tornado")  # what they tell is of no use to who looks at a stream
+_CHECK_INTERVAL = 200  # ms between checks for a stop request
+_QUIET_LOGGERS = ("bokeh", "tornado")  # loggers whose messages are not useful to viewers
 
 
-def serve(feed: Feed, port: int, told: Callable[[str], None], stopping: Callable[[], bool]) -> None:
+def serve(feed: Feed, port: int, on_ready: Callable[[str], None], should_stop: Callable[[], bool]) -> None:
     """Serve pages that show a feed.
 
     Parameters
     ----------
     feed : Feed
     port : int
-        On this machine; 0 takes a free one.
+        Port on this machine; 0 selects a free one.
     told : callable
-        Is told the address of the page, once it can be opened.
+        Called with the address of the page once it can be opened.
     stopping : callable
-        Whether to stop; asked a few times a second.
+        Returns whether to stop; called a few times a second.
 
     Raises
     ------
     FeedError
-        If the port is taken.
+        If the port is in use.
     """
-    for name in _QUIET:
+    for name in _QUIET_LOGGERS:
         logging.getLogger(name).setLevel(logging.ERROR)
-    port = free_port(port)
+    port = find_free_port(port)
     application = Application(FunctionHandler(partial(_open, feed)))
     origins = [f"{host}:{port}" for host in (HOST, "localhost")]
     server = Server({"/": application}, address=HOST, port=port, allow_websocket_origin=origins)
     server.start()
 
-    def look() -> None:
-        if stopping():
+    def check() -> None:
+        if should_stop():
             server.io_loop.stop()
 
-    looking = PeriodicCallback(look, _LOOK)
-    looking.start()
-    server.io_loop.add_callback(told, f"http://{HOST}:{port}/")
+    checks = PeriodicCallback(check, _CHECK_INTERVAL)
+    checks.start()
+    server.io_loop.add_callback(on_ready, f"http://{HOST}:{port}/")
     try:
         server.io_loop.start()
     finally:
-        looking.stop()  # the loop is that of the thread: another page in it would be stopped as well
+        checks.stop()  # the thread shares its loop: a pending check would also stop the next page
         server.stop()
 
 

@@ -1,4 +1,4 @@
-"""The plots of the chosen source: its spectrum, its weights as bars, and as a map of the scalp."""
+"""Plot the selected source: spectrum, weights as bars, and scalp map."""
 
 from typing import Any
 
@@ -15,20 +15,20 @@ from bokeh.models.annotations import ColorBar
 from bokeh.plotting import figure
 from numpy.typing import NDArray
 
-from igbss_stream.pages.plotting.scales import blend, reading
-from igbss_stream.pages.plotting.scalp import RADIUS, Montage, montage, scalp_map
-from igbss_stream.pages.view.state import Weights
+from igbss_stream.pages.plotting.scales import blend, choose_unit
+from igbss_stream.pages.plotting.scalp import RADIUS, Montage, find_montage, interpolate_weights
+from igbss_stream.pages.view.state import MixingWeights
 
 _INK, _SOFT, _SOURCE = "#1f2937", "#6b7280", "#b45309"
-_SIDE = 215  # pixels of the screen
-_PIXELS = 96  # of a side of the map
-_LABELS = 20  # of channels that have room under the bars
-_MARGIN = 0.05  # of the span of the weights, around them
+_SIDE = 215  # of the map, in pixels of the screen
+_PIXELS = 96  # computed per side of the map
+_MAX_LABELS = 20  # channels that have a label under their bar
+_MARGIN = 0.05  # around the weights, as a share of their range
 _PALETTE = [blend(share) for share in np.linspace(-1, 1, 65)]
 
 
-def _figure(name: str, height: int, **options: Any) -> Any:
-    """Return a plot in the looks of the page."""
+def _make_figure(name: str, height: int, **options: Any) -> Any:
+    """Create a plot in the style of the page."""
     plot: Any = figure(
         name=name, height=height, sizing_mode="stretch_width", toolbar_location=None, tools="", **options
     )
@@ -44,11 +44,11 @@ def _figure(name: str, height: int, **options: Any) -> Any:
     return plot
 
 
-class Spectrum:
-    """The power of the chosen source by frequency."""
+class SpectrumPlot:
+    """Power spectrum of the selected source."""
 
     def __init__(self) -> None:
-        self.plot = _figure(
+        self.plot = _make_figure(
             "spectrum", 200, y_axis_type="log", title="Spectrum", y_range=Range1d(start=0.1, end=1)
         )
         self.plot.xaxis.axis_label = "Hz"
@@ -69,7 +69,9 @@ class Spectrum:
             Of the source.
         """
         there = density > 0
-        read = reading(unit, float(np.sqrt(density.sum() * frequency[1])) if len(frequency) > 1 else 0.0)
+        read = choose_unit(
+            unit, float(np.sqrt(density.sum() * frequency[1])) if len(frequency) > 1 else 0.0
+        )
         density, unit = density * read.factor**2, read.unit
         self._data.data = {"f": frequency[there], "p": density[there]}
         self.plot.yaxis.axis_label = f"{unit}²/Hz" if unit else "power/Hz"
@@ -79,18 +81,18 @@ class Spectrum:
             self.plot.y_range.update(start=low / 2, end=high * 2)
 
 
-def _read(weights: Weights, source: int) -> tuple[NDArray[Any], str]:
-    """Return the weights of a source and their unit as they are read, in the same unit for all sources."""
-    read = reading(weights.unit, float(np.abs(weights.matrix).max()))
+def _scale_weights(weights: MixingWeights, source: int) -> tuple[NDArray[Any], str]:
+    """Return the weights of a source in the displayed unit, which is the same for all sources."""
+    read = choose_unit(weights.unit, float(np.abs(weights.matrix).max()))
     return weights.matrix[:, source] * read.factor, read.unit
 
 
-class Bars:
-    """How strongly the chosen source is in each channel."""
+class WeightBars:
+    """Weights of the selected source in the channels."""
 
     def __init__(self) -> None:
-        # Ranges of its own finding would have nothing to find before there is a model, and complain.
-        self.plot = _figure(
+        # Explicit ranges, because Bokeh warns about automatic ranges without data.
+        self.plot = _make_figure(
             "weights",
             205,
             title="Weights in the channels",
@@ -103,15 +105,15 @@ class Bars:
         bars = self.plot.vbar("i", top="w", width=0.8, source=self._data, color=_SOURCE)
         self.plot.add_tools(HoverTool(renderers=[bars], tooltips=[("channel", "@name"), ("weight", "@w")]))
 
-    def show(self, weights: Weights, source: int) -> None:
+    def show(self, weights: MixingWeights, source: int) -> None:
         """Draw the weights of a source.
 
         Parameters
         ----------
-        weights : Weights
+        weights : MixingWeights
         source : int
         """
-        n, (strengths, unit) = len(weights.channels), _read(weights, source)
+        n, (strengths, unit) = len(weights.channels), _scale_weights(weights, source)
         low, high = min(0.0, float(strengths.min())), max(0.0, float(strengths.max()))
         edge = _MARGIN * (high - low) or 1.0
         self.plot.x_range.end = n - 0.3
@@ -121,19 +123,19 @@ class Bars:
             "w": strengths,
             "name": list(weights.channels),
         }
-        shown = range(0, n, -(-n // _LABELS))
+        shown = range(0, n, -(-n // _MAX_LABELS))
         self.plot.xaxis.ticker = FixedTicker(ticks=[*shown])
         self.plot.xaxis.major_label_overrides = {i: weights.channels[i] for i in shown}
         self.plot.yaxis.axis_label = unit
 
 
-class Map:
-    """The weights of the chosen source on the scalp."""
+class ScalpMap:
+    """Scalp map of the weights of the selected source."""
 
     def __init__(self) -> None:
         edge = 1.28
-        self.plot = _figure(
-            "scalp", 300, title="On the scalp, from above", x_range=(-edge, edge), y_range=(-edge, edge)
+        self.plot = _make_figure(
+            "scalp", 300, title="Scalp map, from above", x_range=(-edge, edge), y_range=(-edge, edge)
         )
         self.plot.update(
             width=None, height=None, sizing_mode="fixed", frame_width=_SIDE, frame_height=_SIDE
@@ -149,7 +151,7 @@ class Map:
             "image", x=-RADIUS, y=-RADIUS, dw=2 * RADIUS, dh=2 * RADIUS, source=self._image,
             color_mapper=self._colours,
         )  # fmt: skip
-        self._outline()
+        self._draw_outline()
         dots = self.plot.scatter("x", "y", source=self._dots, size=4, color=_INK)
         self.plot.add_tools(HoverTool(renderers=[dots], tooltips=[("channel", "@name"), ("weight", "@w")]))
         self.plot.add_layout(
@@ -161,33 +163,33 @@ class Map:
             "right",
         )  # fmt: skip
 
-    def show(self, weights: Weights, source: int) -> None:
-        """Draw the weights of a source, if the channels lie on a scalp; otherwise hide the map.
+    def show(self, weights: MixingWeights, source: int) -> None:
+        """Draw the weights of a source; hide the map if positions of the channels are not known.
 
         Parameters
         ----------
-        weights : Weights
+        weights : MixingWeights
         source : int
         """
         if weights.channels not in self._montages:
-            self._montages = {weights.channels: montage(weights.channels)}
+            self._montages = {weights.channels: find_montage(weights.channels)}
         placed = self._montages[weights.channels]
         self.plot.visible = placed is not None
         if placed is None:
             return
-        column, unit = _read(weights, source)
+        column, unit = _scale_weights(weights, source)
         largest = float(np.abs(column[placed.channels]).max()) or 1.0
         self._colours.update(low=-largest, high=largest)
-        self._image.data = {"image": [scalp_map(placed, column, _PIXELS)]}
+        self._image.data = {"image": [interpolate_weights(placed, column, _PIXELS)]}
         self._dots.data = {
-            "x": placed.places[:, 0],
-            "y": placed.places[:, 1],
+            "x": placed.positions[:, 0],
+            "y": placed.positions[:, 1],
             "name": [weights.channels[i] for i in placed.channels],
             "w": column[placed.channels],
         }
-        self.plot.title.text = f"On the scalp, from above ({unit or 'no unit'})"
+        self.plot.title.text = f"Scalp map, from above ({unit or 'no unit'})"
 
-    def _outline(self) -> None:
+    def _draw_outline(self) -> None:
         turn = np.linspace(0, 2 * np.pi, 120)
         style = {"color": _SOFT, "line_width": 2}
         self.plot.line(RADIUS * np.cos(turn), RADIUS * np.sin(turn), **style)

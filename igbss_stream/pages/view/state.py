@@ -1,4 +1,4 @@
-"""What a page can show of a stream: the last samples of sources and channels, and what happened to them."""
+"""Store what a page shows of a stream: the last samples of sources and channels, and marks."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -11,26 +11,26 @@ from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.feeds.wire import MetaMessage, Mixing
 from igbss_stream.pages.view.traces import Ring
 
-SECONDS = 60.0  # that are held, where memory allows
-MEMORY = 1 << 27  # bytes that the samples of a stream may take
-_MOST_MARKS = 500
-_MODELS = 4  # whose mixing is held: samples of the last but one may come late
-_LEAST = 64  # samples, at any rate and number of channels
+SECONDS = 60.0  # of samples to keep, if memory permits
+MEMORY = 1 << 27  # bytes, largest size of the samples of a stream
+_MAX_MARKS = 500
+_MAX_MODELS = 4  # whose mixing is kept, because samples of an earlier model may arrive late
+_MIN_SAMPLES = 64  # at any sampling rate and number of channels
 
 Item = Chunk | Gap
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Something that happened at a place in the stream.
+    """An event at a position in the stream.
 
     Parameters
     ----------
     kind : {"gap", "model"}
     start, stop : int
-        Indices it reaches from and to; the same where it has no length.
+        Indices; equal if the event has no length.
     text : str
-        What it is, in a few words.
+        Short description.
     """
 
     kind: str
@@ -40,8 +40,8 @@ class Mark:
 
 
 @dataclass(frozen=True, eq=False)
-class Weights:
-    """A mixing as arrays.
+class MixingWeights:
+    """A mixing matrix and mean as arrays.
 
     Parameters
     ----------
@@ -57,16 +57,16 @@ class Weights:
     mean: NDArray[np.float64]
 
     @classmethod
-    def of(cls, mixing: Mixing) -> "Weights":
-        """Return the arrays of a mixing that came by the wire."""
+    def from_wire(cls, mixing: Mixing) -> "MixingWeights":
+        """Convert a mixing received from the stream to arrays."""
         n_channels = len(mixing.channels)
         mean = np.zeros(n_channels) if mixing.mean is None else np.array(mixing.mean)
         return cls(mixing.channels, mixing.unit, np.array(mixing.matrix), mean)
 
 
 @dataclass(frozen=True, eq=False)
-class Panel:
-    """Traces that are shown together.
+class TracePanel:
+    """Traces that are shown in one panel.
 
     Parameters
     ----------
@@ -80,46 +80,43 @@ class Panel:
     ring: Ring
 
 
-class Shown:
-    """Takes in what comes; memory is bounded whatever comes.
+class ViewState:
+    """Stores what a stream delivers, in bounded memory.
 
     Parameters
     ----------
     raw : bool
-        Whether the channels come from a feed of their own (`take_raw`). Otherwise they are made from the
-        sources, as the model has them.
+        Whether the channels come from a separate feed (`update_channels`). Otherwise they are computed from
+        the sources.
 
     Attributes
     ----------
-    sources, channels : Panel or None
-        None until it is known what they are.
+    sources, channels : TracePanel or None
+        None until they are described.
     stream : Stream or None
-        What the publisher says of the sources.
-    weights : Weights or None
-        Of the model in force.
+        Description of the sources by the publisher.
+    weights : MixingWeights or None
+        Weights of the active model.
     version : int or None
-        Of the model that made the last samples.
+        Version of the model that produced the last samples.
     marks : deque of Mark
-        In their order.
-    layout : int
-        Rises whenever the traces are others than before.
+        In the order of the stream.
     """
 
     def __init__(self, *, raw: bool = False) -> None:
-        self.sources: Panel | None = None
-        self.channels: Panel | None = None
+        self.sources: TracePanel | None = None
+        self.channels: TracePanel | None = None
         self.stream: Stream | None = None
-        self.weights: Weights | None = None
+        self.weights: MixingWeights | None = None
         self.version: int | None = None
-        self.marks: deque[Mark] = deque(maxlen=_MOST_MARKS)
-        self.layout = 0
+        self.marks: deque[Mark] = deque(maxlen=_MAX_MARKS)
         self.problem = ""
         self._raw = raw
-        self._mixings: dict[int, Weights] = {}
+        self._mixings: dict[int, MixingWeights] = {}
         self._fresh = True
 
-    def take(self, items: Sequence[Item], meta: MetaMessage | None) -> None:
-        """Take in what came of the sources; before it is described it is passed over.
+    def update(self, items: Sequence[Item], meta: MetaMessage | None) -> None:
+        """Add data of the sources; data that arrive before their description are ignored.
 
         Parameters
         ----------
@@ -129,9 +126,9 @@ class Shown:
         """
         if meta is None:
             return
-        self._describe(meta.description)
+        self._update_description(meta.description)
         if meta.mixing is not None and meta.mixing.version not in self._mixings:
-            self._mix(meta.mixing)
+            self._update_mixing(meta.mixing)
         for item in items:
             if isinstance(item, Gap):
                 self._take_gap(item)
@@ -139,59 +136,61 @@ class Shown:
                 self._take_samples(item)
             self._fresh = False
 
-    def take_raw(self, items: Sequence[Item], stream: Stream | None) -> None:
-        """Take in what came of a feed that has the channels themselves.
+    def update_channels(self, items: Sequence[Item], stream: Stream | None) -> None:
+        """Add data of a feed of raw channels.
 
         Parameters
         ----------
         items : sequence of Chunk and Gap
         stream : Stream or None
-            What its publisher says of it.
+            Its description by the publisher.
         """
         if stream is None or self.stream is None:
             return
         if abs(stream.rate / self.stream.rate - 1) > 1e-3:
             self.problem = (
-                f"The channels have {stream.rate:g} Hz, the sources {self.stream.rate:g} Hz: "
+                f"The channels have a sampling rate of {stream.rate:g} Hz, the sources "
+                f"{self.stream.rate:g} Hz; "
                 "they cannot be shown side by side."
             )
             return
         self.problem = ""
-        self.channels = self._panel(self.channels, stream.channels, stream.unit)
-        offset = _offset(stream, self.stream)
+        self.channels = self._get_panel(self.channels, stream.channels, stream.unit)
+        offset = _compute_offset(stream, self.stream)
         for item in items:
             if isinstance(item, Chunk) and item.data.shape[1] == self.channels.ring.n_traces:
                 self.channels.ring.write(item.start + offset, item.data)
 
     @property
     def seconds(self) -> float:
-        """How many are held."""
+        """Number of seconds that are kept."""
         return self.sources.ring.capacity / self.stream.rate if self.sources and self.stream else SECONDS
 
-    def _describe(self, stream: Stream) -> None:
+    def _update_description(self, stream: Stream) -> None:
         self.stream = stream
-        panel = self._panel(self.sources, stream.channels, stream.unit)
+        panel = self._get_panel(self.sources, stream.channels, stream.unit)
         if panel is not self.sources:
             self.sources = panel
             self.version = None
             self.marks.clear()
             self._mixings.clear()
 
-    def _panel(self, before: Panel | None, names: tuple[str, ...], unit: str | None) -> Panel:
-        """Return the panel of some traces: the one there is, if it is theirs."""
+    def _get_panel(self, before: TracePanel | None, names: tuple[str, ...], unit: str | None) -> TracePanel:
+        """Return the panel of the given traces; the existing one if the names are the same."""
         if before is not None and before.names == names:
             return before if before.unit == unit else replace(before, unit=unit)
-        self.layout += 1
         rate = self.stream.rate if self.stream else 1.0
-        affordable = MEMORY // (2 * 4 * len(names))  # half of it for each panel, in float32
-        return Panel(names, unit, Ring(len(names), max(_LEAST, min(round(SECONDS * rate), affordable))))
+        affordable = MEMORY // (2 * 4 * len(names))  # half for each panel, in float32
+        return TracePanel(
+            names, unit, Ring(len(names), max(_MIN_SAMPLES, min(round(SECONDS * rate), affordable)))
+        )
 
-    def _mix(self, mixing: Mixing) -> None:
-        self.weights = self._mixings[mixing.version] = Weights.of(mixing)
-        while len(self._mixings) > _MODELS:
+    def _update_mixing(self, mixing: Mixing) -> None:
+        self.weights = self._mixings[mixing.version] = MixingWeights.from_wire(mixing)
+        while len(self._mixings) > _MAX_MODELS:
             del self._mixings[min(self._mixings)]
         if not self._raw:
-            self.channels = self._panel(self.channels, mixing.channels, mixing.unit)
+            self.channels = self._get_panel(self.channels, mixing.channels, mixing.unit)
 
     def _take_gap(self, gap: Gap) -> None:
         if self.sources is None:
@@ -207,21 +206,21 @@ class Shown:
 
     def _take_samples(self, chunk: Chunk) -> None:
         if self.sources is None or chunk.data.shape[1] != self.sources.ring.n_traces:
-            return  # the description of another run is still to come
+            return  # the description of the new run has not arrived yet
         if self.sources.ring.stop is not None and chunk.start < self.sources.ring.stop:
-            self.marks.clear()  # the stream has begun anew
+            self.marks.clear()  # the stream has restarted
         self.sources.ring.write(chunk.start, chunk.data)
         if chunk.model_version != self.version and not self._fresh:
             self.marks.append(Mark("model", chunk.start, chunk.start, f"model {chunk.model_version}"))
         self.version = chunk.model_version
         weights = self._mixings.get(chunk.model_version)
         if weights is not None and self.channels is not None and not self._raw:
-            made_up = chunk.data.astype(np.float64) @ weights.matrix.T + weights.mean
-            self.channels.ring.write(chunk.start, made_up)
+            channels = chunk.data.astype(np.float64) @ weights.matrix.T + weights.mean
+            self.channels.ring.write(chunk.start, channels)
 
 
-def _offset(stream: Stream, to: Stream) -> int:
-    """Return what to add to the indices of one stream to have those of another, by their times."""
+def _compute_offset(stream: Stream, to: Stream) -> int:
+    """Return the offset from the indices of one stream to those of another, from their start times."""
     if stream.t0 is None or to.t0 is None:
         return 0
     return round((stream.t0 - to.t0) * to.rate)

@@ -1,24 +1,24 @@
-"""What the page says of a stream in words and figures."""
+"""Describe the state of a stream in sentences and figures."""
 
 from dataclasses import dataclass
 
 from igbss_stream.errors import printable
-from igbss_stream.pages.view.feed import DaemonFigures
-from igbss_stream.pages.view.state import Shown
+from igbss_stream.pages.view.feed import DaemonMetrics
+from igbss_stream.pages.view.state import ViewState
 from igbss_stream.playback.monitoring import Report
 
-_SILENT = 1.5  # seconds without a sample that are worth telling
+_SILENT = 1.5  # seconds without a sample before the page reports silence
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
-    """One figure of the status line.
+class StatusFigure:
+    """An item of the status line.
 
     Parameters
     ----------
     name, value : str
     about : str
-        What it is, in a sentence.
+        Explanation, in a sentence.
     """
 
     name: str
@@ -26,15 +26,15 @@ class Figure:
     about: str
 
 
-def sentence(report: Report | None, shown: Shown, address: str) -> str:
-    """Return what a reader should know now, as plain sentences; empty if all is well.
+def describe_state(report: Report | None, state: ViewState, address: str) -> str:
+    """Return sentences on the current state; empty if there are no problems.
 
     Parameters
     ----------
     report : Report or None
-    shown : Shown
+    shown : ViewState
     address : str
-        Of the publisher.
+        Address of the publisher.
 
     Returns
     -------
@@ -43,89 +43,97 @@ def sentence(report: Report | None, shown: Shown, address: str) -> str:
     if report is not None and report.refusal:
         return (
             f"{address} does not let the page in: {report.refusal}. "
-            "The page goes on by itself if it is let in later."
+            "The page resumes by itself once it is let in."
         )
     if report is None or (report.stream is None and report.index is None):
         waited = 0.0 if report is None else report.seconds
         return (
-            f"Waiting for {address}: nothing has come for {waited:.0f} s. "
-            "Check the address, the topic if one was given, and that the daemon runs."
+            f"Waiting for {address}: nothing has arrived for {waited:.0f} s. "
+            "Check the address, the topic if one was given, and that the daemon is running."
         )
     if report.ended:
-        return "The stream has ended. If it starts again, the page goes on by itself."
+        return "The stream has ended. If it restarts, the page resumes by itself."
     if report.index is None:
-        return f"Waiting for {address}: the stream is there, but no sample has come yet."
+        return f"Waiting for {address}: the stream exists, but no sample has arrived yet."
     if report.silence > _SILENT:
         return (
-            f"The feed is silent: no sample has come from {address} for {report.silence:.0f} s. "
-            "The page goes on by itself when samples come."
+            f"The feed is silent: no sample has arrived from {address} for {report.silence:.0f} s. "
+            "The page resumes by itself when samples arrive."
         )
-    if shown.problem:
-        return shown.problem
-    if shown.marks and shown.marks[-1].text == "learning" and shown.version is None:
-        return "The daemon is learning its first model. Sources appear when it is done."
+    if state.problem:
+        return state.problem
+    if state.marks and state.marks[-1].text == "learning" and state.version is None:
+        return "The daemon is learning its first model. Sources appear when it has finished."
     return ""
 
 
-def figures(report: Report | None, daemon: DaemonFigures | None) -> list[Figure]:
+def list_figures(report: Report | None, daemon: DaemonMetrics | None) -> list[StatusFigure]:
     """Return the status line.
 
     Parameters
     ----------
     report : Report or None
-        The stream as it comes in here.
-    daemon : DaemonFigures or None
-        What the daemon says of it.
+        Statistics of the stream as received here.
+    daemon : DaemonMetrics or None
+        Metrics of the daemon for the stream.
 
     Returns
     -------
     list of Figure
     """
-    found = [] if report is None or report.index is None else _of_stream(report)
-    return found if daemon is None else [*found, _of_daemon(daemon)]
+    found = [] if report is None or report.index is None else _list_stream_figures(report)
+    return found if daemon is None else [*found, _make_daemon_figure(daemon)]
 
 
-def _of_stream(report: Report) -> list[Figure]:
+def _list_stream_figures(report: Report) -> list[StatusFigure]:
     nominal = "" if report.nominal_rate is None else f" of {report.nominal_rate:g}"
     rate = "-" if report.rate is None else f"{report.rate:.4g}"
     delay = "-" if report.delay is None else f"{1e3 * report.delay:.0f} ms"
     return [
-        Figure("stream", printable(report.stream or "-"), "Name of the stream."),
-        *_others(report),
-        Figure("rate", f"{rate}{nominal} Hz", "Samples a second over the last ten seconds."),
-        Figure("delay", delay, "From the time of the last sample to its arrival here, by both clocks."),
-        Figure("model", _count(report.model), "Version of the model that made the last samples."),
-        Figure("sample", _count(report.index), "Index after the last sample."),
-        Figure("missing", _count(report.samples_lost), "Samples declared missing since this was opened."),
-        Figure(
+        StatusFigure("stream", printable(report.stream or "-"), "Name of the stream."),
+        *_list_other_streams(report),
+        StatusFigure("rate", f"{rate}{nominal} Hz", "Samples per second over the last ten seconds."),
+        StatusFigure(
+            "delay", delay, "From the time of the last sample to its arrival here, by both clocks."
+        ),
+        StatusFigure(
+            "model", _format_count(report.model), "Version of the model that produced the last samples."
+        ),
+        StatusFigure("sample", _format_count(report.index), "Index after the last sample."),
+        StatusFigure(
+            "missing",
+            _format_count(report.samples_lost),
+            "Samples declared missing since the page was opened.",
+        ),
+        StatusFigure(
             "drops",
-            _pair(report.drops, report.samples_dropped),
-            "Published, but dropped on the way to this page.",
+            _format_drops(report.drops, report.samples_dropped),
+            "Samples published, but dropped on the way to this page.",
         ),
     ]
 
 
-def _others(report: Report) -> list[Figure]:
+def _list_other_streams(report: Report) -> list[StatusFigure]:
     names = ", ".join(map(printable, report.others))
     about = "Other streams at the same address; view --topic NAME shows one of them."
-    return [Figure("others", f"{names} (--topic NAME)", about)] if names else []
+    return [StatusFigure("others", f"{names} (--topic NAME)", about)] if names else []
 
 
-def _of_daemon(daemon: DaemonFigures) -> Figure:
+def _make_daemon_figure(daemon: DaemonMetrics) -> StatusFigure:
     delay, samples = daemon.delay, daemon.samples
     bound = "-" if delay is None else "over 1 s" if delay == float("inf") else f"< {1e3 * delay:g} ms"
-    parts = [f"{fate} {_count(samples.get(fate, 0))}" for fate in ("in", "out", "gap")]
-    return Figure(
+    parts = [f"{fate} {_format_count(samples.get(fate, 0))}" for fate in ("in", "out", "gap")]
+    return StatusFigure(
         "daemon",
         " · ".join([*parts, f"p99 {bound}"]),
-        "What the daemon counts: samples that came in, were published, were declared missing; 99 % of the "
-        "messages left it within this time of their arrival.",
+        "Counters of the daemon: samples received, published and declared missing; 99 % of the messages "
+        "left it within this time after their arrival.",
     )
 
 
-def _pair(times: int, samples: int) -> str:
-    return "0" if not times else f"{times} ({_count(samples)} samples)"
+def _format_drops(times: int, samples: int) -> str:
+    return "0" if not times else f"{times} ({_format_count(samples)} samples)"
 
 
-def _count(value: int | None) -> str:
+def _format_count(value: int | None) -> str:
     return "-" if value is None else f"{value:,}".replace(",", " ")

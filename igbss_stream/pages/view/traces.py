@@ -1,8 +1,7 @@
-"""Samples of the last seconds, and what a screen can show of them.
+"""Store the samples of the last seconds and reduce them to the columns of a screen.
 
-A column of the screen shows the least and the largest of the samples that fall into it: no peak is lost,
-however many samples there are. Column c holds the samples from ``c * width`` on, so what a column shows
-does not depend on when it is looked at.
+A column of the screen shows the smallest and the largest of its samples, so that no peak is lost. Column c
+starts at sample ``c * width``, so its content does not depend on the time of display.
 """
 
 from dataclasses import dataclass
@@ -17,19 +16,19 @@ from igbss_stream.pages.plotting.scales import round_up
 Array = NDArray[np.float32]
 
 _ALL = slice(None)
-_TAIL = 0.01  # of the samples lie below, and as many above, what is taken as the reach of a trace
-_PEAKS = 1.3  # for the peaks beyond
-_MOST = 0.75  # of the traces keep to their row; the largest ones may reach into the next
+_TAIL = 0.01  # share of the samples below, and above, the range of a trace
+_PEAKS = 1.3  # factor of the range, to leave room for peaks
+_SHARE = 0.75  # of the traces fit in their row; the largest ones may overlap the next row
 
 
 class Ring:
-    """The last samples of some traces, by their indices in the stream.
+    """Ring buffer of the last samples of traces, addressed by index in the stream.
 
     Parameters
     ----------
     n_traces : int
     capacity : int
-        Samples that it holds.
+        Number of samples.
 
     Attributes
     ----------
@@ -45,45 +44,45 @@ class Ring:
 
     @property
     def start(self) -> int | None:
-        """Index of the first sample that is still held."""
+        """Index of the first sample in the buffer."""
         return None if self.stop is None else max(self._first, self.stop - self.capacity)
 
     def write(self, start: int, x: NDArray[Any]) -> None:
-        """Take in samples; what lies between the last ones and them is missing.
+        """Add samples; samples between the last ones and these are missing.
 
         Parameters
         ----------
         start : int
-            Index of the first. If it lies before what came last, the ring begins anew.
+            Index of the first sample. If it is before the end of the last ones, the buffer is cleared.
         x : ndarray of shape (samples, n_traces)
         """
         if self.stop is None or start < self.stop:
             self._first = self.stop = start
         if start > self.stop:
             self.skip(start - self.stop)
-        kept = x[-self.capacity :]
-        self._put(start + len(x) - len(kept), kept)
+        last = x[-self.capacity :]
+        self._store(start + len(x) - len(last), last)
         self.stop = start + len(x)
 
     def skip(self, n_samples: int) -> None:
-        """Go on without so many samples."""
+        """Add missing samples."""
         if self.stop is None:
             return
-        kept = min(n_samples, self.capacity)
-        self._put(self.stop + n_samples - kept, np.full((kept, 1), np.nan, np.float32))
+        last = min(n_samples, self.capacity)
+        self._store(self.stop + n_samples - last, np.full((last, 1), np.nan, np.float32))
         self.stop += n_samples
 
     def read(self, start: int, stop: int, step: int = 1, traces: slice | int = _ALL) -> Array:
-        """Return samples, NaN where they are missing, not held any more or not there yet.
+        """Return samples; NaN where they are missing, overwritten or not yet written.
 
         Parameters
         ----------
         start, stop : int
-            Indices, no more than `capacity` apart.
+            Indices, at most `capacity` apart.
         step : int
-            Takes every so manieth.
+            Step between samples.
         traces : slice or int
-            Which; all of them by default.
+            Traces to return; all by default.
 
         Returns
         -------
@@ -96,7 +95,7 @@ class Ring:
         out[(indices < self.start) | (indices >= self.stop)] = np.nan
         return out
 
-    def _put(self, start: int, x: NDArray[Any]) -> None:
+    def _store(self, start: int, x: NDArray[Any]) -> None:
         at = start % self.capacity
         ahead = min(len(x), self.capacity - at)
         self._data[at : at + ahead] = x[:ahead]
@@ -104,13 +103,13 @@ class Ring:
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
-    """Columns of a screen that follow each other.
+class ScreenColumns:
+    """Consecutive columns of a screen.
 
     Parameters
     ----------
     first : int
-        Number of the first.
+        Number of the first column.
     low, high : ndarray of shape (columns, traces)
     """
 
@@ -120,36 +119,36 @@ class Columns:
 
     @property
     def stop(self) -> int:
-        """Number after the last."""
+        """Number after the last column."""
         return self.first + len(self.low)
 
 
-def columns(ring: Ring, width: int, first: int, stop: int) -> Columns:
-    """Return some columns of what a ring holds.
+def reduce_to_columns(ring: Ring, width: int, first: int, stop: int) -> ScreenColumns:
+    """Reduce samples of a ring to columns.
 
     Parameters
     ----------
     ring : Ring
     width : int
-        Samples in a column.
+        Number of samples in a column.
     first, stop : int
         Numbers of the columns.
 
     Returns
     -------
-    Columns
+    ScreenColumns
     """
     stop = max(first, stop)
-    return Columns(first, *decimate(ring.read(first * width, stop * width), width))
+    return ScreenColumns(first, *decimate(ring.read(first * width, stop * width), width))
 
 
-def width_of(span: float, rate: float, n_columns: int) -> int:
-    """Return the samples in a column, so that so many seconds take about so many columns."""
+def compute_width(span: float, rate: float, n_columns: int) -> int:
+    """Return the number of samples in a column to show a time span in about `n_columns` columns."""
     return max(1, round(span * rate / n_columns))
 
 
-def spacing_of(x: Array) -> float:
-    """Return a round number, in the unit of the traces, that keeps most of them apart as rows of a page.
+def choose_spacing(x: Array) -> float:
+    """Choose a round distance between rows, in the unit of the traces, that separates most of them.
 
     Parameters
     ----------
@@ -158,18 +157,18 @@ def spacing_of(x: Array) -> float:
     Returns
     -------
     float
-        1, 2 or 5 times a power of ten; 1 where nothing moves.
+        1, 2 or 5 times a power of ten; 1 if all traces are constant.
     """
     x = x[np.isfinite(x).all(axis=1)]
     if not len(x):
         return 1.0
     low, high = np.quantile(x, (_TAIL, 1 - _TAIL), axis=0)
-    reach = (_PEAKS * (high - low))[high > low]
-    return round_up(float(np.quantile(reach, _MOST))) if len(reach) else 1.0
+    ranges = (_PEAKS * (high - low))[high > low]
+    return round_up(float(np.quantile(ranges, _SHARE))) if len(ranges) else 1.0
 
 
-def middles(x: Array) -> Array:
-    """Return the median of each trace, over the samples that are there; 0 where there are none.
+def compute_medians(x: Array) -> Array:
+    """Return the median of each trace without missing samples; 0 if all are missing.
 
     Parameters
     ----------

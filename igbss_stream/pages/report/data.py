@@ -1,4 +1,4 @@
-"""What an output of `batch`, or a recording of a stream, holds, opened for a report."""
+"""Open an output of `batch`, or a recording of a stream, for a report."""
 
 import os
 from dataclasses import dataclass
@@ -18,33 +18,33 @@ from igbss_stream.separation.cleaning import Excluded
 
 
 class Histories:
-    """The divergence at each iteration of each fit, read when it is asked for.
+    """The divergence at each iteration of each fit, read on demand.
 
     Parameters
     ----------
     output : OutputFile
     fits : ndarray
-        A row a window.
+        One row per window.
     """
 
     def __init__(self, output: OutputFile, fits: NDArray[np.void]) -> None:
         self._output, self._fits = output, fits
 
-    def of(self, fit: int) -> NDArray[np.float64]:
+    def get(self, fit: int) -> NDArray[np.float64]:
         """Return the divergence at the start and after each iteration, (n_iter + 1,).
 
         Raises
         ------
         RecordingError
-            If it is not there.
+            If it is missing from the output.
         """
         first, n_iter = (int(self._fits[name][fit]) for name in ("kl_row", "n_iter"))
         return self._output.read_numbers("fits_kl", first, first + n_iter + 1)
 
 
 @dataclass(frozen=True, eq=False)
-class Contents:
-    """An output that is open.
+class ReportData:
+    """The parts of an open output that a report shows.
 
     Parameters
     ----------
@@ -52,19 +52,19 @@ class Contents:
     size : int
         Of the file, in bytes.
     attributes : dict
-        Of the file; those that are JSON as what it tells.
+        Of the file; JSON attributes are decoded.
     facts : OutputFacts
     model : StoredModel
     sources : Series
     cleaned : Series or None
     excluded : tuple of Excluded
-        Sources that were taken out of the channels.
+        Sources that were excluded from the cleaned channels.
     fits : ndarray or None
-        A row a window.
+        One row per window.
     histories : Histories or None
         None in outputs of older versions.
     stream : StreamFacts or None
-        Of a recording of a stream. It has no weights: its model is that of no channels.
+        Set for a recording of a stream. Such a recording contains no weights, so the model has no channels.
     """
 
     path: Path
@@ -80,30 +80,31 @@ class Contents:
     stream: StreamFacts | None = None
 
     @classmethod
-    def of(cls, output: OutputFile) -> "Contents":
-        """Look through an output.
+    def from_output(cls, output: OutputFile) -> "ReportData":
+        """Read an output of `batch`.
 
         Raises
         ------
         RecordingError
-            If `batch` did not write it, it has no samples, or it is damaged.
+            If the file was not written by `batch`, has no samples or is damaged.
         """
         try:
-            return cls._of(output)
+            return cls._from_output(output)
         except IgbssError:
             raise
         except (KeyError, TypeError, ValueError) as error:
             raise RecordingError(
-                f"{str(output.path)!r} is not as `batch` writes it: {error}; separate again"
+                f"{str(output.path)!r} does not have the structure of an output of `batch`: "
+                f"{error}; separate again"
             ) from error
 
     @classmethod
-    def _of(cls, output: OutputFile) -> "Contents":
+    def _from_output(cls, output: OutputFile) -> "ReportData":
         facts, model = output.read_facts(), output.read_model()
         sources = output.open_series("sources")
         cleaned = output.open_series("cleaned") if output.has_dataset("cleaned") else None
         _check(output.path, model, sources, cleaned)
-        fits = _fits(output)
+        fits = _read_fits(output)
         return cls(
             path=output.path,
             size=os.stat(output.path).st_size,
@@ -112,7 +113,7 @@ class Contents:
             model=model,
             sources=sources,
             cleaned=cleaned,
-            excluded=_excluded(output, sources.n_channels),
+            excluded=_read_excluded(output, sources.n_channels),
             fits=fits,
             histories=Histories(output, fits)
             if fits is not None and output.has_dataset("fits_kl")
@@ -120,17 +121,17 @@ class Contents:
         )
 
     @classmethod
-    def of_stream(cls, file: StreamFile) -> "Contents":
-        """Look through a recording of a stream.
+    def from_stream(cls, file: StreamFile) -> "ReportData":
+        """Read a recording of a stream.
 
         Raises
         ------
         RecordingError
-            If it has no samples, or is damaged.
+            If the file has no samples or is damaged.
         """
         stream, sources = file.read_facts(), file.open_series()
         n = sources.n_channels
-        nothing = StoredModel(
+        no_model = StoredModel(
             (), None, np.empty((0, n)), np.empty((n, 0)), None, {}, {}, {}, (), Origin((), 0)
         )
         return cls(
@@ -138,7 +139,7 @@ class Contents:
             size=os.stat(file.path).st_size,
             attributes={"input": stream.name},
             facts=OutputFacts(None, "", sources.rate, sources.n_samples, 0, n, 0, 0),
-            model=nothing,
+            model=no_model,
             sources=sources,
             cleaned=None,
             excluded=(),
@@ -149,39 +150,39 @@ class Contents:
 
     @property
     def has_weights(self) -> bool:
-        """Whether it tells what channels are made of."""
+        """Whether the weights of the sources in the channels are known."""
         return bool(self.model.channels)
 
     @property
     def noun(self) -> str:
-        """What the samples are of: a source, or a channel in a stream that was published cleaned."""
+        """The word "source", or "channel" if the stream was published as cleaned channels."""
         names = [f"source-{n}" for n in range(self.sources.n_channels)]
-        of_sources = self.stream is None or list(self.sources.channels) == names
-        return "source" if of_sources else "channel"
+        is_source = self.stream is None or list(self.sources.channels) == names
+        return "source" if is_source else "channel"
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
-        """Where samples are missing."""
+        """Gaps of the sources."""
         return self.sources.gaps
 
     @property
     def n_missing(self) -> int:
-        """How many samples are missing."""
+        """Number of missing samples."""
         return sum(gap.n_samples for gap in self.gaps)
 
     @property
     def n_indices(self) -> int:
-        """How many samples there would be if none were missing."""
+        """Number of samples, missing ones included."""
         return int(self.sources.n_samples + self.n_missing)
 
     @property
     def excluded_sources(self) -> tuple[int, ...]:
-        """The numbers of sources that were taken out, each once, in the order of the table."""
+        """Numbers of the excluded sources, each once, in the order of the table."""
         return tuple(dict.fromkeys(one.source for one in self.excluded))
 
 
 def _check(path: Path, model: StoredModel, sources: Series, cleaned: Series | None) -> None:
-    """Refuse parts that do not fit each other."""
+    """Check that the shapes of the parts match."""
     n_sources, n_channels = model.unmixing.shape[-2:]
     shapes = {
         "/sources": (sources.n_channels, n_sources),
@@ -196,19 +197,20 @@ def _check(path: Path, model: StoredModel, sources: Series, cleaned: Series | No
     for what, (found, wanted) in shapes.items():
         if found != wanted:
             raise RecordingError(
-                f"{what} in {str(path)!r} have {found} entries, where others have {wanted}: separate again"
+                f"{what} in {str(path)!r} have {found} entries, but other datasets have {wanted}; "
+                "separate again"
             )
 
 
-def _fits(output: OutputFile) -> NDArray[np.void] | None:
+def _read_fits(output: OutputFile) -> NDArray[np.void] | None:
     fits = output.read_table("fits")
     if fits is None:
         return None
-    places = ["kl_row"] if output.has_dataset("fits_kl") else []
-    return fits[["start", "n_samples", "n_iter", "kl", "converged", *places]]
+    more = ["kl_row"] if output.has_dataset("fits_kl") else []
+    return fits[["start", "n_samples", "n_iter", "kl", "converged", *more]]
 
 
-def _excluded(output: OutputFile, n_sources: int) -> tuple[Excluded, ...]:
+def _read_excluded(output: OutputFile, n_sources: int) -> tuple[Excluded, ...]:
     table = output.read_table("excluded")
     if table is None:
         return ()
