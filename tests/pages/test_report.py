@@ -106,8 +106,8 @@ def channels(n_samples: int = 2000, n_channels: int = 6, seed: int = 0) -> Array
 
 
 def written(path: Path, x: Any, names: Any = NAMES, gaps: Any = (), **attrs: Any) -> Path:
-    told: dict[str, Any] = {"rate": RATE, "unit": "uV", "channels": list(names)} | attrs
-    write_recording(path, x, **told)
+    attributes: dict[str, Any] = {"rate": RATE, "unit": "uV", "channels": list(names)} | attrs
+    write_recording(path, x, **attributes)
     if gaps:
         with h5py.File(path, "a") as file:
             file["gaps"] = np.array(gaps, GAP)
@@ -134,7 +134,7 @@ def figures(cell: str) -> list[float]:
     ]
 
 
-def test_figures_are_those_that_numpy_finds(
+def test_statistics_match_numpy(
     separated: Command, igbss: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     x = channels()
@@ -184,7 +184,7 @@ def test_figures_are_those_that_numpy_finds(
 @pytest.mark.parametrize(  # sources in V, and in SD with weights in V
     "structure", ["systematic", pytest.param("learned", marks=pytest.mark.jit)]
 )
-def test_volts_are_read_as_microvolts(
+def test_volts_are_shown_as_microvolts(
     separated: Command, igbss: Command, tmp_path: Path, structure: str
 ) -> None:
     pages = []
@@ -196,7 +196,7 @@ def test_volts_are_read_as_microvolts(
     assert figures(pages[1]) == pytest.approx(figures(pages[0]), rel=2e-3, abs=0.011)
 
 
-def test_sources_come_by_the_rule(separated: Command, igbss: Command, tmp_path: Path) -> None:
+def test_sources_are_ranked(separated: Command, igbss: Command, tmp_path: Path) -> None:
     separated(written(tmp_path / "in.h5", channels()), "--exclude", "4,2")
     found, _ = looked(tmp_path / "out.h5")
     page = reported(igbss, tmp_path / "out.h5", "--reference", "C3")
@@ -220,7 +220,7 @@ MODELS = {
 
 @pytest.mark.parametrize(("options", "exact"), MODELS.values(), ids=MODELS)
 @pytest.mark.filterwarnings("ignore::igbss_stream.errors.IgbssWarning")
-def test_channels_are_made_of_the_output(
+def test_channels_are_reconstructed(
     separated: Command, igbss: Command, tmp_path: Path, options: str, exact: bool
 ) -> None:
     x = channels(800)
@@ -297,16 +297,16 @@ def test_products_of_sources(separated: Command, igbss: Command, tmp_path: Path)
 
 
 @pytest.mark.jit
-def test_how_the_structure_was_learned_is_told(separated: Command, igbss: Command, tmp_path: Path) -> None:
+def test_structure_learning_is_described(separated: Command, igbss: Command, tmp_path: Path) -> None:
     recording = written(tmp_path / "in.h5", channels(1000))
     separated(recording, "--structure", "learned", "--latent-mass", "0.05")
     with h5py.File(tmp_path / "out.h5") as file:
         losses = file["learning"][()]
     page = reported(igbss, tmp_path / "out.h5")
-    told = f"learned in {len(losses)} steps"
+    origin = f"learned in {len(losses)} steps"
     assert_says(
         page.text,
-        f"{told}, from this recording",
+        f"{origin}, from this recording",
         "nats per sample above the minimum",
         "the only window",
         "fitted as one window",
@@ -314,11 +314,11 @@ def test_how_the_structure_was_learned_is_told(separated: Command, igbss: Comman
     (tmp_path / "out.h5").rename(tmp_path / "model.h5")
     separated(recording, "--structure", "learned", "--model", tmp_path / "model.h5")
     page = reported(igbss, tmp_path / "out.h5", "--overwrite")
-    assert_says(page.text, f"{told}, from in.h5; read from model.h5", "Structure learning")
+    assert_says(page.text, f"{origin}, from in.h5; read from model.h5", "Structure learning")
 
 
 @pytest.mark.parametrize("transform", ["min-max", "sum"])
-def test_where_sources_do_not_add_up_no_share_is_told(
+def test_shares_are_omitted_where_sources_do_not_add_up(
     separated: Command, igbss: Command, tmp_path: Path, transform: str
 ) -> None:
     separated(written(tmp_path / "in.h5", np.abs(channels()) + 1), "--transform", transform)
@@ -330,7 +330,7 @@ def test_where_sources_do_not_add_up_no_share_is_told(
 @pytest.mark.parametrize(
     "prepared", [(), ("--bandpass", "1:40", "--resample", "125")], ids=["raw", "prepared"]
 )
-def test_references_that_were_not_separated_come_from_the_input(
+def test_references_that_were_not_separated_are_read_from_the_input(
     separated: Command, igbss: Command, tmp_path: Path, prepared: tuple[str, ...]
 ) -> None:
     x, gaps = channels(), [(701, 701, 4, b"missing")]
@@ -356,7 +356,7 @@ def test_references_that_were_not_separated_come_from_the_input(
     assert ids[3] == f"s{np.abs(wanted).argmax()}" or abs(wanted[int(ids[3][1:])]) >= 0.5
 
 
-def test_an_input_that_is_not_there_or_another_is_refused(
+def test_a_missing_or_different_input_is_refused(
     separated: Command, refused: Refusal, tmp_path: Path
 ) -> None:
     recording = written(tmp_path / "in.h5", channels())
@@ -375,7 +375,7 @@ HOSTILE = (
 )  # fmt: skip
 
 
-def test_names_are_text_and_nothing_else(separated: Command, igbss: Command, tmp_path: Path) -> None:
+def test_names_are_escaped(separated: Command, igbss: Command, tmp_path: Path) -> None:
     path = tmp_path / "<b>&'x.h5"
     separated(written(path, channels(), HOSTILE, unit="<i>V"), "--exclude-like", f"{HOSTILE[1]}:0.99")
     page = reported(igbss, tmp_path / "out.h5", "--reference", HOSTILE[5])
@@ -387,7 +387,7 @@ def test_names_are_text_and_nothing_else(separated: Command, igbss: Command, tmp
     assert not set("\x1b\u202e") & set((tmp_path / "out.html").read_text())
 
 
-def test_many_sources_make_no_large_page(separated: Command, igbss: Command, tmp_path: Path) -> None:
+def test_page_size_is_bounded_with_many_sources(separated: Command, igbss: Command, tmp_path: Path) -> None:
     x = np.random.default_rng(0).standard_normal((9_000, 90)).astype(np.float32)
     separated(written(tmp_path / "in.h5", x, [f"E{n}" for n in range(90)], rate=1000.0))
     page = reported(igbss, tmp_path / "out.h5", "--details", "70")
@@ -412,17 +412,17 @@ def test_the_same_output_gives_the_same_bytes(separated: Command, igbss: Command
     assert (tmp_path / "out.html").read_bytes() == first
 
 
-def test_json_tells_what_was_written(separated: Command, igbss: Command, tmp_path: Path) -> None:
+def test_json_describes_the_report(separated: Command, igbss: Command, tmp_path: Path) -> None:
     separated(written(tmp_path / "in.h5", channels()))
     options = ("--details", 2, "--json", "--quiet")
-    told = json.loads(igbss("report", tmp_path / "out.h5", *options).output)
+    written_json = json.loads(igbss("report", tmp_path / "out.h5", *options).output)
     page = tmp_path / "out.html"
-    assert (told["output"], told["bytes"]) == (str(page), page.stat().st_size)
-    assert (told["n_sources"], told["n_details"]) == (6, 2)
-    assert told["seconds"] > 0.0
+    assert (written_json["output"], written_json["bytes"]) == (str(page), page.stat().st_size)
+    assert (written_json["n_sources"], written_json["n_details"]) == (6, 2)
+    assert written_json["seconds"] > 0.0
 
 
-def test_what_cannot_be_reported_is_refused(
+def test_invalid_reports_are_refused(
     separated: Command, refused: Refusal, igbss: Command, tmp_path: Path
 ) -> None:
     recording = written(tmp_path / "in.h5", channels())
@@ -488,7 +488,7 @@ def test_an_output_that_was_changed_is_refused(
     assert_says(refused("report", tmp_path / "out.h5"), says)
 
 
-def test_batch_writes_it_beside_the_output(
+def test_batch_writes_the_report_next_to_the_output(
     separated: Command, batch_refused: Refusal, tmp_path: Path
 ) -> None:
     recording = written(tmp_path / "in.h5", channels())
@@ -521,7 +521,7 @@ def test_batch_writes_one_for_each_of_many(igbss: Command, tmp_path: Path) -> No
     assert_says(same.output, "would both be written to", "give the outputs names that differ")
 
 
-def test_a_report_that_cannot_be_is_a_warning_of_many(igbss: Command, tmp_path: Path) -> None:
+def test_a_report_that_cannot_be_written_is_a_warning(igbss: Command, tmp_path: Path) -> None:
     (tmp_path / "out" / "in.html").mkdir(parents=True)
     recording = written(tmp_path / "in.h5", channels())
     result = igbss(
@@ -542,7 +542,7 @@ def test_a_report_that_cannot_be_is_a_warning_of_many(igbss: Command, tmp_path: 
 
 @pytest.mark.browser
 @pytest.mark.skipif(not browser.is_there(), reason=browser.MISSING)
-def test_it_opens_in_a_browser_without_a_word(separated: Command, tmp_path: Path) -> None:
+def test_page_opens_in_a_browser_without_errors(separated: Command, tmp_path: Path) -> None:
     path = written(tmp_path / "in.h5", channels(), HOSTILE)
     separated(path, "--exclude", "1", "--report")
     with browser.browser(tmp_path) as opened:
@@ -570,7 +570,7 @@ def test_it_opens_in_a_browser_without_a_word(separated: Command, tmp_path: Path
 
 @needs_data
 @pytest.mark.slow
-def test_the_blink_of_a_recorded_eeg_stands_on_top(igbss: Command, tmp_path: Path) -> None:
+def test_the_blink_of_a_recorded_eeg_is_ranked_first(igbss: Command, tmp_path: Path) -> None:
     output = tmp_path / "out.h5"
     path = DATA / "hdf5" / "eeg32_128hz.h5"
     assert igbss("batch", path, "-o", output, "--structure", "learned").exit_code == 0

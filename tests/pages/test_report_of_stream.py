@@ -36,7 +36,7 @@ def versions(page: Page) -> list[list[str]]:
 
 
 def marks(page: Page) -> list[list[float]]:
-    """Return where lines stand in each trace that has some."""
+    """Return the positions of the lines in each trace that has lines."""
     paths = [attrs["d"] for tag, attrs in page.elements if tag == "path" and attrs["class"] == "change"]
     return [[float(x) for x in re.findall(r"M([\d.]+) ", d)] for d in paths]
 
@@ -51,7 +51,7 @@ def live(tmp_path: Path) -> Path:
     return path
 
 
-def test_versions_are_told_and_marked(
+def test_versions_are_listed_and_marked(
     igbss: Command, live: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The code of the documentation finds the time of each row on its own."""
@@ -90,7 +90,7 @@ def test_versions_are_told_and_marked(
     assert "<b>x</b>" in page.text
 
 
-def test_one_that_is_being_written(igbss: Command, refused: Refusal, tmp_path: Path) -> None:
+def test_a_recording_that_is_being_written(igbss: Command, refused: Refusal, tmp_path: Path) -> None:
     path = tmp_path / "live.h5"
     with RecordingSink(path, flush_every=1000.0) as sink:
         sink.start(Stream("night", 100.0, NAMES, None, np.dtype("f4"), None))
@@ -108,7 +108,7 @@ def test_one_that_is_being_written(igbss: Command, refused: Refusal, tmp_path: P
         )
 
 
-def test_many_versions_are_told_in_part(igbss: Command, tmp_path: Path) -> None:
+def test_long_lists_of_versions_are_truncated(igbss: Command, tmp_path: Path) -> None:
     path = tmp_path / "live.h5"
     record(path, *(chunk(10 * n, 10, n + 1) for n in range(3000)))
     page = reported(igbss, path)

@@ -241,7 +241,7 @@ def test_gaps_and_models_are_marked_and_a_page_that_waits_gets_all_at_once(publi
     np.testing.assert_array_equal(low, np.concatenate([x[:500], np.full((100, 2), np.nan), x[600:1000]]))
     low, _ = browser.shown(1, 0, 1000)
     assert np.isfinite(low[:500]).all()
-    assert np.isnan(low[500:]).all()  # nobody told the mixing of model 2
+    assert np.isnan(low[500:]).all()  # the mixing of model 2 was not published
     browser.live.paused = True
     before = browser.strips
     published.publish(Chunk(x[1000:1500], 1000, 2))
@@ -304,11 +304,11 @@ def test_the_chosen_source_is_shown_beside(published: Published) -> None:
     assert not browser.plot("scalp").visible
 
 
-def test_states_are_told_in_words(published: Published) -> None:
-    told_at_first = (
+def test_states_are_described(published: Published) -> None:
+    first_sentence = (
         f"Waiting for {published.sink.address}: the stream exists, but no sample has arrived yet."
     )
-    until(lambda: published.status["sentence"] == told_at_first, published.sink.serve)
+    until(lambda: published.status["sentence"] == first_sentence, published.sink.serve)
     assert published.status["note"].startswith("No channels, bars or map")
     published.publish(Gap(0, 100, "learning"))
     until(lambda: "learning its first model" in published.status["sentence"], published.sink.serve)
@@ -320,16 +320,16 @@ def test_states_are_told_in_words(published: Published) -> None:
     )
     wanted = {"stream": "s", "model": "1", "missing": "100", "drops": "0"}
 
-    def told() -> dict[str, str]:
+    def figures() -> dict[str, str]:
         return {figure["name"]: figure["value"] for figure in published.status["figures"]}
 
-    until(lambda: wanted.items() <= told().items(), published.sink.serve, lambda: str(told()))
+    until(lambda: wanted.items() <= figures().items(), published.sink.serve, lambda: str(figures()))
     until(lambda: published.status["sentence"].startswith("The feed is silent"), published.sink.serve)
     published.sink.close()
     until(lambda: published.status["sentence"].startswith("The stream has ended"))
 
 
-def test_channels_of_a_feed_of_their_own_are_put_beside_by_their_times() -> None:
+def test_channels_of_a_separate_feed_are_aligned_by_time() -> None:
     raw_stream = Stream("raw", RATE, ("a", "b", "c"), "mV", t0=998.0)  # 500 samples earlier
     with ZmqPublisher("tcp://127.0.0.1:*") as sink, ZmqPublisher("tcp://127.0.0.1:*") as raw:
         made = Published(sink, channels=raw.address)
@@ -379,27 +379,27 @@ def test_a_page_is_not_stopped_as_the_one_before_it_was(published: Published) ->
     assert len(asked) == 3
 
 
-def test_it_is_served_whole_to_this_machine_alone(published: Published) -> None:
-    told: list[str] = []
+def test_the_page_is_served_completely_and_locally(published: Published) -> None:
+    urls: list[str] = []
     got: list[str] = []
 
     def fetch() -> None:
-        with urllib.request.urlopen(told[0], timeout=DEADLINE) as answer:
+        with urllib.request.urlopen(urls[0], timeout=DEADLINE) as answer:
             got.append(answer.read().decode())
 
-    def tell(url: str) -> None:
-        told.append(url)
+    def on_ready(url: str) -> None:
+        urls.append(url)
         threading.Thread(target=fetch, daemon=True).start()
 
-    serve(published.feed, 0, tell, lambda: bool(got))
-    assert told[0].startswith("http://127.0.0.1:")
+    serve(published.feed, 0, on_ready, lambda: bool(got))
+    assert urls[0].startswith("http://127.0.0.1:")
     assert "window.igbssView" in got[0]
     assert 'id="panel-1"' in got[0]
     for word in ("src=", "href="):  # nothing is fetched from elsewhere
         for link in got[0].split(word)[1:]:
             assert link[1:].startswith(("static/", "data:", "/static/")), link[:80]
     with ZmqPublisher("tcp://127.0.0.1:*") as taken, pytest.raises(FeedError, match="choose another port"):
-        serve(published.feed, int(taken.address.rpartition(":")[2]), tell, lambda: True)
+        serve(published.feed, int(taken.address.rpartition(":")[2]), on_ready, lambda: True)
 
 
 def test_the_command_serves_and_refuses(igbss: Command, refused: Refusal) -> None:

@@ -30,7 +30,7 @@ BLOCK = 5  # samples: 50 messages a second
 
 
 class Sender(threading.Thread):
-    """Publishes noise at the rate, and what is missing when it is told to."""
+    """Publishes noise at the sampling rate, and gaps on request."""
 
     def __init__(self, sink: ZmqPublisher) -> None:
         super().__init__(daemon=True)
@@ -224,7 +224,7 @@ def test_a_gap_shows(page: Open) -> None:
     until(lambda: page.figures()["missing"] == "300")
 
 
-def test_figures_are_those_of_the_daemon_and_silence_is_told(page: Open) -> None:
+def test_figures_are_those_of_the_daemon_and_silence_is_reported(page: Open) -> None:
     with page.sender.paused():
         until(
             lambda: page.text("#sentence").startswith(
@@ -238,11 +238,11 @@ def test_figures_are_those_of_the_daemon_and_silence_is_told(page: Open) -> None
             return int(float(next(line for line in lines if line.startswith(start)).removeprefix(start)))
 
         def agreed() -> bool:
-            figures, told = (
+            figures, expected = (
                 page.figures(),
                 [f"{fate} {metric(fate):,}".replace(",", " ") for fate in ("in", "out", "gap")],
             )
-            return figures["daemon"].startswith(" · ".join(told)) and int(
+            return figures["daemon"].startswith(" · ".join(expected)) and int(
                 figures["sample"].replace(" ", "")
             ) == metric("out") + metric("gap")
 
@@ -262,7 +262,7 @@ def check_that_nothing_went_wrong(page: Open) -> None:
     assert [one for one in said if one["level"] != "INFO" and ours not in one["message"]] == []
 
 
-def test_the_end_of_the_daemon_is_told(tmp_path: Path) -> None:
+def test_the_end_of_the_daemon_is_reported(tmp_path: Path) -> None:
     with opened(tmp_path) as page:
         check_that_nothing_went_wrong(page)
         page.daemon.process.terminate()

@@ -26,9 +26,9 @@ def serve(feed: Feed, port: int, on_ready: Callable[[str], None], should_stop: C
     feed : Feed
     port : int
         Port on this machine; 0 selects a free one.
-    told : callable
+    on_ready : callable
         Called with the address of the page once it can be opened.
-    stopping : callable
+    should_stop : callable
         Returns whether to stop; called a few times a second.
 
     Raises
