@@ -432,7 +432,7 @@ def test_invalid_reports_are_refused(
     assert_says(refused("report", tmp_path / "none.h5"), "none.h5")
     (tmp_path / "in.edf").write_text("0       ")
     assert_says(
-        refused("report", tmp_path / "in.edf"), "is not an HDF5 file; give an output of `igbss-stream"
+        refused("report", tmp_path / "in.edf"), "is not an HDF5 file; pass an output of `igbss-stream"
     )
     assert_says(refused("report", output, "--reference", "C9"), "C9", "Fp1, EOG")
     assert_says(refused("report", output, "--details", "-1"), "--details must be a whole number >= 0")
