@@ -78,11 +78,11 @@ def render_page(
     Parameters
     ----------
     data : ReportData
-    asked : sequence of str
+    reference_names : sequence of str
         Additional reference channels.
     details : int
         Number of sources with a separate section.
-    given : Path, optional
+    input_path : Path, optional
         The input, needed if reference channels were not separated and the input is not next to the output.
     progress : callable, optional
         Called with the progress.

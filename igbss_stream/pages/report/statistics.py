@@ -106,7 +106,7 @@ def collect_statistics(
     data : ReportData
     marked : sequence of int
         Indices of the reference channels.
-    aside : ReferenceReader
+    reader : ReferenceReader
         Reads the reference channels that were not separated.
     progress : callable, optional
         Called with the progress.

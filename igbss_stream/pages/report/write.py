@@ -59,7 +59,7 @@ def write_report(
         Additional reference channels.
     details : int
         Number of sources with a separate section.
-    given : Path, optional
+    input_path : Path, optional
         The input, needed if reference channels were not separated and the input is not next to the output.
     progress : callable, optional
         Called with the progress.

@@ -32,7 +32,7 @@ def describe_state(report: Report | None, state: ViewState, address: str) -> str
     Parameters
     ----------
     report : Report or None
-    shown : ViewState
+    state : ViewState
     address : str
         Address of the publisher.
 
