@@ -54,7 +54,7 @@ def write_report(
 
     Parameters
     ----------
-    output, place : Path
+    output, path : Path
     references : sequence of str
         Additional reference channels.
     details : int
