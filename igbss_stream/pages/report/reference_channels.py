@@ -34,7 +34,7 @@ class ReferenceReader(Closeable):
     data : ReportData
     names : sequence of str
         Channels that were not separated. If empty, no file is opened.
-    given : Path or None
+    input_path : Path or None
         The input. If None, it is searched for next to the output.
 
     Raises
