@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from igbss_stream._util.runs import split_runs
 from igbss_stream.chunk import Chunk, Gap
 from igbss_stream.errors import IgbssError, InputError, ParameterError
 from igbss_stream.separation.cleaning import Cleaning
@@ -313,5 +314,5 @@ def _collect_samples(items: list[Chunk | Gap], segment: tuple[int, int]) -> tupl
         run += int(np.sum(~is_finite))
     if not parts:
         raise InputError("no samples arrived in the window of a model; check that the source sends data.")
-    breaks = np.flatnonzero(np.diff(np.concatenate(runs))) + 1
+    breaks = split_runs(np.concatenate(runs))[1:, 0]
     return np.ascontiguousarray(np.concatenate(parts)), breaks.tolist()

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from igbss_stream._util.runs import split_runs
 from igbss_stream.pages.markup import escape, format_number
 from igbss_stream.pages.plotting.png import encode_data_url
 from igbss_stream.pages.plotting.scales import blend
@@ -193,7 +194,7 @@ def _thin(x: Array, y: Array) -> tuple[Array, Array]:
     if len(x) < 800:
         return x, y
     column = np.floor(x).astype(int)
-    starts = np.flatnonzero(np.diff(column, prepend=column[0] - 1))
+    starts = split_runs(column)[:, 0]
     low, high = np.minimum.reduceat(y, starts), np.maximum.reduceat(y, starts)
     return np.repeat(x[starts], 2), np.column_stack([high, low]).ravel()
 
