@@ -23,7 +23,7 @@ from igbss_stream.batch.segments import run_in_segments
 from igbss_stream.batch.settings import BatchSettings
 from igbss_stream.errors import FeedError, IgbssWarning
 from igbss_stream.files.writers.locking import lock, wait_until_free
-from tests.commands import Command, Refusal, Spawn, assert_says, contents
+from tests.commands import SYSTEMATIC, Command, Refusal, Spawn, assert_says, contents
 from tests.daemons import free_port
 from tests.published import model_settings
 from tests.recordings import RATE, noise, read_output, write_recording
@@ -190,7 +190,15 @@ def long_recordings(folder: Path) -> None:
 @pytest.mark.jit  # starts many processes
 def test_interrupted_and_resumed(spawn: Spawn, igbss: Command, tmp_path: Path) -> None:
     long_recordings(tmp_path)
-    words = ["batch", tmp_path / "in*.h5", "--output", tmp_path / "out/{stem}.h5", "--workers", 2]
+    words = [
+        "batch",
+        *SYSTEMATIC,
+        tmp_path / "in*.h5",
+        "--output",
+        tmp_path / "out/{stem}.h5",
+        "--workers",
+        2,
+    ]
     process = spawn(*words, start_new_session=True)
     until(lambda: list(tmp_path.glob("out/*.partial")) or process.poll() is not None)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
@@ -201,7 +209,7 @@ def test_interrupted_and_resumed(spawn: Spawn, igbss: Command, tmp_path: Path) -
     assert not [path for path in tmp_path.glob("out/*") if path.suffix != ".h5"]
     result = igbss(*words, "--resume", "--summary", tmp_path / "summary.csv")
     assert result.exit_code == 0, result.output
-    alone = igbss("batch", tmp_path / "in*.h5", "--output", f"{tmp_path}/alone/", "--quiet")
+    alone = igbss("batch", *SYSTEMATIC, tmp_path / "in*.h5", "--output", f"{tmp_path}/alone/", "--quiet")
     assert alone.exit_code == 0
     assert files(tmp_path / "out") == files(tmp_path / "alone")
     rows = (tmp_path / "summary.csv").read_text().splitlines()[1:]
