@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.commands import Command, assert_says
+from tests.commands import SYSTEMATIC, Command, assert_says
 from tests.realdata import DATA, needs_data
 from tests.recordings import assert_equal_to_rounding, read_output, systematic, unmixed
 
@@ -28,7 +28,7 @@ def samples(name: str, dataset: str = "/data") -> NDArray[np.generic]:
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_sources_are_the_channels_unmixed(separated: Command, tmp_path: Path, name: str) -> None:
     rate, unit, shape = RECORDINGS[name]
-    line = separated(HDF5 / name).output
+    line = separated(HDF5 / name, *SYSTEMATIC).output
     assert_says(line, f"{shape[1]} channels x {shape[0]} samples", f"{rate:g} Hz", "closed-form")
     x, output = samples(name), read_output(tmp_path / "out.h5")
     assert (output.rate, output.unit, output.sources.shape) == (rate, unit, shape)
@@ -43,7 +43,7 @@ def test_sources_are_the_channels_unmixed(separated: Command, tmp_path: Path, na
 @pytest.mark.jit
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_fewer_sources_converge_in_every_window(separated: Command, tmp_path: Path, name: str) -> None:
-    said = separated(HDF5 / name, "--n-sources", 4).output
+    said = separated(HDF5 / name, *SYSTEMATIC, "--n-sources", 4).output
     assert "did not converge" not in said
     output, n_samples = read_output(tmp_path / "out.h5"), RECORDINGS[name][2][0]
     assert output.sources.shape == (n_samples, 4)

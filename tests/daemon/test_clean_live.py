@@ -76,7 +76,7 @@ def test_live_channels_equal_those_of_batch(
 ) -> None:
     x = simulate_eyes()
     path = write_recording(tmp_path / "in.h5", x, rate=100.0, unit="uV", channels=NAMES)
-    separated(path, "--exclude", "1,2")
+    separated(path, "--structure", "systematic", "--exclude", "1,2")
     with h5py.File(tmp_path / "out.h5") as file:
         want = file["cleaned"][()]
     more = "    model: {structure: systematic}\n    clean: {exclude: [1, 2]}"

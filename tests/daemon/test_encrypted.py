@@ -124,10 +124,10 @@ def test_a_key_is_read_from_a_file_of_its_owner_only(key_file: Path) -> None:
         key_file.write_text(text)
         assert read_secret_key(key_file) == FRIEND
     for text, words in (
-        ("", "It holds none"),
-        (FRIEND[:-1], "It holds none"),
-        (f"A={FRIEND}\nB={SERVER}", "It holds 2"),
-        ("\xff" * 40, "It holds none"),
+        ("", "It contains none"),
+        (FRIEND[:-1], "It contains none"),
+        (f"A={FRIEND}\nB={SERVER}", "It contains 2"),
+        ("\xff" * 40, "It contains none"),
     ):
         key_file.write_bytes(text.encode("latin-1"))
         with pytest.raises(ParameterError, match=words) as caught:
@@ -135,7 +135,7 @@ def test_a_key_is_read_from_a_file_of_its_owner_only(key_file: Path) -> None:
         assert FRIEND[:-1] not in str(caught.value)
     for mode in (0o640, 0o604):
         key_file.chmod(mode)
-        with pytest.raises(ParameterError, match=r"is open to others than its owner: chmod 600"):
+        with pytest.raises(ParameterError, match=r"is readable by other users; run chmod 600"):
             read_secret_key(key_file)
 
 
