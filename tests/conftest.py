@@ -30,6 +30,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not config.getoption("--slow"):
         left_out.add("slow")
     keep = [item for item in items if not left_out & {mark.name for mark in item.iter_markers()}]
+    for item in keep:
+        if item.get_closest_marker("slow"):
+            item.add_marker(pytest.mark.timeout(0))  # minutes or hours, by design
     config.hook.pytest_deselected(items=[item for item in items if item not in keep])
     items[:] = keep
 

@@ -92,6 +92,7 @@ def test_model_gives_the_sources_of_the_run_that_made_it(
         assert output.attrs[name] == expected.attrs[name]
 
 
+@pytest.mark.jit
 def test_an_output_names_what_its_model_was_made_of(igbss: Command, model: Path, tmp_path: Path) -> None:
     reported = [{"file": "first.h5", "recordings": ["first.h5"], "n_recordings": 1}]
     second = write(tmp_path / "in" / "second.h5", mixture(seed=1))
@@ -246,6 +247,7 @@ def joined(kinds: Path) -> Array:
         return np.concatenate([a["data"][()], b["data"][()][:, ::-1].astype(np.float64)])
 
 
+@pytest.mark.jit
 @pytest.mark.parametrize("options", [SHARED, pytest.param(LEARN, marks=pytest.mark.jit)])
 def test_group_learns_what_its_files_in_one_would(
     igbss: Command, kinds: Path, tmp_path: Path, options: str
@@ -322,6 +324,7 @@ def test_recordings_that_look_alike_are_read(igbss: Command, kinds: Path, tmp_pa
     assert contents(tmp_path / "out") == before
 
 
+@pytest.mark.jit
 def test_group_is_resumed(igbss: Command, kinds: Path, tmp_path: Path) -> None:
     (kinds / "d.h5").unlink()
     batch = ("batch", kinds, "-o", f"{tmp_path}/out/", *SHARED.split(), "--model-per", "group", "--resume")

@@ -81,6 +81,7 @@ def test_batch_separates_what_is_prepared(separated: Command, long: Path, tmp_pa
         assert file["gaps"][:].tolist() == [(800, 800, 6, b"lost")]
 
 
+@pytest.mark.jit
 def test_a_run_that_prepares_nothing_says_so(separated: Command, long: Path, tmp_path: Path) -> None:
     separated(long)
     output = read_output(tmp_path / "out.h5")
@@ -104,6 +105,7 @@ def test_flat_channels_are_left_out_of_the_reference(
     assert output.names["mixing"] == ["Fz", "Pz", "Oz"]
 
 
+@pytest.mark.jit
 def test_the_length_of_a_window_is_at_the_new_rate(separated: Command, long: Path, tmp_path: Path) -> None:
     separated(long, "--resample", 125, "--solver", "joint", "--latent-mass", 0.01, "--window", 2)
     assert set(read_output(tmp_path / "out.h5").fits["n_samples"][:-1]) == {250}

@@ -85,6 +85,7 @@ def test_segments_are_the_whole(
     assert np.isnan(read_output(moved / "joined.h5").sources).all(axis=1).sum() == 1775
 
 
+@pytest.mark.jit
 @pytest.mark.parametrize(
     "options",
     [
@@ -120,6 +121,7 @@ def test_what_takes_the_whole_is_found_once(
     assert virtual == [name for name in ("cleaned", "sources") if name in whole]
 
 
+@pytest.mark.jit
 def test_models_that_exist_are_asked_for_the_whole(igbss: Command, flat: Path, tmp_path: Path) -> None:
     """Of a model in another order of channels: sources like a channel are those of this recording."""
     names = "Oz,Cz,Fz,Pz"
@@ -160,6 +162,7 @@ def test_text_in_segments(separated: Command, igbss: Command, tmp_path: Path) ->
     assert_same(tmp_path / "joined.h5", tmp_path / "out.h5")
 
 
+@pytest.mark.jit
 def test_model_that_exists_in_segments(
     separated: Command, igbss: Command, source: Path, tmp_path: Path
 ) -> None:
@@ -171,6 +174,7 @@ def test_model_that_exists_in_segments(
     assert_same(tmp_path / "joined.h5", tmp_path / "whole.h5")
 
 
+@pytest.mark.jit
 def test_resumed(igbss: Command, source: Path, tmp_path: Path) -> None:
     output, parts = tmp_path / "out.h5", tmp_path / "out.h5.parts"
 
@@ -205,6 +209,7 @@ def test_bad_sample_at_the_end_is_found_before_anything_is_written(
     assert list(contents(tmp_path)) == [source]
 
 
+@pytest.mark.jit
 def test_part_that_cannot_be_written_fails_the_whole(igbss: Command, source: Path, tmp_path: Path) -> None:
     (tmp_path / "out.h5.parts" / "0001.h5").mkdir(parents=True)
     result = igbss("batch", source, "-o", tmp_path / "out.h5", "--segment", 7.1)
@@ -213,6 +218,7 @@ def test_part_that_cannot_be_written_fails_the_whole(igbss: Command, source: Pat
     assert not (tmp_path / "out.h5").exists()
 
 
+@pytest.mark.jit
 @pytest.mark.parametrize(
     ("options", "words"),
     [

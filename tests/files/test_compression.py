@@ -43,6 +43,7 @@ def test_compressed_sources_are_the_same(
     assert recording.rate == 250.0
 
 
+@pytest.mark.jit
 @pytest.mark.parametrize("compression", ["gzip", "lz4"])
 def test_bytes_do_not_depend_on_the_blocks(
     monkeypatch: pytest.MonkeyPatch, separated: Command, steps: Path, tmp_path: Path, compression: str
@@ -67,6 +68,7 @@ def test_lz4_without_its_library(
     assert "pip install 'igbss-stream[compression]'" in batch_refused(recording, "--compression", "lz4")
 
 
+@pytest.mark.jit
 def test_lz4_cannot_be_read_without_its_library(
     monkeypatch: pytest.MonkeyPatch, separated: Command, steps: Path, tmp_path: Path
 ) -> None:

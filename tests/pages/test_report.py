@@ -134,6 +134,7 @@ def figures(cell: str) -> list[float]:
     ]
 
 
+@pytest.mark.jit
 def test_statistics_match_numpy(
     separated: Command, igbss: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,6 +197,7 @@ def test_volts_are_shown_as_microvolts(
     assert figures(pages[1]) == pytest.approx(figures(pages[0]), rel=2e-3, abs=0.011)
 
 
+@pytest.mark.jit
 def test_sources_are_ranked(separated: Command, igbss: Command, tmp_path: Path) -> None:
     separated(written(tmp_path / "in.h5", channels()), "--exclude", "4,2")
     found, _ = looked(tmp_path / "out.h5")
@@ -218,6 +220,7 @@ MODELS = {
 }
 
 
+@pytest.mark.jit
 @pytest.mark.parametrize(("options", "exact"), MODELS.values(), ids=MODELS)
 @pytest.mark.filterwarnings("ignore::igbss_stream.errors.IgbssWarning")
 def test_channels_are_reconstructed(
@@ -317,6 +320,7 @@ def test_structure_learning_is_described(separated: Command, igbss: Command, tmp
     assert_says(page.text, f"{origin}, from in.h5; read from model.h5", "Structure learning")
 
 
+@pytest.mark.jit
 @pytest.mark.parametrize("transform", ["min-max", "sum"])
 def test_shares_are_omitted_where_sources_do_not_add_up(
     separated: Command, igbss: Command, tmp_path: Path, transform: str
@@ -327,6 +331,7 @@ def test_shares_are_omitted_where_sources_do_not_add_up(
     assert page.row("source-0")[4] == "\N{EN DASH}"
 
 
+@pytest.mark.jit
 @pytest.mark.parametrize(
     "prepared", [(), ("--bandpass", "1:40", "--resample", "125")], ids=["raw", "prepared"]
 )
@@ -356,6 +361,7 @@ def test_references_that_were_not_separated_are_read_from_the_input(
     assert ids[3] == f"s{np.abs(wanted).argmax()}" or abs(wanted[int(ids[3][1:])]) >= 0.5
 
 
+@pytest.mark.jit
 def test_a_missing_or_different_input_is_refused(
     separated: Command, refused: Refusal, tmp_path: Path
 ) -> None:
@@ -375,6 +381,7 @@ HOSTILE = (
 )  # fmt: skip
 
 
+@pytest.mark.jit
 def test_names_are_escaped(separated: Command, igbss: Command, tmp_path: Path) -> None:
     path = tmp_path / "<b>&'x.h5"
     separated(written(path, channels(), HOSTILE, unit="<i>V"), "--exclude-like", f"{HOSTILE[1]}:0.99")
@@ -387,6 +394,7 @@ def test_names_are_escaped(separated: Command, igbss: Command, tmp_path: Path) -
     assert not set("\x1b\u202e") & set((tmp_path / "out.html").read_text())
 
 
+@pytest.mark.jit
 def test_page_size_is_bounded_with_many_sources(separated: Command, igbss: Command, tmp_path: Path) -> None:
     x = np.random.default_rng(0).standard_normal((9_000, 90)).astype(np.float32)
     separated(written(tmp_path / "in.h5", x, [f"E{n}" for n in range(90)], rate=1000.0))
@@ -404,6 +412,7 @@ def test_a_short_recording_without_rate_and_unit(
     assert_says(page.text, "unknown", "50 samples", "Too short for a spectrum")
 
 
+@pytest.mark.jit
 def test_the_same_output_gives_the_same_bytes(separated: Command, igbss: Command, tmp_path: Path) -> None:
     separated(written(tmp_path / "in.h5", channels()))
     reported(igbss, tmp_path / "out.h5")
@@ -412,6 +421,7 @@ def test_the_same_output_gives_the_same_bytes(separated: Command, igbss: Command
     assert (tmp_path / "out.html").read_bytes() == first
 
 
+@pytest.mark.jit
 def test_json_describes_the_report(separated: Command, igbss: Command, tmp_path: Path) -> None:
     separated(written(tmp_path / "in.h5", channels()))
     options = ("--details", 2, "--json", "--quiet")
@@ -422,6 +432,7 @@ def test_json_describes_the_report(separated: Command, igbss: Command, tmp_path:
     assert written_json["seconds"] > 0.0
 
 
+@pytest.mark.jit
 def test_invalid_reports_are_refused(
     separated: Command, refused: Refusal, igbss: Command, tmp_path: Path
 ) -> None:
@@ -488,6 +499,7 @@ def test_an_output_that_was_changed_is_refused(
     assert_says(refused("report", tmp_path / "out.h5"), says)
 
 
+@pytest.mark.jit
 def test_batch_writes_the_report_next_to_the_output(
     separated: Command, batch_refused: Refusal, tmp_path: Path
 ) -> None:
@@ -502,6 +514,7 @@ def test_batch_writes_the_report_next_to_the_output(
     assert "report:" not in separated(recording, "--report", "--resume").output
 
 
+@pytest.mark.jit
 def test_batch_writes_one_for_each_of_many(igbss: Command, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for n in range(2):
@@ -521,6 +534,7 @@ def test_batch_writes_one_for_each_of_many(igbss: Command, tmp_path: Path) -> No
     assert_says(same.output, "would both be written to", "give the outputs names that differ")
 
 
+@pytest.mark.jit
 def test_a_report_that_cannot_be_written_is_a_warning(igbss: Command, tmp_path: Path) -> None:
     (tmp_path / "out" / "in.html").mkdir(parents=True)
     recording = written(tmp_path / "in.h5", channels())
@@ -540,6 +554,7 @@ def test_a_report_that_cannot_be_written_is_a_warning(igbss: Command, tmp_path: 
     assert "the report was not written" in row["message"]
 
 
+@pytest.mark.jit
 @pytest.mark.browser
 @pytest.mark.skipif(not browser.is_there(), reason=browser.MISSING)
 def test_page_opens_in_a_browser_without_errors(separated: Command, tmp_path: Path) -> None:
