@@ -40,7 +40,12 @@ def tune_process() -> Iterator[None]:
 def page_out_library(name: str) -> int:
     """Take the code of a shared library out of memory.
 
-    Nothing is lost: the pages are backed by the file of the library, and return when they are used.
+    Nothing is lost: the pages are backed by the file of the library, and return when they are used. Without
+    the code of the compiler, the proportional set size of a daemon with one stream of 8 channels is 67 MB
+    lower (106 MB instead of 173 MB), at rest and while it learns models.
+
+    The system takes out only pages that no other process maps, and only for the owner of the file or a user
+    who may write to it. Elsewhere, as for a service with a user of its own, the call has no effect.
 
     Parameters
     ----------

@@ -264,6 +264,29 @@ def test_reload_applies_some_changes_and_names_the_others(start: Start, tmp_path
     running.end(signal.SIGTERM)
 
 
+# A fit that outlasts every test. Each call of it is a line of the log.
+ENDLESS_FIT = """
+import logging, time
+import igbss_stream.separation.structure_fit as structure_fit
+def fit_structure(*args):
+    logging.getLogger("test").warning("the fit begins")
+    time.sleep(3600)
+structure_fit.fit_structure = fit_structure
+"""
+
+
+def test_a_daemon_stops_without_waiting_for_a_fit(spawn: Spawn, tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(1000, 3))
+    write_recording(tmp_path / "in.h5", x, rate=RATE)
+    (tmp_path / "run.yaml").write_text(
+        f"streams: [{{name: s, source: {{kind: file, path: in.h5}}, learning: {{first: 1}}, "
+        f"sinks: [{{kind: zmq, address: '{free_port()}'}}]}}]\nlog: {{format: json}}\n"
+    )
+    daemon = DaemonProcess(spawn("run", tmp_path / "run.yaml", before=ENDLESS_FIT))
+    daemon.wait_for_line("the fit begins")
+    daemon.end(signal.SIGTERM)
+
+
 def test_mistakes_end_the_daemon_with_code_2(spawn: Spawn, tmp_path: Path) -> None:
     config = tmp_path / "bad.yaml"
     config.write_text("streams: []")
