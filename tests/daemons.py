@@ -1,7 +1,10 @@
 """Run `igbss-stream run` as a separate process in tests: read its log and its pages, wait for conditions."""
 
 import json
+import os
+import select
 import socket
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -13,9 +16,20 @@ from tests.waiting import DEADLINE, until
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Return a port of this machine that no other process is given while the tests run.
+
+    On Linux, a socket stays bound to the port without listening. The system then gives the port to nobody who
+    asks for any free one, or connects from any; but servers that set ``SO_REUSEADDR``, as ours do, can listen.
+    """
+    holder = socket.socket()
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    holder.bind(("127.0.0.1", 0))
+    port = int(holder.getsockname()[1])
+    if sys.platform == "linux":
+        holder.detach()  # open until the process ends
+    else:
+        holder.close()
+    return port
 
 
 class DaemonProcess:
@@ -31,21 +45,29 @@ class DaemonProcess:
     def __init__(self, process: "Popen[str]", health: int = 0) -> None:
         self.process, self.health = process, health
         self.lines: list[dict[str, Any]] = []
+        self._unread = b""
 
     def wait_for_line(self, words: str) -> dict[str, Any]:
-        """Read the log until a message contains the words."""
-        assert self.process.stderr is not None
+        """Read the log until a message contains the words, at most `DEADLINE` seconds."""
         deadline = time.monotonic() + DEADLINE
-        while time.monotonic() < deadline:
-            line = self.process.stderr.readline()
-            if not line:
-                break
-            if not line.startswith("{"):
-                continue  # messages on kernels, before the log begins
-            self.lines.append(json.loads(line))
-            if words in self.lines[-1]["message"]:
-                return self.lines[-1]
-        raise AssertionError(f"no {words!r} in {self.lines}")
+        while True:
+            while b"\n" in self._unread:
+                line, self._unread = self._unread.split(b"\n", 1)
+                if not line.startswith(b"{"):
+                    continue  # messages on kernels, before the log begins
+                self.lines.append(json.loads(line))
+                if words in self.lines[-1]["message"]:
+                    return self.lines[-1]
+            assert self._read(deadline - time.monotonic()), f"no {words!r} in {self.lines}"
+
+    def _read(self, seconds: float) -> bool:
+        """Read what the process writes next; return False if it ends or writes nothing in the time."""
+        assert self.process.stderr is not None
+        log = self.process.stderr.fileno()
+        ready, _, _ = select.select([log], [], [], max(seconds, 0.0))
+        part = os.read(log, 1 << 16) if ready else b""
+        self._unread += part
+        return part != b""
 
     def get(self, page: str) -> str:
         """Return a page; pages open after the sockets of the streams."""

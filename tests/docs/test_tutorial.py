@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -62,6 +63,8 @@ class Typist:
         if words[0] == "view":
             assert process.stdout is not None
             assert process.stdout.readline().startswith("The page is at http://")
+        elif words[0] == "run":  # a reader types on once the daemon says that it runs
+            until(lambda: process.poll() is None and listens(self.ports["5560"]))
         elif not stays:
             assert self._finish(process, words[0]) == 0, words
         if words[0] == "init":
@@ -89,6 +92,12 @@ class Typist:
 
     def run_python(self, block: Block) -> None:
         exec(compile("\n" * block.line + self.with_ports(block.text), str(ROOT / PAGE), "exec"), self.names)
+
+
+def listens(port: str) -> bool:
+    """Whether a process listens at a port of this machine."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", int(port))) == 0
 
 
 @pytest.fixture
