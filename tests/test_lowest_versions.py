@@ -19,7 +19,7 @@ from packaging.version import Version
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-TOOLS = "hypothesis", "pytest"  # of the extra dev: what runs the tests
+TOOLS = "hypothesis", "pytest", "pytest-timeout"  # of the extra dev: what runs the tests
 
 CORE = (
     "tests/model",
