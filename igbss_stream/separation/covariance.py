@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from igbss_stream._util.blas_threads import limit_blas_threads
 from igbss_stream._util.compute_pool import get_n_threads
 from igbss_stream.separation.scan import Scan
 
@@ -107,7 +108,8 @@ def _choose_unit(x: NDArray[Any], origin: Array) -> float | None:
 def _sum_products(x: NDArray[Any], origin: Array, unit: float) -> Array:
     """Return the sums of products of channels."""
     products = np.zeros((x.shape[1], x.shape[1]))
-    for start in range(0, len(x), _ROWS_AT_ONCE):
-        centred = (x[start : start + _ROWS_AT_ONCE] - origin) / unit
-        products += centred.T @ centred
+    with limit_blas_threads():
+        for start in range(0, len(x), _ROWS_AT_ONCE):
+            centred = (x[start : start + _ROWS_AT_ONCE] - origin) / unit
+            products += centred.T @ centred
     return products

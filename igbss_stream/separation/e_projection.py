@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from igbss_stream._util.blas_threads import limit_blas_threads
 from igbss_stream.errors import InputError
 from igbss_stream.model.closed_form import compute_limit
 from igbss_stream.model.loglinear import Target, make_target
@@ -105,14 +106,14 @@ class Projection:
         if isinstance(self.transform, Exp) and self.transform.scale is None:
             names = [str(i) for i in range(self.x.shape[1])]
             self.transform = self.transform.fit(survey_array(self.x, names, keep_rows=True))
+        log_channels = None
         if isinstance(self.stage, PolynomialStage):
             log_sources = sources.astype(np.float64)
-            return compute_limit(
-                self.poset, self.goal, log_sources, self.transform.log(self.stage.mix(log_sources))
-            )
-        return compute_limit(
-            self.poset, self.goal, LinearStage.from_poset(self.poset).unmix(self.log_values)
-        )
+            log_channels = self.transform.log(self.stage.mix(log_sources))
+        else:
+            log_sources = LinearStage.from_poset(self.poset).unmix(self.log_values)
+        with limit_blas_threads():
+            return compute_limit(self.poset, self.goal, log_sources, log_channels)
 
 
 def check_positive(log_values: Array, what: str, start: int) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from igbss_stream._util.blas_threads import limit_blas_threads
 from igbss_stream.model.poset import Poset
 from igbss_stream.model.solve import solve
 from igbss_stream.separation.cleaning import Cleaner, Cleaning
@@ -130,14 +131,10 @@ class Separator:
             sources = self.separate_samples(x, start)
             return Separation(sources, poset, transform, self.solver, stage, projection)
         shape_z, shape_a = (len(x), poset.n_sources), (poset.n_channels, poset.n_subsets)
-        fit = solve(
-            poset,
-            projection.goal,
-            *make_start(init or self.settings.init, shape_z, shape_a, self.settings.random_state),
-            solver=self.solver,
-            tol=self.settings.tol,
-            max_iter=self.settings.max_iter,
-        )
+        theta = make_start(init or self.settings.init, shape_z, shape_a, self.settings.random_state)
+        tol, max_iter = self.settings.tol, self.settings.max_iter
+        with limit_blas_threads():
+            fit = solve(poset, projection.goal, *theta, solver=self.solver, tol=tol, max_iter=max_iter)
         sources = self._unmix_log(projection.get_fitted_log(fit), stage).astype(x.dtype, copy=False)
         return Separation(sources, poset, transform, self.solver, stage, projection, fit)
 

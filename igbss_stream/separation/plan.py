@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from igbss_stream._util.blas_threads import limit_blas_threads
 from igbss_stream.errors import IgbssWarning, InputError, ParameterError
 from igbss_stream.model.poset import Poset, check_source_count, make_incidence
 from igbss_stream.separation.cleaning import Cleaning
@@ -151,10 +152,13 @@ class SeparationPlan:
         if survey is not None and self.needs_survey:
             transform = transform.fit(survey)
         if survey is not None and self.settings.is_learned:
-            # imported here: only a learned structure needs its kernels
+            # imported here: only a learned structure needs its kernels, and the linear algebra of SciPy
+            import scipy.linalg  # noqa: F401  # before the limit, which then includes it
+
             from igbss_stream.separation.structure_fit import fit_structure
 
-            learned = fit_structure(survey, self.settings, transform, self.previous)
+            with limit_blas_threads():
+                learned = fit_structure(survey, self.settings, transform, self.previous)
             transform, poset, stage = learned.transform, learned.poset, learned.stage
             losses = learned.losses
         else:
