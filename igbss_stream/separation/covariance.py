@@ -2,6 +2,7 @@
 
 import math
 from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import Executor, Future
 from typing import Any
 
@@ -15,10 +16,13 @@ from igbss_stream.separation.scan import Scan
 Array = NDArray[np.float64]
 
 _ROWS_AT_ONCE = 1 << 12  # rows whose products are summed at once: a copy of them fits into the cache
+_ROWS_OF_ORIGIN = 1 << 10  # rows whose median the products are taken about, at most
+_HEADROOM = 2.0**200  # how far samples may exceed the unit: sums of their squares do not overflow
+_LEAST_EARLY_ROWS = 1 << 10  # rows of an early rank, at least: it costs a millisecond
 
 
 class CovarianceSum:
-    """Sums of products of channels about the first sample, in a unit near their size.
+    """Sums of products of channels about an origin near the first samples, in a unit near their size.
 
     Parameters
     ----------
@@ -35,12 +39,19 @@ class CovarianceSum:
         self._pool = pool
         self._pending: deque[Future[Array]] = deque()
 
-    def update(self, x: NDArray[Any]) -> None:
-        """Add the products of the next block, (samples, channels)."""
+    def update(self, x: NDArray[Any], scan: Scan) -> None:
+        """Add the products of the next block.
+
+        Parameters
+        ----------
+        x : ndarray of shape (samples, channels)
+        scan : Scan
+            Of all samples up to the end of the block; none of them bad or too large.
+        """
         if self._origin is None:
-            self._origin = x[0].astype(np.float64)
-        if self._unit is None:
-            self._unit = _choose_unit(x, self._origin)
+            # the first sample alone may be far from all others: their digits would cancel
+            self._origin = np.median(x[:_ROWS_OF_ORIGIN].astype(np.float64), axis=0)
+        self._adapt_unit(float(np.maximum(scan.high - self._origin, self._origin - scan.low).max()))
         if self._unit is None:
             return  # no channel has moved yet
         if self._pool is None:
@@ -68,8 +79,8 @@ class CovarianceSum:
     def compute_rank(self, scan: Scan) -> int:
         """Return the number of linearly independent channels, among those that are not flat.
 
-        Eigenvalues of the correlation matrix count if they exceed the rounding of the samples and of the
-        sums. Offsets and units do not matter.
+        Directions count if their power exceeds the rounding of the samples, channel by channel, and of the
+        sums. Offsets and units do not matter otherwise.
 
         Parameters
         ----------
@@ -77,17 +88,30 @@ class CovarianceSum:
             Of the same samples.
         """
         covariance = self.get_covariance(scan)
-        moving = np.setdiff1d(np.arange(len(covariance)), scan.flat)
-        if not moving.size:
+        power = np.diag(covariance)
+        moving = np.setdiff1d(np.flatnonzero(power > 0), scan.flat)
+        if self._unit is None or not moving.size:
             return 0
-        deviation = np.sqrt(np.diag(covariance)[moving])
-        correlation = covariance[np.ix_(moving, moving)] / np.outer(deviation, deviation)
-        size = np.maximum(np.abs(scan.low), np.abs(scan.high))[moving] / self._unit
-        rounding = max(
-            float(np.max(np.finfo(scan.dtype).eps * size / deviation)) ** 2,
-            64 * float(np.finfo(np.float64).eps),
+        deviation = np.sqrt(power[moving])
+        size = np.hypot(scan.mean[moving] / self._unit, deviation)
+        rounding = np.maximum(
+            float(np.finfo(scan.dtype).eps) * size, 8 * np.sqrt(np.finfo(np.float64).eps) * deviation
         )
-        return int(np.sum(np.linalg.eigvalsh(correlation) > len(moving) * rounding))
+        relative = covariance[np.ix_(moving, moving)] / np.outer(rounding, rounding)
+        with limit_blas_threads():
+            return int(np.sum(np.linalg.eigvalsh(relative) > len(moving)))
+
+    def _adapt_unit(self, largest: float) -> None:
+        """Choose a power of two near the size of the samples, unless no channel has moved.
+
+        Without a unit, squares would vanish or overflow: that of 1e-200 is 0.
+        """
+        if largest == 0 or (self._unit is not None and largest <= _HEADROOM * self._unit):
+            return
+        before, self._unit = self._unit, 2.0 ** (math.frexp(largest)[1] - 1)
+        if before is not None:
+            self._collect(0)
+            self._products *= (before / self._unit) ** 2
 
     def _collect(self, n_left: int) -> None:
         """Add pending products, in order, until this many are left."""
@@ -95,14 +119,44 @@ class CovarianceSum:
             self._products += self._pending.popleft().result()
 
 
-def _choose_unit(x: NDArray[Any], origin: Array) -> float | None:
-    """Return a power of two near the size of the samples, or None if no channel moves.
+class EarlyRank:
+    """Whether the first samples alone have a rank, which all samples then have too.
 
-    Without a unit, squares would vanish: that of 1e-200 is 0.
+    Parameters
+    ----------
+    names : sequence of str
+        Names of the channels.
+    dtype : dtype
+        float32 or float64, the type of all blocks.
+    wanted : int
+        The rank.
+
+    Attributes
+    ----------
+    is_reached : bool
+        False also if it is not known, for lack of samples.
     """
-    moved = np.maximum(x.max(axis=0) - origin, origin - x.min(axis=0))
-    largest = float(moved.max(initial=0.0))
-    return float(2.0 ** math.frexp(largest)[1]) if largest > 0 else None
+
+    def __init__(self, names: Sequence[str], dtype: np.dtype[Any], wanted: int) -> None:
+        self.is_reached = False
+        self.wanted = wanted
+        self._n_left = max(_LEAST_EARLY_ROWS, 2 * len(names))
+        self._scan = Scan(names, dtype)
+        self._covariance = CovarianceSum(len(names))
+
+    def update(self, x: NDArray[Any]) -> None:
+        """Take in the next block, (samples, channels); of the blocks after the first samples, nothing."""
+        if self._n_left == 0 or not len(x):
+            return
+        rows = x[: self._n_left]
+        self._n_left -= len(rows)
+        self._scan.update(rows)
+        if not self._scan.is_summable:
+            self._n_left = 0
+            return
+        self._covariance.update(rows, self._scan)
+        if self._n_left == 0:
+            self.is_reached = self._covariance.compute_rank(self._scan) >= self.wanted
 
 
 def _sum_products(x: NDArray[Any], origin: Array, unit: float) -> Array:

@@ -113,6 +113,7 @@ class SeparationPlan:
             covariance=(
                 self._finds_sources or self.settings.is_learned or self.settings.n_sources is not None
             ),
+            enough_rank=None if self._finds_sources else self.settings.n_sources,
             keep_excerpt=self.settings.is_learned,
             breaks=breaks,
             pool=pool,
@@ -224,6 +225,11 @@ class SeparationPlan:
 
     def _check_rank(self, survey: Survey) -> None:
         wanted = self.settings.n_sources
+        if self.settings.is_learned and survey.rank == 0:
+            raise InputError(
+                f"no channel moves by more than the rounding of {survey.dtype} at its offset. "
+                "Subtract the offsets before the samples are converted to this type."
+            )
         if wanted is not None and wanted > survey.rank:
             raise InputError(
                 f"n_sources must be at most the rank of the samples, {survey.rank}. Got {wanted} instead. "

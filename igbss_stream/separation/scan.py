@@ -12,6 +12,8 @@ from igbss_stream.model.kernels import samples
 
 _MIN_WIDTH = 48  # numbers per row of the kernel, at least: its loop then fills whole registers
 _LARGEST_SHARE = 1e-6  # of the largest number of a type: sums of larger samples could overflow
+_SMALLEST_MULTIPLE = 1e6  # of the smallest normal number of a type: smaller ranges could lose digits
+_MAX_RATIO = 1e100  # of the ranges of two channels: squares of smaller ones could vanish
 _FLAT = 4.0  # a channel is flat if its range is no larger than this many rounding errors
 _LISTED = 8  # channels that a message names
 
@@ -81,11 +83,15 @@ class Scan:
         return int(self._bad.sum())
 
     @property
+    def is_summable(self) -> bool:
+        """Whether all samples are finite, and none so large that sums could overflow."""
+        return not self.n_bad and self._largest <= _LARGEST_SHARE * float(np.finfo(self.dtype).max)
+
+    @property
     def flat(self) -> list[int]:
         """Channels whose range does not exceed the rounding of their type."""
         size = np.maximum(np.abs(self.low), np.abs(self.high)).astype(np.float64)
-        half_range = self.high.astype(np.float64) / 2 - self.low.astype(np.float64) / 2  # no overflow
-        flat = np.flatnonzero(half_range <= _FLAT * np.finfo(self.dtype).eps * (size / 2))
+        flat = np.flatnonzero(self._half_range <= _FLAT * np.finfo(self.dtype).eps * (size / 2))
         return [int(channel) for channel in flat]
 
     def check(self, remedy: str = "") -> None:
@@ -94,20 +100,54 @@ class Scan:
             raise InputError(f"separation needs at least 2 samples. Got {self.n_seen} sample(s) instead.")
         if self.n_bad:
             raise InputError(self._describe_bad())
-        largest = float(np.maximum(np.abs(self.low), np.abs(self.high)).max())
-        if largest > _LARGEST_SHARE * float(np.finfo(self.dtype).max):
+        if not self.is_summable:
             raise InputError(
-                f"samples reach {largest:g}, and their sums could overflow {self.dtype}. "
+                f"samples reach {self._largest:g}, and their sums could overflow {self.dtype}. "
                 "Convert them to a larger unit."
             )
-        flat = self.flat
-        if flat:
-            listed = ", ".join(self.names[i] for i in flat[:_LISTED])
-            more = ", ..." if len(flat) > _LISTED else ""
+        if self.flat:
+            raise InputError(self._describe_flat(remedy))
+        self._check_ranges()
+
+    @property
+    def _largest(self) -> float:
+        return float(np.maximum(np.abs(self.low), np.abs(self.high)).max())
+
+    @property
+    def _half_range(self) -> NDArray[np.float64]:
+        """Half the range of each channel: the whole could overflow."""
+        return np.asarray(self.high.astype(np.float64) / 2 - self.low.astype(np.float64) / 2)
+
+    def _check_ranges(self) -> None:
+        ranges = 2 * self._half_range
+        least, most = int(ranges.argmin()), int(ranges.argmax())
+        if ranges[least] < _SMALLEST_MULTIPLE * float(np.finfo(self.dtype).tiny):
             raise InputError(
-                f"{len(flat)} of {len(self.names)} channels are flat (constant): {listed}{more}. "
-                f"Leave them out{remedy}."
+                f"{self.names[least]} spans only {ranges[least]:g}, too little for the digits of "
+                f"{self.dtype}. Convert the samples to a smaller unit."
             )
+        if ranges[least] < ranges[most] / _MAX_RATIO:
+            raise InputError(
+                f"{self.names[most]} spans {ranges[most]:g} and {self.names[least]} only "
+                f"{ranges[least]:g}. Give the channels units that bring their spans closer together."
+            )
+
+    def _describe_flat(self, remedy: str) -> str:
+        flat = self.flat
+        listed = ", ".join(self.names[i] for i in flat[:_LISTED])
+        more = ", ..." if len(flat) > _LISTED else ""
+        moving = [i for i in flat if self.low[i] < self.high[i]]
+        hint = (
+            f" {self.names[moving[0]]} moves by {2 * self._half_range[moving[0]]:g} at an offset of "
+            f"{float(self.low[moving[0]]):g}, which is within the rounding of {self.dtype}: subtract the "
+            "offset before the samples are converted to this type."
+            if moving
+            else ""
+        )
+        return (
+            f"{len(flat)} of {len(self.names)} channels are flat (constant): {listed}{more}. "
+            f"Leave them out{remedy}.{hint}"
+        )
 
     def _count_bad(self, x: NDArray[Any]) -> None:
         bad = ~np.isfinite(x)

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream.separation.covariance import CovarianceSum
+from igbss_stream.separation.covariance import CovarianceSum, EarlyRank
 from igbss_stream.separation.excerpt import Excerpt
 from igbss_stream.separation.scale import ScaleEstimate
 from igbss_stream.separation.scan import Scan
@@ -31,6 +31,9 @@ class Survey:
         Whether to keep rows, for `median` and `spread`.
     covariance : bool
         Whether to sum products of channels, for `covariance` and `rank`.
+    enough_rank : int, optional
+        A rank from which on `rank` need not be exact: if the first samples have it, `rank` returns it, and
+        no further products are summed, which costs more than all else. `covariance` is then not available.
     keep_excerpt : bool
         Whether to keep segments of consecutive samples, for `excerpt`.
     breaks : sequence of int
@@ -47,6 +50,7 @@ class Survey:
         *,
         keep_rows: bool = False,
         covariance: bool = False,
+        enough_rank: int | None = None,
         keep_excerpt: bool = False,
         breaks: Sequence[int] = (),
         pool: Executor | None = None,
@@ -55,6 +59,7 @@ class Survey:
         n_channels = len(self.names)
         self._scale = ScaleEstimate(n_samples, n_channels) if keep_rows else None
         self._covariance = CovarianceSum(n_channels, pool) if covariance else None
+        self._early_rank = None if enough_rank is None else EarlyRank(self.names, dtype, enough_rank)
         self._excerpt = Excerpt(n_samples, n_channels, breaks) if keep_excerpt else None
 
     def update(self, x: NDArray[Any]) -> None:
@@ -64,13 +69,20 @@ class Survey:
             self._scale.update(x)
         if self._excerpt is not None:
             self._excerpt.update(x)
-        if self._covariance is not None and not self.n_bad:
-            self._covariance.update(x)
+        if self._early_rank is not None:
+            self._early_rank.update(x)
+        if self._covariance is not None and not self._has_enough_rank and self._scan.is_summable:
+            self._covariance.update(x, self._scan)
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the channels, printable."""
         return self._scan.names
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the samples, float32 or float64."""
+        return self._scan.dtype
 
     @property
     def n_seen(self) -> int:
@@ -126,12 +138,19 @@ class Survey:
     @property
     def covariance(self) -> Array:
         """Covariance of the channels, in the square of an unknown unit that is near their size."""
-        return _require(self._covariance, "covariance").get_covariance(self._scan)
+        covariance = None if self._has_enough_rank else self._covariance
+        return _require(covariance, "covariance").get_covariance(self._scan)
 
     @property
     def rank(self) -> int:
-        """Number of linearly independent channels, among those that are not flat."""
+        """Number of linearly independent channels, among those that are not flat; see `enough_rank`."""
+        if self._early_rank is not None and self._early_rank.is_reached:
+            return self._early_rank.wanted
         return _require(self._covariance, "covariance").compute_rank(self._scan)
+
+    @property
+    def _has_enough_rank(self) -> bool:
+        return self._early_rank is not None and self._early_rank.is_reached
 
     def check(self, *, remedy: str = "") -> None:
         """Refuse samples that cannot be separated.

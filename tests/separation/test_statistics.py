@@ -157,6 +157,84 @@ def test_rank_if_the_first_samples_are_constant() -> None:
     assert in_blocks(x, [10, 20, 30], covariance=True).rank == 4
 
 
+def test_rank_if_the_samples_grow_beyond_the_squares_of_their_first_unit() -> None:
+    """As the tail of a filter does, which begins near 1e-300."""
+    x = np.random.default_rng(0).normal(size=(60, 4))
+    x[:20] *= 1e-280
+    for cuts in ([20, 40], [5, 10, 30]):
+        assert in_blocks(x, cuts, covariance=True).rank == 4
+
+
+def test_an_offset_of_one_channel_does_not_lower_the_rank_of_the_others() -> None:
+    """float32 rounds by 1 at 1e7: that channel is coarse, the others are not."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(0.0, 10.0, (2000, 6)) @ rng.normal(size=(6, 6))
+    x[:, 1] += 1e7
+    y = x.astype(np.float32)
+    assert survey_array(y, names(y), covariance=True).rank == 6
+    x[:, 2] = x[:, 3]
+    y = x.astype(np.float32)
+    assert survey_array(y, names(y), covariance=True).rank == 5
+
+
+def test_a_first_sample_far_from_the_others_does_not_add_to_the_rank() -> None:
+    x = np.random.default_rng(0).normal(size=(3000, 6))
+    x -= x.mean(axis=1, keepdims=True)
+    x[0] = 7e5
+    assert survey_array(x, names(x), covariance=True).rank == 6  # the sample is a direction of its own
+    x[0] -= x[0].mean() + 7e5 * np.array([-5, 1, 1, 1, 1, 1])
+    assert survey_array(x, names(x), covariance=True).rank == 5
+
+
+@given(st.lists(st.integers(0, 5000), max_size=5), st.integers(1, 5))
+def test_enough_rank_needs_the_first_samples_alone(cuts: list[int], wanted: int) -> None:
+    x = np.random.default_rng(0).normal(size=(5000, 5))
+    x[:, 4] = x[:, 3]
+    survey = in_blocks(x, cuts, covariance=True, enough_rank=wanted)
+    assert survey.rank == (wanted if wanted <= 4 else 4)
+
+
+def test_enough_rank_saves_the_products_of_later_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    summed: list[int] = []
+
+    def sum_products(x: Samples, origin: Samples, unit: float) -> Samples:
+        summed.append(len(x))
+        return np.asarray((x - origin).T @ (x - origin) / unit**2)
+
+    monkeypatch.setattr("igbss_stream.separation.covariance._sum_products", sum_products)
+    x = np.random.default_rng(0).normal(size=(100_000, 3))
+    survey = in_blocks(x, [50_000], covariance=True, enough_rank=3)
+    assert survey.rank == 3
+    assert summed == [1024]
+    with pytest.raises(RuntimeError, match="without covariance"):
+        _ = survey.covariance
+    summed.clear()
+    x[:2000] = 0.0  # the recording begins before the amplifier does
+    assert in_blocks(x, [50_000], covariance=True, enough_rank=3).rank == 3
+    assert sum(summed) == 100_000
+
+
+def test_spans_that_are_too_small_or_too_different() -> None:
+    x = np.random.default_rng(0).normal(size=(20, 3))
+    with pytest.raises(InputError, match=r"c\d spans only .*e-305, too little for the digits of float64"):
+        survey_array(x * 1e-305, names(x)).check()
+    y = x * [1.0, 1e-140, 1e40]
+    with pytest.raises(InputError, match=r"c2 spans .*e\+40 and c1 only .*e-140. Give the channels units"):
+        survey_array(y, names(y)).check()
+    for scale in 1e-290, 1e-200, 1e200, 1e300:
+        survey_array(x * scale, names(x)).check()
+
+
+def test_a_channel_within_the_rounding_of_its_offset_is_told_apart_from_a_constant_one() -> None:
+    x = np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32)
+    x[:, 1] = 1e7 + np.arange(50) % 3
+    message = (
+        "c1 moves by 2 at an offset of 1e+07, which is within the rounding of float32: subtract the offset"
+    )
+    with pytest.raises(InputError, match=re.escape(message)):
+        survey_array(x, names(x)).check()
+
+
 @pytest.mark.parametrize(("dtype", "largest"), [(np.float32, 1e35), (np.float64, 5e307)])
 def test_samples_whose_sums_could_overflow(dtype: type, largest: float) -> None:
     x: Samples = np.random.default_rng(0).normal(size=(20, 3))
