@@ -5,7 +5,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from igbss_stream._util.dtypes import as_samples
+from igbss_stream._util.dtypes import as_samples, refuse_losses
 from igbss_stream._util.optional import describe_missing
 from igbss_stream.separation.parameters import Start
 from igbss_stream.separation.plan import SeparationPlan
@@ -179,6 +179,7 @@ class IGBSS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         ndarray of shape (samples, sources), in the unit of X
         """
         check_is_fitted(self)
+        refuse_losses(X, "X")  # scikit-learn drops masks, and the last digits of integers
         samples = as_samples(validate_data(self, X, dtype=[np.float64, np.float32], reset=False))
         if self._separator.by_sample:
             return self._separator.separate_samples(samples)
@@ -208,6 +209,7 @@ class IGBSS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         warm_start = params.pop("warm_start") and is_fitted
         settings = ModelSettings(**params)
         warm_start = warm_start and settings.is_learned
+        refuse_losses(X, "X")
         checked = validate_data(
             self, X, dtype=[np.float64, np.float32], ensure_min_samples=2, ensure_min_features=2
         )

@@ -136,18 +136,20 @@ class Scan:
         flat = self.flat
         listed = ", ".join(self.names[i] for i in flat[:_LISTED])
         more = ", ..." if len(flat) > _LISTED else ""
-        moving = [i for i in flat if self.low[i] < self.high[i]]
-        hint = (
-            f" {self.names[moving[0]]} moves by {2 * self._half_range[moving[0]]:g} at an offset of "
-            f"{float(self.low[moving[0]]):g}, which is within the rounding of {self.dtype}: subtract the "
-            "offset before the samples are converted to this type."
-            if moving
-            else ""
-        )
-        return (
+        text = (
             f"{len(flat)} of {len(self.names)} channels are flat (constant): {listed}{more}. "
-            f"Leave them out{remedy}.{hint}"
+            f"Leave them out{remedy}."
         )
+        steps = np.spacing(np.maximum(np.abs(self.low), np.abs(self.high)))
+        rounded = [i for i in flat if self.low[i] < self.high[i] or steps[i] > 1]
+        if rounded:
+            first = rounded[0]
+            text += (
+                f" {self.names[first]} is near {self.low[first]:g}, where {self.dtype} rounds by "
+                f"{steps[first]:g}: if it is not constant, subtract this offset before the samples are "
+                "converted to this type."
+            )
+        return text
 
     def _count_bad(self, x: NDArray[Any]) -> None:
         bad = ~np.isfinite(x)

@@ -228,9 +228,7 @@ def test_spans_that_are_too_small_or_too_different() -> None:
 def test_a_channel_within_the_rounding_of_its_offset_is_told_apart_from_a_constant_one() -> None:
     x = np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32)
     x[:, 1] = 1e7 + np.arange(50) % 3
-    message = (
-        "c1 moves by 2 at an offset of 1e+07, which is within the rounding of float32: subtract the offset"
-    )
+    message = "c1 is near 1e+07, where float32 rounds by 1: if it is not constant, subtract this offset"
     with pytest.raises(InputError, match=re.escape(message)):
         survey_array(x, names(x)).check()
 
