@@ -321,6 +321,7 @@ class _ReducedSystem:
         )  # fmt: skip
 
 
+@np.errstate(divide="ignore", over="ignore", invalid="ignore")  # NaN: no step is accepted
 def _solve_groups(
     shared: Array, drive: Array, mass: Array, own: Array, group: NDArray[np.int_]
 ) -> tuple[Array, Array]:

@@ -1,5 +1,6 @@
 """Learn a structure from a survey, and express it as sample space, stage and transform."""
 
+import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from igbss_stream.separation.statistics import Survey
 from igbss_stream.separation.transform import Centred, Exp, Transform
 
 Array = NDArray[np.float64]
+_SQUARABLE = 1e-100, 1e100  # sizes of samples whose fourth powers neither vanish nor overflow
 _MIN_SAMPLES = 3  # samples per source, at least: with fewer, any direction can look separated
 
 
@@ -115,23 +117,31 @@ def _learn_linear(
     if not isinstance(transform, Exp):
         x = transform.log(x)
         check_positive(x, "structure 'learned'", 0)
+    size = _choose_size(x)
+    x = x if size == 1 else x / size
     if previous is not None:
         learned = rescale_like(
-            learn_structure(x, n_sources, previous.unmixing[0], breaks), previous.mixing[0]
+            learn_structure(x, n_sources, previous.unmixing[0] * size, breaks), previous.mixing[0] / size
         )
     else:
         learned = learn_structure(x, n_sources, None, breaks)
         if settings.scaling == "back-projected":
             learned = back_project(learned)
-    weights, inverse = learned.mixing[None], learned.unmixing[None]
+    weights, inverse = learned.mixing[None] * size, learned.unmixing[None] / size
     if isinstance(transform, Exp):
-        unit, mean = transform.unit, learned.mean
+        unit, mean = transform.unit, learned.mean * size
         transform = replace(transform, center=mean)
     else:
         unit, mean = 1.0, None
         transform = Centred(transform, learned.mean)
     poset = Poset(weights / unit, 1, settings.closure, inverse * unit)
     return StructureFit(transform, poset, LinearStage(weights, inverse, mean), learned.losses)
+
+
+def _choose_size(x: Array) -> float:
+    """Return the power of two by which samples are divided before learning; 1 unless squares need it."""
+    largest = float(max(x.max(), -x.min()))
+    return 1.0 if _SQUARABLE[0] < largest < _SQUARABLE[1] else 2.0 ** math.frexp(largest)[1]
 
 
 def _learn_polynomial(
@@ -142,6 +152,11 @@ def _learn_polynomial(
 
     if not isinstance(transform, Exp):
         raise TypeError("products are learned with transform 'exp'")
+    if _choose_size(x) != 1:
+        raise InputError(
+            f"products of sources are learned from samples between {_SQUARABLE[0]:g} and {_SQUARABLE[1]:g}. "
+            f"Got samples up to {np.abs(x).max():g} instead; convert them to another unit, or use order = 1."
+        )
     stage = PolynomialStage(learn_interactions(x, n_sources, settings.order))
     single, unit = stage.mixing[:, :, :n_sources], transform.unit
     poset = Poset(single / unit, settings.order, settings.closure, stage.unmixing * unit)
