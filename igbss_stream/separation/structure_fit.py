@@ -154,8 +154,8 @@ def _learn_polynomial(
         raise TypeError("products are learned with transform 'exp'")
     if _choose_size(x) != 1:
         raise InputError(
-            f"products of sources are learned from samples between {_SQUARABLE[0]:g} and {_SQUARABLE[1]:g}. "
-            f"Got samples up to {np.abs(x).max():g} instead; convert them to another unit, or use order = 1."
+            f"products of sources are learned from samples of {_SQUARABLE[0]:g} to {_SQUARABLE[1]:g}. Got "
+            f"{np.abs(x).max():g} instead; convert the samples to another unit, or use order = 1."
         )
     stage = PolynomialStage(learn_interactions(x, n_sources, settings.order))
     single, unit = stage.mixing[:, :, :n_sources], transform.unit
