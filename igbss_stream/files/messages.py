@@ -29,27 +29,6 @@ def check_counts(n_samples: int, n_channels: int, what: str, advice: str = "") -
         )
 
 
-def check_size(n_samples: int, n_channels: int, what: str, advice: str = "") -> None:
-    """Check that there are at least two channels, and no fewer samples than channels.
-
-    Parameters
-    ----------
-    n_samples, n_channels, what, advice
-        See `check_counts`.
-
-    Raises
-    ------
-    InputError
-        If there are not.
-    """
-    check_counts(n_samples, n_channels, what, advice)
-    if n_channels > n_samples:
-        raise InputError(
-            f"{what} has {n_channels} channels but only {n_samples} samples; pass --channels with at most "
-            f"{n_samples} of them, or a longer recording"
-        )
-
-
 def complete_names(names: tuple[str, ...], n_channels: int) -> tuple[str, ...]:
     """Return a name for each channel: the given ones if their number is right, or numbered ones."""
     if len(names) != n_channels:

@@ -92,9 +92,12 @@ def _get_excerpt(survey: Survey, n_sources: int) -> Array:
     """Return the samples to learn from, checked."""
     n_required = _MIN_SAMPLES * n_sources
     if survey.n_seen < n_required:
+        n_channels = len(survey.names)
+        swapped = f" There are {n_channels} channels: check that rows are samples, and columns channels."
         raise InputError(
             f"learning {n_sources} sources requires at least {n_required} samples. "
             f"Got {survey.n_seen} instead; use structure 'systematic', or fewer sources."
+            f"{swapped if n_channels > survey.n_seen else ''}"
         )
     excerpt = survey.excerpt
     constant = np.flatnonzero(np.ptp(excerpt, axis=0) == 0)

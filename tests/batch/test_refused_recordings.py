@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 import igbss_stream.batch.channels
+from igbss_stream import separate
 from tests.commands import Command, Refusal, assert_says
 from tests.recordings import NAMES, noise, write_recording
 
@@ -65,7 +66,22 @@ def test_dataset_that_holds_no_channels(
 
 
 def test_wrong_axis(batch_refused: Refusal, recording: Path) -> None:
-    assert_says(batch_refused(recording, "--axis", 1), "more channels (60) than samples (4)", "--axis 0")
+    message = batch_refused(recording, "--axis", 1)
+    assert_says(
+        message, "at least 9 samples. Got 4 instead", "There are 60 channels: check that rows are samples"
+    )
+
+
+def test_fewer_samples_than_channels_are_separated_as_in_python(igbss: Command, tmp_path: Path) -> None:
+    """The axis is stated, and the samples suffice for three sources."""
+    x = noise(60, 64)
+    path = write_recording(tmp_path / "in.h5", x)
+    options = "--n-sources", 3, "--output", tmp_path / "out.h5"
+    assert_says(igbss("batch", path, *options).stderr, "pass --axis 1 if its axes are swapped, or --axis 0")
+    done = igbss("batch", path, "--axis", 0, *options)
+    assert done.exit_code == 0, done.stderr
+    with h5py.File(tmp_path / "out.h5") as file:
+        np.testing.assert_array_equal(file["sources"][:], separate(x, n_sources=3).sources)
 
 
 def nan_at_the_end() -> NDArray[Any]:

@@ -63,7 +63,7 @@ def test_description(path: Path) -> None:
     notes = {name: d.note for name, d in datasets.items() if not d.usable}
     assert notes == {
         "/group/one": "has one channel; separation needs at least 2",
-        "/group/swapped": "has more channels (50) than samples (4); pass --axis 1 if its axes are swapped",
+        "/group/swapped": "has more channels (50) than samples (4); pass --axis 1 if its axes are swapped, or --axis 0 if they are not",
         "/nothing": "contains no time series; choose another dataset",
         "/number": "contains no time series; choose another dataset",
         "/rate": "has the rate '-1', which is not a positive number of Hz; pass --rate",

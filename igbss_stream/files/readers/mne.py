@@ -21,7 +21,7 @@ from igbss_stream.chunk import Gap
 from igbss_stream.errors import ParameterError, RecordingError
 from igbss_stream.files.channel_selection import pick_channels
 from igbss_stream.files.gaps import make_gaps
-from igbss_stream.files.messages import as_one_line, check_size
+from igbss_stream.files.messages import as_one_line, check_counts
 from igbss_stream.files.read_options import ReadOptions
 from igbss_stream.files.readers.edf import EdfHeader, read_edf_header
 from igbss_stream.files.recording import Facts, Fill, Recording
@@ -123,7 +123,7 @@ def open_with_mne(path: Path, options: ReadOptions, kind: str, why: str) -> MneR
     )
     raw, names = found.raw, tuple(found.raw.ch_names)
     n_samples = sum(stop - first for first, stop in found.runs)
-    check_size(n_samples, len(found.picks), repr(str(path)))
+    check_counts(n_samples, len(found.picks), repr(str(path)))
     no_unit = not (found.unit or options.unit or options.factor)
     facts = Facts(
         kind,

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from igbss_stream.errors import ParameterError, RecordingError, printable
 from igbss_stream.files.channel_selection import format_ranges, pick_channels
-from igbss_stream.files.messages import as_one_line, check_size, complete_names
+from igbss_stream.files.messages import as_one_line, check_counts, complete_names
 from igbss_stream.files.read_options import ReadOptions
 from igbss_stream.files.recording import Facts, Fill, Recording
 
@@ -165,7 +165,7 @@ def open_text(path: Path, options: ReadOptions) -> TextRecording:
         raise RecordingError(f"{what} is text and has no sampling rate; pass --rate{suggestion}")
     picks, notes = _pick_columns(columns, options, what)
     n_samples = sum(1 for _ in _read_rows(path, columns.n_before))
-    check_size(n_samples, len(picks), what)
+    check_counts(n_samples, len(picks), what)
     names = tuple(columns.names[i] for i in picks)
     microvolts = columns.openbci_rate is not None and not options.channels
     kind = "OpenBCI text" if columns.openbci_rate is not None else "text"

@@ -28,7 +28,7 @@ from igbss_stream.feeds.lsl_units import shorten_unit
 from igbss_stream.feeds.timestamps import TimestampIndexer
 from igbss_stream.files.channel_selection import pick_channels
 from igbss_stream.files.gaps import get_gap_rows, make_gaps
-from igbss_stream.files.messages import as_one_line, check_size, complete_names
+from igbss_stream.files.messages import as_one_line, check_counts, complete_names
 from igbss_stream.files.read_options import ReadOptions
 from igbss_stream.files.recording import Facts, Fill, Recording
 from igbss_stream.files.signal_choice import SeveralSignalsError, SignalChoice
@@ -142,7 +142,7 @@ def open_xdf(path: Path, options: ReadOptions) -> XdfRecording:
     names = complete_names(stream.labels, stream.n_channels)
     picks = None if options.channels is None else pick_channels(options.channels, names, what)
     n_channels = len(names) if picks is None else len(picks)
-    check_size(stream.n_samples, n_channels, what)
+    check_counts(stream.n_samples, n_channels, what)
     n_bytes = stream.n_samples * (_COPIES * stream.n_channels * stream.dtype.itemsize + _BYTES_OF_TIMES)
     remedy = "convert it to HDF5 (/data), which is read in blocks, on a computer with more memory"
     check_memory(n_bytes, f"{what} must be read at once, which", remedy)

@@ -154,7 +154,7 @@ def _describe_dataset(handle: Any, name: str, path: Path) -> DatasetDescription:
     rate, note, swapped, special = None, "", False, find_special_type(handle)
     try:
         rate = read_rate(handle, what)
-        check_dataset(handle, 0, what)
+        check_dataset(handle, None, what)
     except IgbssError as error:
         swapped = isinstance(error, SwappedAxesError)
         # a table, e.g. of gaps, is not an error in the file, so do not advise the user to change it

@@ -95,8 +95,11 @@ def name_dataset(name: str, path: Path) -> str:
     return f"dataset {name!r} of {str(path)!r}"
 
 
-def check_dataset(handle: Any, axis: int, what: str) -> tuple[tuple[int, int], np.dtype[Any]]:
-    """Check that a dataset can be separated; return (samples, channels) and the dtype of the blocks."""
+def check_dataset(handle: Any, axis: int | None, what: str) -> tuple[tuple[int, int], np.dtype[Any]]:
+    """Check that a dataset can be separated; return (samples, channels) and the dtype of the blocks.
+
+    If the axis of samples is None, it is the first one, unless that is the shorter one.
+    """
     dtype = get_block_dtype(handle, what)
     shape = _check_shape(handle.shape, axis, what)
     check_filters(handle, what)
@@ -122,18 +125,19 @@ def check_filters(handle: Any, what: str) -> None:
             )
 
 
-def _check_shape(shape: tuple[int, ...] | None, axis: int, what: str) -> tuple[int, int]:
-    """Check the shape of a dataset whose axes are not certain; return (samples, channels)."""
+def _check_shape(shape: tuple[int, ...] | None, axis: int | None, what: str) -> tuple[int, int]:
+    """Check the shape of a dataset; return (samples, channels)."""
     if shape is None or len(shape) == 0:
         raise InputError(f"{what} contains no time series; choose another dataset")
     if len(shape) > 2:
         raise InputError(f"{what} has {len(shape)} axes (shape {shape}); store it as (samples, channels)")
-    n_samples, n_channels = (shape[axis], shape[1 - axis]) if len(shape) == 2 else (shape[0], 1)
+    at = axis or 0
+    n_samples, n_channels = (shape[at], shape[1 - at]) if len(shape) == 2 else (shape[0], 1)
     check_counts(n_samples, n_channels, what)
-    if n_channels > n_samples:
+    if axis is None and n_channels > n_samples:
         raise SwappedAxesError(
-            f"{what} has more channels ({n_channels}) than samples ({n_samples}); pass "
-            f"--axis {1 - axis} if its axes are swapped"
+            f"{what} has more channels ({n_channels}) than samples ({n_samples}); pass --axis 1 if its "
+            "axes are swapped, or --axis 0 if they are not"
         )
     return n_samples, n_channels
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from igbss_stream._util.dtypes import get_working_dtype
 from igbss_stream.errors import ParameterError, RecordingError
 from igbss_stream.files.channel_selection import pick_channels
-from igbss_stream.files.messages import as_one_line, check_size, complete_names
+from igbss_stream.files.messages import as_one_line, check_counts, complete_names
 from igbss_stream.files.read_options import ReadOptions
 from igbss_stream.files.readers.hdf5.fast_read import make_contiguous_fill, make_gzip_fill
 from igbss_stream.files.readers.hdf5.file import (
@@ -156,7 +156,7 @@ def open_hdf5(path: Path, options: ReadOptions) -> Hdf5Recording:
         filter is not installed, or the rate in the file is invalid.
     InputError
         If the samples cannot be separated: not numbers, not two-dimensional, fewer than two channels
-        or samples, more channels than samples.
+        or samples; or if there are more channels than samples, and nothing states the axis.
 
     Notes
     -----
@@ -200,10 +200,10 @@ def _make_recording(
     what = name_dataset(signal.dataset, path)
     handle = file[signal.dataset]
     axis = next(a for a in (options.axis, signal.axis, 0) if a is not None)
-    n_samples, n_channels, dtype = _find_shape(handle, signal, axis, what)
+    n_samples, n_channels, dtype = _find_shape(handle, signal, axis, options.axis, what)
     names = complete_names(signal.channels, n_channels)
     picks = None if options.channels is None else pick_channels(options.channels, names, what)
-    check_size(n_samples, n_channels if picks is None else len(picks), what, signal.advice)
+    check_counts(n_samples, n_channels if picks is None else len(picks), what, signal.advice)
     gain = signal.gain if options.factor is None else np.full(n_channels, float(options.factor))
     cache = 0 if signal.raw else _compute_cache_size(handle, axis)
     if cache > _DEFAULT_CACHE:
@@ -241,7 +241,9 @@ def _make_facts(layout: LayoutMatch, signal: Signal, names: tuple[str, ...]) -> 
     )
 
 
-def _find_shape(handle: Any, signal: Signal, axis: int, what: str) -> tuple[int, int, np.dtype[Any]]:
+def _find_shape(
+    handle: Any, signal: Signal, axis: int, stated_axis: int | None, what: str
+) -> tuple[int, int, np.dtype[Any]]:
     """Return the numbers of samples and channels, and the dtype of the blocks."""
     if signal.raw:
         return *signal.raw.shape, get_working_dtype(signal.raw.dtype, what)
@@ -250,7 +252,7 @@ def _find_shape(handle: Any, signal: Signal, axis: int, what: str) -> tuple[int,
         kinds = [get_working_dtype(handle.dtype[field].base, what) for field in signal.fields]
         return signal.shape[0], signal.shape[1], np.result_type(*kinds)
     if signal.axis is None or len(handle.shape) > 2:
-        shape, dtype = check_dataset(handle, axis, what)
+        shape, dtype = check_dataset(handle, stated_axis if signal.axis is None else axis, what)
         return *shape, dtype
     check_filters(handle, what)
     n_channels = handle.shape[1 - axis] if len(handle.shape) == 2 else 1
