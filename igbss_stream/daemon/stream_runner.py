@@ -244,13 +244,12 @@ class StreamRunner:
         model = self.pipeline.model
         if model is not None and model is not before:
             self._describe()
+            took = f", learned in {model.seconds:.2f} s" if model.seconds else ""
+            removed = describe_removed(model.separator.cleaner)
             log.info(
-                "stream %s: model %d from sample %d%s",
-                self.name,
-                model.version,
-                model.since,
-                describe_removed(model.separator.cleaner),
-            )
+                "stream %s: model %d from sample %d%s%s",
+                self.name, model.version, model.since, took, removed,
+            )  # fmt: skip
 
     def _publish(self, items: Sequence[Chunk | Gap]) -> None:
         for item in items:

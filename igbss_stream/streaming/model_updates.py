@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from concurrent.futures import Executor, Future, wait
 from dataclasses import dataclass, replace
 from threading import Event
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -105,12 +106,15 @@ class StreamModel:
         Index from which on the model is active.
     learned_from : (int, int)
         Start and stop index of the samples that it was learned from; (0, 0) if it was given.
+    seconds : float
+        Time that learning took; 0 if it was given.
     """
 
     version: int
     separator: Separator
     since: int
     learned_from: tuple[int, int] = (0, 0)
+    seconds: float = 0.0
 
 
 @dataclass(slots=True)
@@ -137,11 +141,11 @@ class LearningCounts:
 
 @dataclass(frozen=True)
 class _LearningTask:
-    """A pending model: indices of its samples, index of its activation, and the future result."""
+    """A pending model: indices of its samples, index of its activation, future result and its seconds."""
 
     segment: tuple[int, int]
     due: int
-    result: "Future[Separator | IgbssError]"
+    result: "Future[tuple[Separator | IgbssError, float]]"
 
 
 class Learner:
@@ -247,7 +251,7 @@ class Learner:
         self._is_late = False
         return self._pop_model(index)
 
-    def _wait_for(self, result: "Future[Separator | IgbssError]") -> None:
+    def _wait_for(self, result: "Future[Any]") -> None:
         """Wait for a result, if waiting is allowed, until `stop` is set."""
         while self._wait and not (result.done() or self._stop.is_set()):
             wait([result], _POLL_INTERVAL)
@@ -266,17 +270,24 @@ class Learner:
 
     def _pop_model(self, index: int) -> StreamModel | None:
         task = self._tasks.popleft()
-        separator = task.result.result()
+        separator, seconds = task.result.result()
         if isinstance(separator, IgbssError):
             self.counts.failed += 1
             self.failure = str(separator)
             return None
         self.counts.learned += 1
         self._version += 1
-        return StreamModel(self._version, separator, index, task.segment)
+        return StreamModel(self._version, separator, index, task.segment, seconds)
 
-    def _learn(self, items: list[Chunk | Gap], segment: tuple[int, int]) -> Separator | IgbssError:
-        """Learn a separator, in the thread; order, sign and scale follow the previous one."""
+    def _learn(
+        self, items: list[Chunk | Gap], segment: tuple[int, int]
+    ) -> tuple[Separator | IgbssError, float]:
+        """Learn a separator, in the thread, and measure the time it takes, in seconds."""
+        began = perf_counter()
+        return self._try_to_learn(items, segment), perf_counter() - began
+
+    def _try_to_learn(self, items: list[Chunk | Gap], segment: tuple[int, int]) -> Separator | IgbssError:
+        """Return a separator whose order, sign and scale follow the previous one, or what went wrong."""
         try:
             self._latest = self._fit_separator(*_collect_samples(items, segment))
         except IgbssError as error:

@@ -1,6 +1,7 @@
 """`igbss-stream run` as a separate process, between real sockets."""
 
 import json
+import re
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -172,6 +173,8 @@ def test_learned_models_continue_after_a_restart(start: Start, tmp_path: Path) -
     assert mixing is not None
     made_up = before.data @ np.array(mixing.matrix).T + np.array(mixing.mean)
     np.testing.assert_allclose(made_up, x[2900:], rtol=1e-3, atol=1e-3)
+    line = first.wait_for_line("model 1 from sample")
+    assert re.search(r"model 1 from sample \d+, learned in \d+\.\d\d s$", line["message"])
     first.end(signal.SIGTERM)
     recorded = read_recorded(recording)
     chunks = [item.data for item in items if isinstance(item, Chunk)]

@@ -111,6 +111,18 @@ class TestSampleSeparator:
             (310, 510),
         )
 
+    def test_a_model_knows_how_long_it_was_learned(
+        self, x: Samples, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        clock = iter([100.0, 102.5, 200.0, 207.0])
+        monkeypatch.setattr("igbss_stream.streaming.model_updates.perf_counter", lambda: next(clock))
+        pipeline = Pipeline(STREAM, ModelSettings(), learning=learning())
+        seconds = []
+        for chunk in cut(x[:320], [180, 200]):
+            pipeline.push(chunk)
+            seconds.append(pipeline.model.seconds if pipeline.model else None)
+        assert seconds == [None, 2.5, 7.0]
+
     def test_a_thread_gives_the_same(self, x: Samples) -> None:
         with ThreadPoolExecutor(1) as executor:
             threaded = run(
