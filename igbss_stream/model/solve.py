@@ -245,6 +245,7 @@ SOLVERS: dict[str, tuple[Callable[[], Direction], ...]] = {
 }
 
 
+@np.errstate(divide="ignore", over="ignore", invalid="ignore")  # a step that is not finite is not taken
 def solve(
     poset: Poset,
     goal: Target,
@@ -321,7 +322,6 @@ class _ReducedSystem:
         )  # fmt: skip
 
 
-@np.errstate(divide="ignore", over="ignore", invalid="ignore")  # NaN: no step is accepted
 def _solve_groups(
     shared: Array, drive: Array, mass: Array, own: Array, group: NDArray[np.int_]
 ) -> tuple[Array, Array]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
@@ -58,6 +58,12 @@ def check_finite(kind: str, seed: int, n_samples: int, n_channels: int, options:
 
 @pytest.mark.jit
 @given(st.sampled_from(sorted(KINDS)), st.integers(0, 2**32 - 1), st.integers(2, 6), st.sampled_from(FIXED))
+@example(
+    "spike everywhere",
+    450689767,
+    7,
+    {"structure": "random", "random_state": 450689767, "solver": "blocked"},
+)
 @settings(max_examples=200)
 def test_a_given_structure(kind: str, seed: int, n_channels: int, options: dict[str, Any]) -> None:
     check_finite(kind, seed, 40, n_channels, options)
