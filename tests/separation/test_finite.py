@@ -7,15 +7,18 @@ import warnings
 from contextlib import suppress
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy import signal
 from scipy.optimize import linear_sum_assignment
 
 from igbss_stream import Separation, separate
 from igbss_stream.errors import IgbssWarning, InputError, ParameterError
+from tests.realdata import DATA, needs_data
 from tests.recordings_as_they_come import KINDS, ORDINARY
 
 Array = NDArray[np.float64]
@@ -89,6 +92,17 @@ def test_a_learned_structure(
     kind: str, seed: int, n_samples: int, n_channels: int, options: dict[str, Any]
 ) -> None:
     check_finite(kind, seed, n_samples, n_channels, options)
+
+
+@pytest.mark.jit
+@needs_data
+@pytest.mark.xfail(raises=(np.linalg.LinAlgError, RuntimeWarning))  # the fit of spectra is singular there
+def test_fewer_sources_than_channels_of_an_upsampled_recording() -> None:
+    with h5py.File(DATA / "hdf5" / "eeg32_128hz.h5") as file:
+        x = file["data"][:1500, :8].astype(np.float64)
+    upsampled = np.ascontiguousarray(signal.resample(x[:375], 1500))
+    for n_sources in 2, 4:
+        assert np.isfinite(separate(upsampled, n_sources=n_sources).sources).all()
 
 
 def compute_match(one: Separation, other: Separation) -> float:
