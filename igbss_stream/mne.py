@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream._util.memory import check_memory
+from igbss_stream._util.mne_samples import SampleChoice, check_n_components, count_components
 from igbss_stream._util.optional import describe_missing
-from igbss_stream.errors import IgbssWarning, InputError, ParameterError
+from igbss_stream.errors import IgbssWarning, ParameterError
 from igbss_stream.files.results.output import OutputFacts, OutputFile
 from igbss_stream.files.results.stored_model import StoredModel
 from igbss_stream.separation.pca_form import compute_pca_form
@@ -60,17 +61,42 @@ class _LinearModel:
 
 
 def fit_ica(
-    raw: "mne.io.BaseRaw", *, picks: Any = None, reject_by_annotation: bool = True, **settings: Any
+    raw: "mne.io.BaseRaw | mne.BaseEpochs",
+    *,
+    picks: Any = None,
+    n_components: int | float | None = None,
+    start: int | float | None = None,
+    stop: int | float | None = None,
+    decim: int | None = None,
+    reject: dict[str, float] | None = None,
+    flat: dict[str, float] | None = None,
+    tstep: float = 2.0,
+    reject_by_annotation: bool = True,
+    **settings: Any,
 ) -> "mne.preprocessing.ICA":
-    """Separate a Raw and return the separation as MNE's ICA.
+    """Separate a Raw or Epochs and return the separation as MNE's ICA.
+
+    The parameters up to `reject_by_annotation` mean the same as in MNE's `ICA` and `ICA.fit`.
 
     Parameters
     ----------
-    raw : mne.io.Raw
+    raw : mne.io.Raw or mne.Epochs
         Does not have to be preloaded.
     picks : str, sequence of str or int, optional
         Channels, as for `mne.io.Raw.pick`; good data channels by default. Channels picked by name are
         included even if they are marked as bad.
+    n_components : int or float, optional
+        Number of sources, like `n_sources`; or, if between 0 and 1, the share of the variance that the
+        principal components must exceed, which determines the number. All sources by default.
+    start, stop : int or float, optional
+        First sample, and the sample after the last (int), or their times in seconds (float). Raw only.
+    decim : int, optional
+        Learn from every `decim`-th sample.
+    reject, flat : dict, optional
+        Largest and smallest peak-to-peak amplitude per type of channel in SI units, such as
+        ``{"eeg": 150e-6}``. Segments of `tstep` seconds beyond them are excluded from learning. Raw only.
+    tstep : float
+        Length of these segments in seconds.
     reject_by_annotation : bool
         Whether segments whose annotation begins with ``bad`` are excluded from learning. The remaining
         samples are concatenated. The ICA has sources for all samples in either case.
@@ -88,9 +114,14 @@ def fit_ica(
         If a setting does not exist, cannot be used, or does not result in one matrix for all samples; if
         MNE's ICA does not support the type of a channel.
     InputError
-        If the samples cannot be separated.
+        If the samples cannot be separated, or none are left.
     RecordingError
         If there is not enough memory.
+
+    Warns
+    -----
+    IgbssWarning
+        If `start`, `stop`, `reject` or `flat` is given with Epochs, where it has no effect.
 
     Examples
     --------
@@ -102,16 +133,29 @@ def fit_ica(
     >>> ica.get_sources(raw).get_data().std(axis=1).round(6).tolist()
     [1.0, 1.0, 1.0, 1.0]
     """
-    chosen = _check_linear(settings)
+    samples = SampleChoice(start, stop, decim, reject, flat, tstep, reject_by_annotation)
+    _check_linear(settings)
     info = _pick_info(raw, picks)
+    check_n_components(n_components, len(info["ch_names"]))
+    if n_components is not None and settings.get("n_sources") is not None:
+        raise ParameterError("n_components and n_sources set the same number. Pass one of them.")
+    x, dropped = _load_samples(raw, info["ch_names"], samples)
+    if n_components is not None:
+        n_sources = count_components(x.T, info.get_channel_types(), n_components)
+        settings = settings | {"n_sources": n_sources}
+    chosen = _check_linear(settings)
     plan = SeparationPlan(chosen, len(info["ch_names"]))
     _check_one_matrix(plan)
-    x = _load_samples(raw, info["ch_names"], reject_by_annotation)
     separation = plan.prepare_for(x, info["ch_names"]).separate_window(x)
     n_iter, stage = separation.n_iter, separation.stage
     mean = np.zeros(x.shape[1]) if stage.mean is None else stage.mean
     model = _LinearModel(stage.mixing[0], stage.unmixing[0], mean, _to_savable(chosen), n_iter, len(x))
-    return _to_ica(model, info, _compute_covariance(x, mean))
+    ica = _to_ica(model, info, _compute_covariance(x, mean))
+    if isinstance(raw, mne.BaseEpochs):
+        ica.current_fit, ica.reject_ = "epochs", raw.reject
+    else:
+        ica.reject_, ica.drop_inds_ = reject, dropped
+    return ica
 
 
 def ica_of_output(
@@ -131,6 +175,7 @@ def ica_of_output(
     Returns
     -------
     mne.preprocessing.ICA
+        Its attribute `exclude` lists the sources that were removed from /cleaned.
 
     Raises
     ------
@@ -164,7 +209,9 @@ def ica_of_output(
     mean = np.zeros(facts.n_channels) if found.mean is None else found.mean
     matrices = found.mixing * si, found.unmixing / si, mean * si
     model = _LinearModel(*matrices, found.settings, 1, facts.n_samples)
-    return _to_ica(model, _select_info(info, found.channels), None)
+    ica = _to_ica(model, _select_info(info, found.channels), None)
+    ica.exclude = [one.source for one in found.excluded]
+    return ica
 
 
 def sources_of(raw: "mne.io.BaseRaw", ica: "mne.preprocessing.ICA") -> "mne.io.RawArray":
@@ -222,12 +269,14 @@ def _check_one_matrix(plan: SeparationPlan) -> None:
         )
 
 
-def _pick_info(raw: "mne.io.BaseRaw", picks: Any) -> "mne.Info":
-    """Return the info of the picked channels."""
+def _pick_info(raw: Any, picks: Any) -> "mne.Info":
+    """Return the info of the picked channels of a Raw or Epochs."""
+    if not isinstance(raw, mne.io.BaseRaw | mne.BaseEpochs):
+        raise ParameterError(f"raw must be a Raw or Epochs of MNE. Got {type(raw).__name__} instead.")
     empty = mne.io.RawArray(np.zeros((len(raw.ch_names), 1)), raw.info.copy(), verbose="ERROR")
     try:
         names = empty.copy().pick("data" if picks is None else picks, exclude="bads").ch_names
-    except ValueError as error:
+    except (ValueError, TypeError, IndexError, KeyError) as error:
         raise ParameterError(f"picks = {picks!r} picks no channels: {error}") from error
     types = dict(zip(raw.ch_names, raw.get_channel_types(), strict=True))
     fit = {"eog", "mag", "grad", "eeg", "csd", "seeg", "ecog", "dbs", "hbo", "hbr"}
@@ -248,19 +297,24 @@ def _select_info(info: "mne.Info", names: Any) -> "mne.Info":
     return picked
 
 
-def _load_samples(raw: "mne.io.BaseRaw", names: list[str], reject_by_annotation: bool) -> Array:
-    """Return the samples to learn from, (samples, channels)."""
+def _load_samples(raw: Any, names: list[str], samples: SampleChoice) -> tuple[Array, list[tuple[int, int]]]:
+    """Return the samples to learn from, (samples, channels), and the runs that were rejected."""
+    in_epochs = isinstance(raw, mne.BaseEpochs)
     check_memory(
-        _N_COPIES * len(names) * raw.n_times * 8,
-        "separating this Raw",
-        "crop or resample it, or use igbss-stream batch, which reads block by block, and ica_of_output",
+        _N_COPIES * len(names) * len(raw.times) * (len(raw.events) if in_epochs else 1) * 8,
+        "separating these samples",
+        "crop or resample them, or use igbss-stream batch, which reads block by block, and ica_of_output",
     )
-    data = raw.get_data(
-        names, reject_by_annotation="omit" if reject_by_annotation else None, verbose="ERROR"
-    )
-    if not data.shape[1]:
-        raise InputError("annotations mark all samples as bad. Pass reject_by_annotation=False.")
-    return np.ascontiguousarray(data.T)
+    if not in_epochs:
+        data, dropped = samples.read_raw(raw, names)
+        return np.ascontiguousarray(data.T), dropped
+    if samples.for_raw_only:
+        warnings.warn(
+            f"{', '.join(samples.for_raw_only)} have no effect on Epochs; drop epochs by epochs.drop_bad.",
+            IgbssWarning,
+            stacklevel=3,
+        )
+    return np.ascontiguousarray(samples.read_epochs(raw, names).T), []
 
 
 def _compute_covariance(x: Array, mean: Array) -> Array:
