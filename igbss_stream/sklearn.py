@@ -1,5 +1,6 @@
 """Estimator `IGBSS` with the interface of scikit-learn. Requires the extra ``sklearn``."""
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -65,8 +66,16 @@ class IGBSS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     scaling : {"unit-variance", "back-projected"}, default="unit-variance"
         Scale of learned sources: "unit-variance", with the unit in the mixing; or "back-projected", in the
         unit of the channel where each source is strongest.
+    view : float, optional
+        Ridge of the view of the sources that a structure is learned from: 0 for innovations, which are most
+        accurate without sensor noise; 5 for a robust view, close to the samples. Default: the most accurate
+        view that the samples do not contradict.
+    drift : {"remove", "keep"}, default="remove"
+        Slow drift that dominates the samples: "remove" it from the copy that a structure is learned from,
+        or "keep" it. The sources are those of the samples as they are.
     warm_start : bool, default=False
-        Whether `fit` starts from the previous learned structure, and keeps its order, signs and scale.
+        Whether `fit` starts from the previous learned structure, and keeps its order, signs, scale and
+        view.
 
     Attributes
     ----------
@@ -76,6 +85,10 @@ class IGBSS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         Mixing matrix: the incidence of sources on channels; in the unit of the channels if learned.
     mean_ : ndarray of shape (channels,)
         Subtracted from the channels before unmixing; zero unless the structure is learned.
+    view_ : float or None
+        Ridge of the view that the structure was learned from; None for other structures.
+    reliability_ : ndarray of shape (sources,) or None
+        Predicted ratio of each source to the interference of all others, in dB; None unless learned.
     n_iter_ : int
         Number of iterations; 1 for the closed form.
     converged_ : bool
@@ -120,6 +133,8 @@ class IGBSS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         max_iter: int = 1000,
         random_state: Any = None,
         scaling: str = "unit-variance",
+        view: float | None = None,
+        drift: str = "remove",
         warm_start: bool = False,
     ) -> None:
         self.n_sources = n_sources
@@ -134,6 +149,8 @@ class IGBSS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         self.max_iter = max_iter
         self.random_state = random_state
         self.scaling = scaling
+        self.view = view
+        self.drift = drift
         self.warm_start = warm_start
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -214,6 +231,8 @@ class IGBSS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
             self, X, dtype=[np.float64, np.float32], ensure_min_samples=2, ensure_min_features=2
         )
         samples = as_samples(checked)
+        if warm_start and settings.view is None:
+            settings = replace(settings, view=self.view_)
         names = getattr(self, "feature_names_in_", [f"channel {i}" for i in range(samples.shape[1])])
         previous = LinearStage(self.mixing_[None], self.components_[None]) if warm_start else None
         self._separator = SeparationPlan(settings, samples.shape[1], previous).prepare_for(samples, names)
@@ -221,6 +240,8 @@ class IGBSS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         self.components_: NDArray[np.float64] = separation.unmixing
         self.mixing_: NDArray[np.float64] = separation.mixing
         self.mean_ = np.zeros(samples.shape[1]) if separation.mean is None else separation.mean
+        self.view_: float | None = separation.view
+        self.reliability_: NDArray[np.float64] | None = separation.reliability
         self.n_iter_, self.converged_ = separation.n_iter, separation.converged
         self.kl_, self.theta_z_, self.theta_a_ = separation.kl, separation.theta_z, separation.theta_a
         return separation

@@ -22,7 +22,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # What may be imported only where: a library, or a part of one, and patterns of files.
 ALLOWED = {
     "numba": ("model/kernels/*",),
-    "scipy.signal": ("preparation/*", "pages/plotting/spectrum.py"),
+    "scipy.signal": ("preparation/*", "pages/plotting/spectrum.py", "model/drift.py"),
     "h5py": ("files/*",),
     "hdf5plugin": ("_util/compression.py",),
     "zmq": ("feeds/*", "subscriber.py"),

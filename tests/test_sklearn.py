@@ -27,7 +27,7 @@ def expected_failures(estimator: IGBSS) -> dict[str, str]:
 @parametrize_with_checks(  # type: ignore[untyped-decorator]
     [IGBSS(), estimator(), estimator(transform="min-max")], expected_failed_checks=expected_failures
 )
-@pytest.mark.filterwarnings("ignore:the .* channels have rank")  # of data that the checks draw
+@pytest.mark.filterwarnings("ignore::igbss_stream.errors.IgbssWarning")  # of data that the checks draw
 def test_scikit_learn_checks(estimator: IGBSS, check: Callable[[Any], None]) -> None:
     check(estimator)
 

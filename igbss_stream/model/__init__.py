@@ -9,9 +9,14 @@ The modules are pure mathematics: they do not depend on files, streams or units.
     solve          fit theta by e-projection
     closed_form    the optimum of structures with a closed form
     structure      learn the incidence of sources on channels
-    selection      select among candidate unmixing matrices
-    likelihood     maximum likelihood of autoregressive sources
-    spectra        maximum likelihood of Gaussian sources in noise, from spectra
+    learning       how a structure was learned: view, evidence, reliability
+    drift          removal of slow drift before learning
+    selection      choice of the view that a structure is learned from
+    views          descent on a view: sources through filters that whiten in part
+    densities      learned densities of sources
+    likelihood     descent on innovations: maximum likelihood of autoregressive sources
+    newton         relative Newton steps, priors and sampling errors of descents
+    spectra        covariances in frequency bands
     starts         starting points from textbook ICA methods
     interactions/  learn mixtures with products of sources
     kernels/       compiled functions

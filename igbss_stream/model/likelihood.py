@@ -11,32 +11,20 @@ Newton step W <- (I + t D) W with
     G[i, j] = mean of psi_i (f_i * y_j),    psi_i = |e_i|^(b_i - 1) sign(e_i) / mean |e_i|^b_i
     H[i, j] = mean of psi_i' * mean of (f_i * y_j)^2
 
-solved for each pair as [[H_ij, 1], [1, H_ji]] (D_ij, D_ji) = -(G_ij, G_ji), as in relative Newton methods
-of ICA. The taps take the step of a regression on lags, see `compute_tap_step`. |e| is smoothed near zero to
-give densities with a cusp a gradient.
-
-Sensor noise in z is correlated between the sources, and biases G. By Stein's lemma, E[psi(e + a) b] =
-E[psi'(e + a)] E[a b] for Gaussian a and b. Let R_ij be the covariance of the noise in y_i and y_j, and c_i
-the mean of psi_i' times the power gain of f_i on the spectrum of the noise. Then::
-
-    G[i, j] - c_i R_ij
-
-is unbiased for every density. It is the gradient of the loss minus half the sum of c_i R_ii, with c fixed.
-
-A prior around an earlier unmixing matrix W_0 has the weight of a number of samples. With the rows of both
-matrices scaled to unit variance and P = W inv(W_0), it adds half the sum over i != j of (P_ij / P_ii)^2,
-times the ratio of the prior samples to the available samples. A long window overrides the prior; a short
-one changes only what its samples determine.
+solved for each pair of sources, see `igbss_stream.model.newton`. The taps take the step of a regression on
+lags, see `compute_tap_step`. |e| is smoothed near zero to give densities with a cusp a gradient.
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream._util.progress import StepDone, ignore_step
 from igbss_stream.model.kernels import learning
+from igbss_stream.model.newton import Prior, compute_filtered_power, estimate_error, solve_pairs
+from igbss_stream.model.views import ViewFit, fit_ridge_taps
 
 Array = NDArray[np.float64]
 
@@ -44,28 +32,12 @@ LAGS = 20
 SHAPES = np.array([0.5, 0.625, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0])
 _LOG_GAMMA = np.array([math.lgamma(1.0 + 1.0 / shape) for shape in SHAPES])
 _SMOOTHING = 1e-4  # added to e^2, relative to its mean
-_NOISE_SMOOTHING = 0.1  # relative to the power of the noise in e
 _MIN_SMOOTHING = 1e-12  # absolute; sources have unit variance
 _RIDGE = 1e-7  # regularises the regression on lags, relative to its diagonal; a sine makes it singular
 _MAX_SUBSAMPLE = 4096  # samples that curvatures and shapes are estimated from
 _MIN_CURVATURE = 0.3  # mean curvature of a density, relative to its mean weight
-_MIN_EIGENVALUE = 0.05  # of the Hessian of a pair
-_MAX_STEP = 0.3  # largest entry of D
 _MIN_DECREASE = 1e-4  # nats per parameter; a descent stops when the next step is expected to gain less
 _PATIENCE, _GAIN = 10, 0.1  # a descent stops when this number of steps gains less than this many nats
-
-
-@dataclass(frozen=True)
-class UnmixingFit:
-    """Result of a descent: an unmixing matrix of the whitened channels, and the loss before each step."""
-
-    unmixing: Array
-    losses: tuple[float, ...]
-
-    @property
-    def loss(self) -> float:
-        """The last loss."""
-        return self.losses[-1] if self.losses else math.inf
 
 
 class LikelihoodDescent:
@@ -75,20 +47,14 @@ class LikelihoodDescent:
     ----------
     z : ndarray of shape (sources, samples)
         Whitened channels.
-    noise : ndarray of shape (sources,)
-        Variance of the sensor noise in each whitened channel; noise is uncorrelated between channels.
-    colour : ndarray of shape (LAGS + 1,)
-        Autocorrelation of the noise.
+    covariances : ndarray of shape (lags + 1, sources, sources)
+        Lagged covariances of z, lag 0 first.
     """
 
-    def __init__(self, z: Array, noise: Array, colour: Array) -> None:
+    def __init__(self, z: Array, covariances: Array) -> None:
         n_sources, n_samples = z.shape
-        self.z, self.noise = z, noise
-        self.lags = min(LAGS, max(1, n_samples // 20))
-        self.colour = colour[None, : self.lags + 1]
-        self.covariances = np.array(
-            [z[:, k:] @ z[:, : n_samples - k].T / n_samples for k in range(self.lags + 1)]
-        )
+        self.z, self.covariances = z, covariances
+        self.lags = len(covariances) - 1
         self._e, self._psi = np.empty((2, n_sources, n_samples - self.lags))
         self._adjoint = np.empty((n_sources, n_samples))
         self._power, self._curvature = np.empty((2, n_sources))
@@ -97,11 +63,12 @@ class LikelihoodDescent:
         self,
         start: Array,
         n_steps: int,
+        around: Array | None = None,
         *,
         prior_samples: float = 0.0,
-        loss_to_beat: float = math.inf,
+        is_hopeless: Callable[[Array], bool] | None = None,
         step_done: StepDone = ignore_step,
-    ) -> UnmixingFit:
+    ) -> ViewFit:
         """Run a descent from an unmixing matrix of the whitened channels.
 
         Parameters
@@ -109,18 +76,21 @@ class LikelihoodDescent:
         start : ndarray of shape (sources, sources)
         n_steps : int
             Largest number of steps.
+        around : ndarray of shape (sources, sources), optional
+            Centre of a prior: an earlier unmixing matrix of the whitened channels.
         prior_samples : float
-            Weight of a prior around `start`, as a number of samples.
-        loss_to_beat : float
-            Stop if `n_steps` steps that gain as much as the last one would not reach this loss.
+            Weight of the prior, as a number of samples.
+        is_hopeless : callable, optional
+            Called with the unmixing matrix after each step; ends the descent by returning True.
         step_done : callable
             Called after each step.
 
         Returns
         -------
-        UnmixingFit
+        ViewFit
         """
-        w, y, relative, losses = start, np.ascontiguousarray(start @ self.z), np.eye(len(start)), [math.inf]
+        w, y, losses = start, np.ascontiguousarray(start @ self.z), [math.inf]
+        relative = np.eye(len(start)) if around is None else start @ np.linalg.inv(around)
         prior_weight, taps, shape = prior_samples / self.z.shape[1], None, None
         while len(losses) <= n_steps:
             lagged = np.einsum("in,knm,im->ik", w, self.covariances, w, optimize=True)
@@ -128,44 +98,42 @@ class LikelihoodDescent:
             w, lagged = w / size, lagged / lagged[:, :1]
             y /= size
             if taps is None:
-                taps = fit_whitening_taps(lagged)
+                taps = fit_ridge_taps(lagged, _RIDGE)
                 learning.filter_rows(y, taps, self._e)
             else:
                 relative = relative / size
                 self._e /= size
-            noise, gain = (w * self.noise) @ w.T, _compute_filtered_power(taps, self.colour)[:, 0]
-            floor = self._compute_floor(np.diag(noise) * gain)
+            floor = self._compute_floor()
             shape = self._pick_shapes(shape, floor)
             learning.compute_power_scores(self._e, shape, floor, self._psi, self._power, self._curvature)
-            extra = NoiseAndPrior(self._curvature / self._power * gain, noise, prior_weight, relative)
+            prior = Prior(prior_weight, relative)
             likelihood = float(np.sum(compute_source_loss(shape, self._power)) - np.linalg.slogdet(w)[1])
-            losses.append(likelihood + extra.compute_loss())
-            step, tap_step, slope = self._compute_steps(y, taps, lagged, shape, floor, extra)
-            missing, gained = losses[-1] - loss_to_beat, abs(losses[-2] - losses[-1])
-            if (len(losses) > 3 and missing > n_steps * gained) or self._is_done(slope, losses):
+            losses.append(likelihood + prior.compute_loss())
+            step, tap_step, slope, error = self._compute_steps(y, taps, lagged, shape, floor, prior)
+            if self._is_done(slope, losses) or (is_hopeless is not None and is_hopeless(w)):
                 break
-            t, y = self._search_line(y, step, slope, taps, tap_step, shape, floor, extra)
+            t, y = self._search_line(y, step, slope, taps, tap_step, shape, floor, prior)
             if t == 0.0:
                 break
             move = np.eye(len(w)) + t * step
             w, relative, taps = move @ w, move @ relative, taps + t * tap_step
             step_done()
-        return UnmixingFit(w, tuple(losses[1:]))
+        return ViewFit(w, tuple(losses[1:]), error)
 
     def _compute_steps(
-        self, y: Array, taps: Array, lagged: Array, shape: Array, floor: Array, extra: "NoiseAndPrior"
-    ) -> tuple[Array, Array, float]:
-        """Return the Newton steps D of the unmixing matrix and of the taps, and the slope of the loss."""
+        self, y: Array, taps: Array, lagged: Array, shape: Array, floor: Array, prior: Prior
+    ) -> tuple[Array, Array, float, Array]:
+        """Return the Newton steps of W and of the taps, the slope of the loss, and the error of W."""
         learning.filter_rows_adjoint(self._psi, taps, self._adjoint)
-        gradient = (self._adjoint @ y.T) / (self._e.shape[1] * self._power[:, None])
-        gradient = gradient + extra.compute_gradient()
+        self._adjoint /= self._power[:, None]
+        gradient = self._adjoint @ y.T / self._e.shape[1] + prior.compute_gradient()
         np.fill_diagonal(gradient, 0.0)
         bend = self._curvature / self._power
-        hessian = bend[:, None] * _compute_filtered_power(taps, lagged) + extra.compute_hessian()
-        step = _solve_pairs(gradient, hessian)
+        hessian = bend[:, None] * compute_filtered_power(taps, lagged) + prior.weight
+        step, error = solve_pairs(gradient, hessian), estimate_error(self._adjoint, y, hessian)
         tap_slope, tap_step = compute_tap_step(y, self._e, self._psi, shape, floor, self._curvature)
         slope = float(np.sum(gradient * step) + np.sum(tap_slope * tap_step / self._power[:, None]))
-        return step, tap_step, slope
+        return step, tap_step, slope, error
 
     def _is_done(self, slope: float, losses: list[float]) -> bool:
         """Return whether the expected decrease of a step, or that of the last steps, is negligible."""
@@ -174,15 +142,10 @@ class LikelihoodDescent:
             return True
         return len(losses) > _PATIENCE + 1 and losses[-1 - _PATIENCE] - losses[-1] < _GAIN / n_samples
 
-    def _compute_floor(self, noise: Array) -> Array:
-        """Return the smoothing of squared innovations, given the power of the noise in them, (sources,).
-
-        Noisy innovations are never exactly zero, so that a cusp at zero would be an artefact.
-        """
+    def _compute_floor(self) -> Array:
+        """Return the smoothing of squared innovations, (sources,)."""
         power = np.einsum("it,it->i", self._e, self._e) / self._e.shape[1]
-        return np.asarray(
-            np.maximum(np.maximum(_SMOOTHING * power, _NOISE_SMOOTHING * noise), _MIN_SMOOTHING)
-        )
+        return np.asarray(np.maximum(_SMOOTHING * power, _MIN_SMOOTHING))
 
     def _pick_shapes(self, last: Array | None, floor: Array) -> Array:
         """Return the most likely shape of each source, among all or the neighbours of the last one."""
@@ -205,10 +168,10 @@ class LikelihoodDescent:
         tap_step: Array,
         shape: Array,
         floor: Array,
-        extra: "NoiseAndPrior",
+        prior: Prior,
     ) -> tuple[float, Array]:
         """Return the largest t = 1, 1/2, ... that lowers the loss, or 0, and y after this step."""
-        here = float(np.sum(np.log(self._power) / shape)) + extra.compute_loss()
+        here = float(np.sum(np.log(self._power) / shape)) + prior.compute_loss()
         t = 1.0
         for _ in range(12):
             move = np.eye(len(step)) + t * step
@@ -217,7 +180,7 @@ class LikelihoodDescent:
             learning.compute_mean_power(self._e, shape, floor, self._power)
             there = float(
                 np.sum(np.log(self._power) / shape) - np.linalg.slogdet(move)[1]
-            ) + extra.compute_loss(move)
+            ) + prior.compute_loss(move)
             if there <= here + 1e-4 * t * slope:
                 self._adjoint = y
                 return t, moved
@@ -225,65 +188,10 @@ class LikelihoodDescent:
         return 0.0, y
 
 
-@dataclass(frozen=True)
-class NoiseAndPrior:
-    """Terms of noise and prior in the loss at (I + D) W, with their gradient and curvature in D.
-
-    Parameters
-    ----------
-    gain : ndarray of shape (sources,)
-        Bias of G_ij per unit of noise in y_i.
-    noise : ndarray of shape (sources, sources)
-        Covariance of the noise in y.
-    prior_weight : float
-        Number of samples that the prior is equivalent to, divided by the number of available samples.
-    relative : ndarray of shape (sources, sources)
-        W times the inverse of the earlier unmixing matrix.
-    """
-
-    gain: Array
-    noise: Array
-    prior_weight: float
-    relative: Array
-
-    def compute_loss(self, move: Array | None = None) -> float:
-        """Return the terms at ``move @ W``, or at W if no move is given."""
-        relative = self.relative if move is None else move @ self.relative
-        noise = self.noise if move is None else move @ self.noise @ move.T
-        scaled = relative / np.diag(relative)[:, None]
-        prior = np.sum(scaled**2) - len(scaled)
-        return 0.5 * float(self.prior_weight * prior - np.sum(self.gain * np.diag(noise)))
-
-    def compute_gradient(self) -> Array:
-        """Return the gradient in the off-diagonal entries of D."""
-        diagonal = np.diag(self.relative)[:, None]
-        scaled = self.relative / diagonal
-        slope = scaled - np.diag(np.sum(scaled**2, axis=1))
-        return np.asarray(
-            self.prior_weight * slope / diagonal @ self.relative.T - self.gain[:, None] * self.noise
-        )
-
-    def compute_hessian(self) -> Array:
-        """Return the curvature in each entry of D; that of the prior assumes that W is close to W_0."""
-        return np.asarray(self.prior_weight - self.gain[:, None] * np.diag(self.noise))
-
-
 def compute_source_loss(shape: Array, power: Array) -> Array:
     """Return the negative log-likelihood per sample of innovations with given shapes and mean powers."""
     log_gamma = _LOG_GAMMA[np.searchsorted(SHAPES, shape)]
     return np.asarray(math.log(2.0) + log_gamma + (np.log(shape * power) + 1.0) / shape)
-
-
-def fit_whitening_taps(lagged: Array) -> Array:
-    """Return the whitening taps of autocovariances, both (sources, lags + 1), by Levinson recursion."""
-    taps = np.zeros(lagged.shape)  # C-ordered for the kernels, unlike `lagged` with some versions of NumPy
-    taps[:, 0] = 1.0
-    error = lagged[:, 0] * (1.0 + _RIDGE)
-    for k in range(1, lagged.shape[1]):
-        reflection = -np.sum(taps[:, :k] * lagged[:, k:0:-1], axis=1) / error
-        taps[:, 1 : k + 1] += reflection[:, None] * taps[:, k - 1 :: -1][:, :k]
-        error = error * (1.0 - reflection**2)
-    return taps
 
 
 def compute_tap_step(
@@ -321,23 +229,3 @@ def _compute_stride(e: Array) -> int:
     """Return the stride of the samples that curvatures and shapes are estimated from."""
     n_samples: int = e.shape[1]
     return math.ceil(n_samples / _MAX_SUBSAMPLE)
-
-
-def _compute_filtered_power(taps: Array, lagged: Array) -> Array:
-    """Return the mean square of f_i * y_j, (i, j)."""
-    lags = taps.shape[1]
-    overlap = np.array([np.sum(taps[:, : lags - k] * taps[:, k:], axis=1) for k in range(lags)]).T
-    overlap[:, 1:] *= 2.0
-    return np.asarray(np.maximum(overlap @ lagged.T, 1e-12))
-
-
-def _solve_pairs(gradient: Array, hessian: Array) -> Array:
-    """Solve the two equations of each pair, with the eigenvalues of its Hessian bounded from below."""
-    across = hessian.T
-    least = 0.5 * (hessian + across) - np.sqrt(0.25 * (hessian - across) ** 2 + 1.0)
-    lift = np.maximum(_MIN_EIGENVALUE - least, 0.0)
-    first, second = hessian + lift, across + lift
-    step = -(second * gradient - gradient.T) / (first * second - 1.0)
-    np.fill_diagonal(step, 0.0)
-    largest = float(np.abs(step).max(initial=0.0))
-    return np.asarray(step * min(1.0, _MAX_STEP / max(largest, _MAX_STEP)))

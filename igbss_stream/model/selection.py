@@ -1,166 +1,176 @@
-"""Select among candidate unmixing matrices of the whitened channels.
+"""Select the view of the sources from which the unmixing matrix of the whitened channels is learned.
 
-The likelihood of innovations has several optima; the most likely result of a few descents is used. Sensor
-noise affects innovations more than spectra. If the noise is significant, both the innovations and the
-spectra are fitted again to each half of the samples, and the method whose halves agree best is selected:
-the true sources are equal in both halves, and differences are errors. The noise biases innovations equally
-in both halves, so their agreement must be much better than that of the spectra.
+Views form a ladder, from a robust one, which is close to the samples, to innovations, which carry most
+information (see `igbss_stream.model.views`). If the model holds, all views estimate the same unmixing
+matrix, and innovations have the smallest sampling error. If it does not, because there is sensor noise or
+because there are more sources than channels, the views that whiten most are biased first.
+
+The ladder is descended as long as no more robust view contradicts the result (Lepski's principle). With
+D = W_k inv(W_j), rows scaled to D_ii = 1, the contradiction of view k by a more robust view j is the mean
+over the pairs of min(D^2 / S, 50), where S is the sampling error of view j, held above a quarter of its
+geometric mean. Each pair is compared with its own error. Pairs of sources that the samples do not separate
+have large errors, and contradict nothing.
 """
 
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream._util.progress import track
-from igbss_stream.model.likelihood import LAGS, LikelihoodDescent, UnmixingFit
-from igbss_stream.model.spectra import (
-    MAX_STEPS,
-    Bands,
-    compute_autocorrelation,
-    compute_bands,
-    estimate_noise_power,
-    match_spectra,
-)
-from igbss_stream.model.starts import MAX_STARTS, find_starts
+from igbss_stream.model.likelihood import LAGS, LikelihoodDescent
+from igbss_stream.model.spectra import compute_bands
+from igbss_stream.model.starts import find_starts
+from igbss_stream.model.views import ViewDescent, ViewFit
 
 Array = NDArray[np.float64]
 
-_TRIAL_STEPS, _STEPS = 40, 200
-_TRIAL_SAMPLES, _TRIAL_NUMBERS = 16384, 1 << 19  # upper bounds of the data that starts are compared on
-_MIN_NOISE = 1e-3  # share of noise in the weakest whitened channel above which spectra are fitted
-_MIN_SAMPLES = 1000  # for the comparison of halves
-_MAX_RATIO = 4.0  # of the interference between halves, spectra over innovations, to select spectra
+INNOVATIONS = 0.0
+"""View of innovations, with taps and shapes of maximum likelihood."""
+
+LADDER = (5.0, 1.0, 0.1, 0.01, INNOVATIONS)
+"""Ridges of the views, from robust to efficient."""
+
+MAX_CONTRADICTION = 2.3
+"""A view that is contradicted by more than this is not selected."""
+
+_FIRST = 1.0  # view that is learned first: it has fewer local optima than the more robust one
+_TRIAL_STEPS, _STEPS = 10, 150
 _PRIOR_SAMPLES = 100.0  # weight of the prior around an earlier unmixing matrix, per source
+_PATIENCE = 8  # a descent ends when it was contradicted by 1.5 times the bound in this many steps
+_LARGEST = 50.0  # contribution of a pair
+_LEAST_ERROR = 0.25  # of a pair, relative to the geometric mean over the pairs
 
 
 @dataclass(frozen=True)
-class WhitenedSignal:
-    """Whitened channels and the sensor noise in them.
+class Selection:
+    """The selected unmixing matrix and the evidence for its view.
+
+    Parameters
+    ----------
+    fit : ViewFit
+        The unmixing matrix, its losses and its sampling error.
+    view : float
+        The ridge; 0 for innovations.
+    contradictions : dict of float to float
+        The largest contradiction of each view that was tried below the first one.
+    """
+
+    fit: ViewFit
+    view: float
+    contradictions: dict[float, float]
+
+
+def select_unmixing(z: Array, axes: Array, previous: Array | None, view: float | None) -> Selection:
+    """Return the unmixing matrix of whitened channels, learned from the selected view.
 
     Parameters
     ----------
     z : ndarray of shape (sources, samples)
-    spectra : Bands
-        Band covariances of z.
-    noise : ndarray of shape (bands, sources)
-        Power of the noise in each band of each whitened channel.
+        Whitened channels.
+    axes : ndarray of shape (channels, sources)
+        Orthonormal principal axes of the channels.
+    previous : ndarray of shape (sources, sources), optional
+        Earlier unmixing matrix of the whitened channels: the start, and the centre of a prior.
+    view : float, optional
+        Ridge of the view; selected by default.
     """
-
-    z: Array
-    spectra: Bands
-    noise: Array
-
-    @classmethod
-    def from_channels(cls, standard: Array, axes: Array, root: Array) -> "WhitenedSignal":
-        """Whiten channels of unit variance, given principal axes and the standard deviations along them."""
-        spectra, whitening = compute_bands(standard), axes.T / root[:, None]
-        noise = estimate_noise_power(spectra, axes)[:, None] / root**2
-        return cls(whitening @ standard, spectra.project(whitening), noise)
-
-    @property
-    def noise_variance(self) -> Array:
-        """Variance of the noise, (sources,)."""
-        return np.asarray(self.spectra.weights @ self.noise)
-
-    @property
-    def noise_colour(self) -> Array:
-        """Autocorrelation of the noise, (LAGS + 1,)."""
-        return compute_autocorrelation(self.noise.sum(axis=1), self.spectra.weights, LAGS)
-
-    def take(self, samples: slice) -> "WhitenedSignal":
-        """Return a range of samples, with the noise of the whole signal."""
-        z = np.ascontiguousarray(self.z[:, samples])
-        spectra = compute_bands(z)
-        index = np.arange(len(spectra.weights)) * len(self.noise) // len(spectra.weights)
-        return WhitenedSignal(z, spectra, self.noise[index])
-
-    def make_descent(self) -> LikelihoodDescent:
-        """Return the descent on the likelihood of innovations."""
-        return LikelihoodDescent(self.z, self.noise_variance, self.noise_colour)
+    learner = _Learner(z, axes, previous)
+    first = learner.learn_first()
+    if view is not None:
+        for rung in (rung for rung in LADDER if view < rung < _FIRST):
+            first = learner.learn(first.unmixing, rung)
+        return Selection(learner.learn(first.unmixing, view), view, {})
+    accepted, contradictions = {LADDER[0]: learner.learn(first.unmixing, LADDER[0])}, dict[float, float]()
+    for rung in LADDER[1:]:
+        robust = list(accepted.values())
+        start = accepted[min(accepted)].unmixing
+        fit = first if rung == _FIRST else learner.learn(start, rung, _Watch(robust))
+        contradictions[rung] = max(compute_contradiction(fit.unmixing, other) for other in robust)
+        if contradictions[rung] > MAX_CONTRADICTION or fit.is_stuck:
+            break
+        accepted[rung] = fit
+    selected = min(accepted)
+    return Selection(accepted[selected], selected, contradictions)
 
 
-def select_unmixing(signal: WhitenedSignal, previous: Array | None) -> UnmixingFit:
-    """Return the best unmixing matrix, starting from an earlier one if given."""
-    descent, prior_samples = signal.make_descent(), 0.0
-    by_spectra = None
-    is_noisy = signal.noise_variance.max() > _MIN_NOISE
-    if previous is None:
-        candidates = _collect_starts(signal, descent)
-        if is_noisy:
-            by_spectra = _fit_spectra(signal, candidates[-1])
-            candidates.append(by_spectra)
-        trial = signal.take(slice(min(_TRIAL_SAMPLES, _TRIAL_NUMBERS // len(signal.z)))).make_descent()
-        start = _pick_most_likely(trial, candidates)
-    else:
-        start, prior_samples = previous, _PRIOR_SAMPLES * len(previous)
-        if is_noisy:
-            by_spectra = _fit_spectra(signal, start, prior_samples / signal.z.shape[1])
-    with track("learning", _STEPS) as step:
-        fit = descent.run(start, _STEPS, prior_samples=prior_samples, step_done=step)
-    if by_spectra is None or signal.z.shape[1] < _MIN_SAMPLES:
-        return fit
-    return _pick_most_reproducible(signal, fit, descent.run(by_spectra, 0))
+def compute_contradiction(unmixing: Array, robust: ViewFit) -> float:
+    """Return by how much a view differs from a more robust one, relative to the latter's sampling error."""
+    gains = normalise_rows(unmixing) @ np.linalg.inv(normalise_rows(robust.unmixing))
+    diagonal = np.diag(gains)
+    if not diagonal.all():
+        return _LARGEST
+    gains /= diagonal[:, None]
+    pairs = ~np.eye(len(gains), dtype=bool)
+    if not pairs.any():
+        return 0.0
+    error = np.maximum(robust.error[pairs], np.finfo(float).tiny)
+    error = np.maximum(error, _LEAST_ERROR * math.exp(np.mean(np.log(error))))
+    return float(np.mean(np.minimum(gains[pairs] ** 2 / error, _LARGEST)))
 
 
-def _collect_starts(signal: WhitenedSignal, descent: LikelihoodDescent) -> list[Array]:
-    """Return the starting points of the trial descents."""
-    collected = []
-    with track("finding starts", MAX_STARTS) as step:
-        for start in find_starts(signal.z, _subtract_noise(descent)):
-            collected.append(start)
-            step()
-    return collected
-
-
-def _fit_spectra(signal: WhitenedSignal, start: Array, prior_weight: float = 0.0) -> Array:
-    """Return the unmixing matrix that matches the spectra."""
-    with track("matching spectra", MAX_STEPS) as step:
-        return match_spectra(signal.spectra, signal.noise, start, prior_weight, step)
-
-
-def _pick_most_likely(trial: LikelihoodDescent, candidates: list[Array]) -> Array:
-    """Run short descents from all candidates, and return the most likely result."""
-    with track("trying starts", len(candidates) * _TRIAL_STEPS) as step:
-        best = trial.run(candidates[0], _TRIAL_STEPS, step_done=step)
-        for start in candidates[1:]:
-            fit = trial.run(start, _TRIAL_STEPS, loss_to_beat=best.loss, step_done=step)
-            best = fit if fit.loss < best.loss else best
-    return best.unmixing
-
-
-def _subtract_noise(descent: LikelihoodDescent) -> Array:
-    """Return the lagged covariances of the signal without those of the noise."""
-    noise = descent.colour[0][:, None] * descent.noise
-    return np.asarray(descent.covariances - noise[:, :, None] * np.eye(len(descent.noise)))
-
-
-def _pick_most_reproducible(
-    signal: WhitenedSignal, innovations: UnmixingFit, spectra: UnmixingFit
-) -> UnmixingFit:
-    """Return the fit whose method gives the most similar results on the two halves of the samples."""
-    middle = signal.z.shape[1] // 2
-    halves = [signal.take(slice(middle)), signal.take(slice(middle, None))]
-    with track("comparing halves", 2 * (_TRIAL_STEPS + MAX_STEPS)) as step:
-        first, second = (
-            half.make_descent().run(innovations.unmixing, _TRIAL_STEPS, step_done=step).unmixing
-            for half in halves
-        )
-        third, fourth = (
-            match_spectra(half.spectra, half.noise, spectra.unmixing, 0.0, step) for half in halves
-        )
-    by_spectra, by_innovations = _compute_interference(third, fourth), _compute_interference(first, second)
-    return spectra if by_spectra < _MAX_RATIO * by_innovations else innovations
-
-
-def _compute_interference(one: Array, other: Array) -> float:
-    """Return the interference between the sources of two unmixing matrices.
-
-    Both matrices apply to white channels, so rows of unit length give sources of unit variance.
-    """
-    gains = _normalise_rows(one) @ np.linalg.inv(_normalise_rows(other))
-    return float(np.sum((gains / np.diag(gains)[:, None]) ** 2)) - len(gains)
-
-
-def _normalise_rows(unmixing: Array) -> Array:
+def normalise_rows(unmixing: Array) -> Array:
+    """Return an unmixing matrix of white channels whose sources have unit variance."""
     return np.asarray(unmixing / np.linalg.norm(unmixing, axis=1, keepdims=True))
+
+
+class _Learner:
+    """Learns unmixing matrices of the same whitened channels from several views."""
+
+    def __init__(self, z: Array, axes: Array, previous: Array | None) -> None:
+        n_sources, n_samples = z.shape
+        lags = min(LAGS, max(1, n_samples // 20))
+        self._z, self._axes, self._previous = z, axes, previous
+        self._covariances = np.array(
+            [z[:, k:] @ z[:, : n_samples - k].T / n_samples for k in range(lags + 1)]
+        )
+        self._views = ViewDescent(z, self._covariances, compute_bands(z))
+        self._prior_samples = 0.0 if previous is None else _PRIOR_SAMPLES * n_sources
+
+    def learn(
+        self, start: Array, view: float, is_hopeless: Callable[[Array], bool] | None = None
+    ) -> ViewFit:
+        """Return the fit of a view, from an unmixing matrix of the whitened channels."""
+        with track("learning", _STEPS) as step:
+            if view == INNOVATIONS:
+                return LikelihoodDescent(self._z, self._covariances).run(
+                    start,
+                    _STEPS,
+                    self._previous,
+                    prior_samples=self._prior_samples,
+                    is_hopeless=is_hopeless,
+                    step_done=step,
+                )
+            return self._views.run(
+                start,
+                view,
+                _STEPS,
+                self._previous,
+                prior_samples=self._prior_samples,
+                is_hopeless=is_hopeless,
+                step_done=step,
+            )
+
+    def learn_first(self) -> ViewFit:
+        """Return the fit of the first view, from the most likely starting point."""
+        if self._previous is not None:
+            return self.learn(self._previous, _FIRST)
+        starts = find_starts(self._z, self._covariances, self._axes)
+        with track("trying starts", len(starts) * _TRIAL_STEPS) as step:
+            fits = [self._views.run(start, _FIRST, _TRIAL_STEPS, step_done=step) for start in starts]
+        return self.learn(min(fits, key=lambda fit: fit.loss).unmixing, _FIRST)
+
+
+class _Watch:
+    """Watches a descent that moves away from what more robust views found."""
+
+    def __init__(self, robust: Sequence[ViewFit]) -> None:
+        self._robust, self._n_contradicted = robust, 0
+
+    def __call__(self, unmixing: Array) -> bool:
+        """Return whether the descent has been contradicted clearly for several steps."""
+        largest = max(compute_contradiction(unmixing, fit) for fit in self._robust)
+        self._n_contradicted = self._n_contradicted + 1 if largest > 1.5 * MAX_CONTRADICTION else 0
+        return self._n_contradicted >= _PATIENCE

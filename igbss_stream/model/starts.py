@@ -1,6 +1,4 @@
-"""Starting points of descents: unmixing matrices of whitened channels from textbook ICA methods."""
-
-from collections.abc import Iterator
+"""Starting points of descents: unmixing matrices of whitened channels."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,30 +7,36 @@ from igbss_stream.model.kernels import learning
 
 Array = NDArray[np.float64]
 
-MAX_STARTS = 3
-_MAX_NUMBERS = 1 << 19  # size of the data for fixed-point ICA
-_MAX_ITER = 60  # of fixed-point ICA; if it has not converged by then, it oscillates
-_TOLERANCE = 1e-6  # of fixed-point ICA: 1 minus the cosine of the angle between successive directions
-_MIN_VARIANCE = 0.05  # of a whitened channel after subtraction of the noise
+_MIN_VARIANCE = 0.05  # of a whitened channel
+_MAX_NUMBERS = 1 << 18  # size of the data for fixed-point ICA
+_MAX_ITER = 30  # of fixed-point ICA; descents continue from where it ends
+_TOLERANCE = 1e-4  # of fixed-point ICA: 1 minus the cosine of the angle between successive directions
 
 
-def find_starts(z: Array, covariances: Array) -> Iterator[Array]:
-    """Yield up to `MAX_STARTS` unmixing matrices.
+def find_starts(z: Array, covariances: Array, axes: Array) -> list[Array]:
+    """Return unmixing matrices to start from.
+
+    The first one separates by second-order statistics. The second one changes the channels as little as
+    possible: many sources are strongest in one channel. The third one is that of fixed-point ICA.
 
     Parameters
     ----------
     z : ndarray of shape (sources, samples)
+        Whitened channels.
     covariances : ndarray of shape (lags + 1, sources, sources)
-        Lagged covariances of z without its noise, lag 0 first.
+        Lagged covariances of the whitened channels, lag 0 first.
+    axes : ndarray of shape (channels, sources)
+        Orthonormal principal axes of the channels.
     """
-    subset = z[:, : _MAX_NUMBERS // len(z)]
-    yield _run_fixed_point_ica(subset)
-    change = np.diff(subset, axis=1)
-    values, vectors = np.linalg.eigh(change @ change.T / change.shape[1])
-    if values[0] > 1e-10 * values[-1]:
-        whitening = (vectors / np.sqrt(values)) @ vectors.T
-        yield _run_fixed_point_ica(whitening @ change) @ whitening
-    yield separate_second_order(covariances)
+    from scipy.linalg import polar, qr  # a quarter of a second to import
+
+    n_sources = axes.shape[1]
+    channels = np.sort(qr(axes.T, mode="r", pivoting=True)[1][:n_sources])
+    return [
+        separate_second_order(covariances),
+        np.ascontiguousarray(polar(axes[channels])[0]),
+        _run_fixed_point_ica(z[:, : _MAX_NUMBERS // n_sources]),
+    ]
 
 
 def separate_second_order(covariances: Array) -> Array:

@@ -1,8 +1,8 @@
 """Learn a structure: the incidence of sources on channels, with real weights.
 
 With the transform "exp", the model is the linear mixing model, and an incidence that separates can be
-learned by maximum likelihood. See `likelihood` for autoregressive sources, `spectra` for Gaussian sources
-in sensor noise, `starts` for the starting points, and `selection` for the choice of the result.
+learned by maximum likelihood. See `views` for the views of the sources that it is learned from,
+`likelihood` for the view of innovations, and `selection` for the choice among the views.
 
 Gaps divide the samples into runs. Amplifiers drift and electrodes settle during a gap, so the mean of a
 channel differs between runs for reasons unrelated to the sources. The mean of each run is therefore
@@ -16,7 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream.errors import InputError
-from igbss_stream.model.selection import WhitenedSignal, select_unmixing
+from igbss_stream.model.drift import has_drift, remove_drift
+from igbss_stream.model.learning import Learning
+from igbss_stream.model.selection import normalise_rows, select_unmixing
 
 Array = NDArray[np.float64]
 
@@ -25,7 +27,7 @@ _CENTRED_RANK_TOLERANCE = 1e-10  # likewise after subtraction of means, whose ro
 _MIN_RUN = 20  # shorter runs share a mean if most samples are in short runs
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LearnedStructure:
     """A learned structure.
 
@@ -37,19 +39,37 @@ class LearnedStructure:
     unmixing : ndarray of shape (sources, channels)
         ``unmixing @ mixing`` is the identity; ``sources = (x - mean) @ unmixing.T``.
     mean : ndarray of shape (channels,)
-    losses : tuple of float
-        Negative log-likelihood per sample, up to a constant of the data, before each step of the selected
-        descent; empty if the fit of spectra was selected, which needs no descent.
+    learning : Learning
+    correlation : ndarray of shape (sources, sources)
+        Of the sources in the copy of the channels that the structure was learned from.
     """
 
     mixing: Array
     unmixing: Array
     mean: Array
-    losses: tuple[float, ...]
+    learning: Learning
+    correlation: Array
+
+
+@dataclass(frozen=True, eq=False)
+class _Axes:
+    """Channels of unit variance, (channels, samples), their scales, and the principal axes."""
+
+    standard: Array
+    scale: Array
+    values: Array
+    vectors: Array
+    drift_removed: bool
 
 
 def learn_structure(
-    x: Array, n_sources: int, previous: Array | None = None, breaks: Sequence[int] = ()
+    x: Array,
+    n_sources: int,
+    previous: Array | None = None,
+    breaks: Sequence[int] = (),
+    *,
+    view: float | None = None,
+    keep_drift: bool = False,
 ) -> LearnedStructure:
     """Learn the incidence of sources on channels.
 
@@ -65,10 +85,15 @@ def learn_structure(
     breaks : sequence of int
         Indices of the first rows of runs after gaps, ascending. Sources then have unit variance around the
         mean of each run. If the centred runs span too few directions, the means are not subtracted.
+    view : float, optional
+        Ridge of the view to learn from, see `igbss_stream.model.selection`; selected by default.
+    keep_drift : bool
+        Whether to learn from the channels as they are, even if drift dominates them. If drift is removed,
+        sources have unit variance without it.
 
     Returns
     -------
-    Learned
+    LearnedStructure
 
     Raises
     ------
@@ -76,42 +101,70 @@ def learn_structure(
         If the rank of the samples is lower than `n_sources`, as it may be in an excerpt of a recording.
     """
     mean = x.mean(axis=0)
-    standard, scale, values, axes = _compute_principal_axes(x, mean, n_sources, breaks)
-    root = np.sqrt(values)
-    whitening, colouring = axes.T / root[:, None], axes * root
-    signal = WhitenedSignal.from_channels(standard, axes, root)
-    del standard  # the same size as x
-    before = None if previous is None else (previous * scale) @ colouring
-    best = select_unmixing(signal, before)
-    unmixing = best.unmixing @ whitening / scale
-    mixing = scale[:, None] * colouring @ np.linalg.inv(best.unmixing)
+    axes = _find_axes(x - mean, n_sources, breaks, keep_drift)
+    root = np.sqrt(axes.values)
+    whitening, colouring = axes.vectors.T / root[:, None], axes.vectors * root
+    z = np.ascontiguousarray(whitening @ axes.standard)
+    before = None if previous is None else (previous * axes.scale) @ colouring
+    selected = select_unmixing(z, axes.vectors, before, view)
+    best = selected.fit
+    unmixing = best.unmixing @ whitening / axes.scale
+    mixing = axes.scale[:, None] * colouring @ np.linalg.inv(best.unmixing)
     order, sign = _sort_by_variance(mixing) if before is None else _match_sources(best.unmixing, before)
-    return LearnedStructure(mixing[:, order] * sign, (unmixing[order].T * sign).T, mean, best.losses)
+    interference = np.maximum(best.error.sum(axis=1), np.finfo(float).tiny)
+    learning = Learning(
+        best.losses,
+        selected.view,
+        selected.contradictions,
+        -10.0 * np.log10(interference[order]),
+        axes.drift_removed,
+    )
+    rows = normalise_rows(best.unmixing)[order] * sign[:, None]
+    return LearnedStructure(
+        mixing[:, order] * sign, (unmixing[order].T * sign).T, mean, learning, rows @ rows.T
+    )
 
 
-def _compute_principal_axes(
-    x: Array, mean: Array, n_sources: int, breaks: Sequence[int]
-) -> tuple[Array, Array, Array, Array]:
-    """Return channels of unit variance, (channels, samples), their scales, and the principal axes."""
-    scale = x.std(axis=0)
-    standard = np.subtract(x.T, mean[:, None], order="C")
-    if breaks:
-        overall = scale
-        subtract_run_means(standard, breaks)
-        scale = standard.std(axis=1)
-        if np.any(scale**2 <= _CENTRED_RANK_TOLERANCE * overall**2):
-            return _compute_principal_axes(x, mean, n_sources, ())
-    standard /= scale[:, None]
-    values, vectors = np.linalg.eigh(standard @ standard.T / len(x))
-    leading = slice(len(scale) - n_sources, None)
-    if breaks and values[leading][0] <= _CENTRED_RANK_TOLERANCE * values[-1]:
-        return _compute_principal_axes(x, mean, n_sources, ())
-    if values[leading][0] <= _RANK_TOLERANCE * values[-1]:
+def _find_axes(centred: Array, n_sources: int, breaks: Sequence[int], keep_drift: bool) -> _Axes:
+    """Return the principal axes of a copy of the channels without drift and means of runs.
+
+    What is removed must not lower the rank below the number of sources: otherwise, less is removed.
+    """
+    found = None
+    if not keep_drift:
+        found = _try_axes(centred, n_sources, breaks, removes_drift=True)
+    if found is None and breaks:
+        found = _try_axes(centred, n_sources, breaks, removes_drift=False)
+    if found is None:
+        found = _try_axes(centred, n_sources, (), removes_drift=False)
+    if found is None:
         raise InputError(
             f"the samples from which the structure is learned span fewer than {n_sources} directions. "
             "Lower n_sources."
         )
-    return standard, scale, values[leading], vectors[:, leading]
+    return found
+
+
+def _try_axes(centred: Array, n_sources: int, breaks: Sequence[int], removes_drift: bool) -> _Axes | None:
+    """Return the principal axes, or None if the copy spans too few directions or contains no drift."""
+    standard, overall = np.array(centred.T, order="C"), centred.std(axis=0)
+    if breaks:
+        subtract_run_means(standard, breaks)
+    if removes_drift:
+        if not has_drift(standard):
+            return None
+        remove_drift(standard, breaks)
+    is_reduced = bool(breaks) or removes_drift
+    tolerance = _CENTRED_RANK_TOLERANCE if is_reduced else _RANK_TOLERANCE
+    scale = standard.std(axis=1)
+    if np.any(scale**2 <= _CENTRED_RANK_TOLERANCE * overall**2):
+        return None
+    standard /= scale[:, None]
+    values, vectors = np.linalg.eigh(standard @ standard.T / len(centred))
+    leading = slice(len(scale) - n_sources, None)
+    if values[leading][0] <= tolerance * values[-1]:
+        return None
+    return _Axes(standard, scale, values[leading], vectors[:, leading], removes_drift)
 
 
 def subtract_run_means(channels: Array, breaks: Sequence[int]) -> None:
@@ -163,7 +216,6 @@ def _match_sources(unmixing: Array, before: Array) -> tuple[NDArray[np.int_], Ar
     """
     from scipy.optimize import linear_sum_assignment  # half a second to import
 
-    new, old = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (unmixing, before))
-    correlations = new @ old.T
+    correlations = normalise_rows(unmixing) @ normalise_rows(before).T
     order = linear_sum_assignment(np.abs(correlations).T, maximize=True)[1]
     return order, np.sign(correlations[order, np.arange(len(order))])

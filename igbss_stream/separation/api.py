@@ -1,5 +1,7 @@
 """Separate a whole array of samples: the function `separate`."""
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -26,6 +28,8 @@ def separate(
     max_iter: int = 1000,
     random_state: int | np.random.Generator | None = None,
     scaling: str = "unit-variance",
+    view: float | None = None,
+    drift: str = "remove",
     previous: Separation | None = None,
 ) -> Separation:
     """Separate the sources behind a set of channels.
@@ -69,9 +73,16 @@ def separate(
     scaling : {"unit-variance", "back-projected"}, default="unit-variance"
         Scale of learned sources: "unit-variance", with the unit in the mixing; or "back-projected", in the
         unit of the channel where each source is strongest.
+    view : float, optional
+        Ridge of the view of the sources that a structure is learned from: 0 for innovations, which are most
+        accurate without sensor noise; 5 for a robust view, close to the samples. Default: the most accurate
+        view that the samples do not contradict.
+    drift : {"remove", "keep"}, default="remove"
+        Slow drift that dominates the samples: "remove" it from the copy that a structure is learned from,
+        or "keep" it. The sources are those of the samples as they are.
     previous : Separation, optional
         Result for earlier samples of the same channels. A learned structure starts from it, and keeps its
-        order, signs and scale.
+        order, signs, scale and view.
 
     Returns
     -------
@@ -110,9 +121,13 @@ def separate(
         max_iter=max_iter,
         random_state=random_state,
         scaling=scaling,
+        view=view,
+        drift=drift,
     )
     samples = as_samples(x)
     names = [f"channel {i}" for i in range(samples.shape[1])]
     before = None if previous is None else previous.stage
+    if view is None and previous is not None:
+        settings = replace(settings, view=previous.view)  # sources hold while the view does
     separator = SeparationPlan(settings, samples.shape[1], before).prepare_for(samples, names)
     return separator.separate_window(samples)

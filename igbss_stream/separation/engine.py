@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream._util.blas_threads import limit_blas_threads
+from igbss_stream.model.learning import Learning
 from igbss_stream.model.poset import Poset
 from igbss_stream.model.solve import solve
 from igbss_stream.separation.cleaning import Cleaner, Cleaning
@@ -44,8 +45,8 @@ class Separator:
         With its state.
     solver : str
         Name of the solver that is used.
-    losses : tuple of float
-        Negative log-likelihood per sample before each step of learning; empty if nothing was learned.
+    learning : Learning, optional
+        How the structure was learned, and how reliable it is.
     cleaning : Cleaning, optional
         Which sources are removed from the channels, as requested.
     cleaner : Cleaner, optional
@@ -57,7 +58,7 @@ class Separator:
     stage: Stage
     transform: Transform
     solver: str
-    losses: tuple[float, ...] = ()
+    learning: Learning | None = None
     cleaning: Cleaning | None = None
     cleaner: Cleaner | None = None
 
@@ -129,14 +130,16 @@ class Separator:
         projection = Projection(poset, transform, stage, x, start, self.settings.latent_mass)
         if self.by_sample or self.settings.has_products:
             sources = self.separate_samples(x, start)
-            return Separation(sources, poset, transform, self.solver, stage, projection)
+            return Separation(
+                sources, poset, transform, self.solver, stage, projection, learning=self.learning
+            )
         shape_z, shape_a = (len(x), poset.n_sources), (poset.n_channels, poset.n_subsets)
         theta = make_start(init or self.settings.init, shape_z, shape_a, self.settings.random_state)
         tol, max_iter = self.settings.tol, self.settings.max_iter
         with limit_blas_threads():
             fit = solve(poset, projection.goal, *theta, solver=self.solver, tol=tol, max_iter=max_iter)
         sources = self._unmix_log(projection.get_fitted_log(fit), stage).astype(x.dtype, copy=False)
-        return Separation(sources, poset, transform, self.solver, stage, projection, fit)
+        return Separation(sources, poset, transform, self.solver, stage, projection, fit, self.learning)
 
     def clean_channels(
         self, x: NDArray[Any], sources: NDArray[Any], period: int = 0

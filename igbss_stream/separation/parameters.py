@@ -211,6 +211,28 @@ class ModelParameters:
             choices=(UNIT_VARIANCE, "back-projected"),
         ),
     )
+    view: float | None = field(
+        default=None,
+        metadata=_describe(
+            float,
+            "Ridge of the view that a structure is learned from; 0: innovations.",
+            "Ridge of the view of the sources that a structure is learned from: 0 for innovations, which "
+            "are most accurate without sensor noise; 5 for a robust view, close to the samples. Default: "
+            "the most accurate view that the samples do not contradict.",
+            ge=0.0,
+            default_text="selected from the samples",
+        ),
+    )
+    drift: str = field(
+        default="remove",
+        metadata=_describe(
+            str,
+            "Slow drift in the samples that a structure is learned from: remove or keep.",
+            'Slow drift that dominates the samples: "remove" it from the copy that a structure is learned '
+            'from, or "keep" it. The sources are those of the samples as they are.',
+            choices=("remove", "keep"),
+        ),
+    )
 
 
 PARAMETERS: dict[str, Parameter] = {

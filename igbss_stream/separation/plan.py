@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from igbss_stream._util.blas_threads import limit_blas_threads
 from igbss_stream.errors import IgbssWarning, InputError, ParameterError
+from igbss_stream.model.learning import Learning
 from igbss_stream.model.poset import Poset, check_source_count, make_incidence
 from igbss_stream.separation.cleaning import Cleaning
 from igbss_stream.separation.engine import CLOSED_FORM, Separator
@@ -149,7 +150,7 @@ class SeparationPlan:
             self._check_rank(survey)
         elif self.needs_survey:
             raise RuntimeError("this separation depends on the samples: pass a survey of them")
-        transform, losses = self._transform, tuple[float, ...]()
+        transform, learning = self._transform, None
         if survey is not None and self.needs_survey:
             transform = transform.fit(survey)
         if survey is not None and self.settings.is_learned:
@@ -161,7 +162,7 @@ class SeparationPlan:
             with limit_blas_threads():
                 learned = fit_structure(survey, self.settings, transform, self.previous)
             transform, poset, stage = learned.transform, learned.poset, learned.stage
-            losses = learned.losses
+            learning = learned.learning
         else:
             poset, stage = self._given
         cleaner = None if self.cleaning is None else self.cleaning.make_cleaner(stage, survey)
@@ -171,7 +172,7 @@ class SeparationPlan:
             stage=stage,
             transform=transform,
             solver=self.solver,
-            losses=losses,
+            learning=learning,
             cleaning=self.cleaning,
             cleaner=cleaner,
         )
@@ -183,7 +184,7 @@ class SeparationPlan:
         return self.prepare(survey)
 
     def restore(
-        self, poset: Poset, stage: LinearStage, transform: Transform, losses: tuple[float, ...] = ()
+        self, poset: Poset, stage: LinearStage, transform: Transform, learning: Learning | None = None
     ) -> Separator:
         """Return a separator of a stored model, which needs no samples.
 
@@ -193,7 +194,7 @@ class SeparationPlan:
         stage : LinearStage
         transform : Transform
             With its state.
-        losses : tuple of float
+        learning : Learning, optional
             See `Separator`.
         """
         return Separator(
@@ -202,7 +203,7 @@ class SeparationPlan:
             stage=stage,
             transform=transform,
             solver=self.solver,
-            losses=losses,
+            learning=learning,
         )
 
     @cached_property

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from igbss_stream.model.learning import Learning
 from igbss_stream.model.poset import Poset
 from igbss_stream.model.solve import Fit
 from igbss_stream.separation.e_projection import Projection
@@ -35,6 +36,8 @@ class Separation:
         Name of the solver that was used.
     stage : LinearStage or PolynomialStage
         Maps samples to sources, by `mixing`, `unmixing` and `mean`.
+    learning : Learning, optional
+        How the structure was learned; None unless it was.
     """
 
     sources: NDArray[Any]
@@ -44,6 +47,7 @@ class Separation:
     stage: Stage
     _projection: Projection
     _fit: Fit | None = None
+    learning: Learning | None = None
 
     @property
     def mixing(self) -> Array:
@@ -66,6 +70,16 @@ class Separation:
     def mean(self) -> Array | None:
         """Subtracted from the channels before unmixing, (channels,); None unless learned."""
         return self.stage.mean
+
+    @property
+    def view(self) -> float | None:
+        """Ridge of the view that the structure was learned from; None unless learned."""
+        return None if self.learning is None else self.learning.view
+
+    @property
+    def reliability(self) -> Array | None:
+        """Predicted ratio of each source to the interference of all others, in dB; None unless learned."""
+        return None if self.learning is None else self.learning.reliability
 
     @cached_property
     def fit(self) -> Fit:

@@ -44,6 +44,9 @@ class ModelSettings(ModelParameters):
                 parameter="solver",
             )
         self._check_scaling()
+        if self.view is not None:
+            _check_range("view", self.view)
+        _check_choice("drift", self.drift)
         if self.has_products:
             self._check_products()
         if isinstance(self.random_state, int | np.integer) and self.random_state < 0:

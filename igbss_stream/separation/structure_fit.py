@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream.errors import IgbssWarning, InputError
+from igbss_stream.model.learning import Learning
 from igbss_stream.model.poset import Poset
-from igbss_stream.model.structure import back_project, learn_structure, rescale_like
+from igbss_stream.model.structure import LearnedStructure, back_project, learn_structure, rescale_like
 from igbss_stream.separation.e_projection import check_positive
 from igbss_stream.separation.settings import ModelSettings
 from igbss_stream.separation.stages import LinearStage, PolynomialStage, Stage
@@ -19,6 +20,9 @@ from igbss_stream.separation.transform import Centred, Exp, Transform
 
 Array = NDArray[np.float64]
 _SQUARABLE = 1e-100, 1e100  # sizes of samples whose fourth powers neither vanish nor overflow
+_MAX_CORRELATION = 0.3  # of two sources, without a warning
+_MIN_RELIABILITY = 0.0  # dB, without a warning
+_N_NAMED = 5  # sources or pairs in a warning
 _MIN_SAMPLES = 3  # samples per source, at least: with fewer, any direction can look separated
 
 
@@ -34,15 +38,14 @@ class StructureFit:
         The sample space.
     stage : LinearStage or PolynomialStage
         Maps samples to sources.
-    losses : tuple of float
-        Negative log-likelihood per sample before each step, see `igbss_stream.model.structure`. Empty if
-        products are learned, as their loss function changes from step to step.
+    learning : Learning, optional
+        How the structure was learned; None for products of sources.
     """
 
     transform: Transform
     poset: Poset
     stage: Stage
-    losses: tuple[float, ...] = ()
+    learning: Learning | None = None
 
 
 def fit_structure(
@@ -122,12 +125,14 @@ def _learn_linear(
         check_positive(x, "structure 'learned'", 0)
     size = _choose_size(x)
     x = x if size == 1 else x / size
+    before = None if previous is None else previous.unmixing[0] * size
+    learned = learn_structure(
+        x, n_sources, before, breaks, view=settings.view, keep_drift=settings.drift == "keep"
+    )
     if previous is not None:
-        learned = rescale_like(
-            learn_structure(x, n_sources, previous.unmixing[0] * size, breaks), previous.mixing[0] / size
-        )
+        learned = rescale_like(learned, previous.mixing[0] / size)
     else:
-        learned = learn_structure(x, n_sources, None, breaks)
+        _warn_about_doubtful_sources(learned)
         if settings.scaling == "back-projected":
             learned = back_project(learned)
     weights, inverse = learned.mixing[None] * size, learned.unmixing[None] / size
@@ -138,7 +143,34 @@ def _learn_linear(
         unit, mean = 1.0, None
         transform = Centred(transform, learned.mean)
     poset = Poset(weights / unit, 1, settings.closure, inverse * unit)
-    return StructureFit(transform, poset, LinearStage(weights, inverse, mean), learned.losses)
+    return StructureFit(transform, poset, LinearStage(weights, inverse, mean), learned.learning)
+
+
+def _warn_about_doubtful_sources(learned: LearnedStructure) -> None:
+    """Warn of sources that correlate, or that the samples do not determine."""
+    pairs = np.argwhere(np.triu(np.abs(learned.correlation) > _MAX_CORRELATION, 1))
+    if len(pairs):
+        values = [f"{i} and {j} ({learned.correlation[i, j]:.2f})" for i, j in pairs[:_N_NAMED]]
+        warnings.warn(
+            f"sources correlate by more than {_MAX_CORRELATION}: {_join(values, len(pairs))}. Removing one "
+            "of them from the channels distorts the other; use fewer sources, more samples, or view = 5.",
+            IgbssWarning,
+            stacklevel=6,
+        )
+    doubtful = np.flatnonzero(learned.learning.reliability < _MIN_RELIABILITY)
+    if len(doubtful):
+        names = _join([str(i) for i in doubtful[:_N_NAMED]], len(doubtful))
+        warnings.warn(
+            f"sources are not determined by the samples: {names}. The predicted interference of other "
+            "sources is at least as strong. Use fewer sources, or more samples.",
+            IgbssWarning,
+            stacklevel=6,
+        )
+
+
+def _join(names: Sequence[str], n_all: int) -> str:
+    more = n_all - len(names)
+    return ", ".join(names) + (f" and {more} more" if more else "")
 
 
 def _choose_size(x: Array) -> float:

@@ -303,6 +303,8 @@ class Learner:
         if previous is not None:
             n_sources = previous.stage.n_sources
             settings = replace(settings, n_sources=n_sources, transform=previous.fitted_transform)
+            if settings.view is None and previous.learning is not None:
+                settings = replace(settings, view=previous.learning.view)
         aligned_to = previous.stage if previous is not None and settings.is_learned else None
         plan = SeparationPlan(settings, len(self._names), aligned_to, self._cleaning)
         survey = plan.make_survey(self._names, x.dtype, len(x), breaks=breaks)

@@ -84,6 +84,7 @@ def test_a_fit_starts_from_any_order(solver: str, closure: Any, x: Array) -> Non
     ("structure", "transform"), [("learned", "exp"), ("systematic", "exp"), ("cyclic", "min-max")]
 )
 @pytest.mark.parametrize("latent_mass", [0.0, 1e-2])
+@pytest.mark.filterwarnings("ignore::igbss_stream.errors.IgbssWarning")  # of doubtful sources
 def test_samples_are_separated(structure: str, transform: str, latent_mass: float, x: Array) -> None:
     found = separate(
         np.asfortranarray(x), structure=structure, transform=transform, latent_mass=latent_mass, max_iter=5

@@ -82,10 +82,10 @@ def test_a_stored_model_is_restored_to_the_bit(x: Array) -> None:
     learned = SeparationPlan(settings, 3).prepare_for(x, NAMES)
     assert isinstance(learned.stage, LinearStage)
     restored = SeparationPlan(settings, 3).restore(
-        learned.poset, learned.stage, learned.transform, learned.losses
+        learned.poset, learned.stage, learned.transform, learned.learning
     )
     np.testing.assert_array_equal(restored.separate_samples(x), learned.separate_samples(x))
-    assert restored.losses == learned.losses
+    assert restored.learning is learned.learning
     again = pickle.loads(pickle.dumps(learned))
     np.testing.assert_array_equal(again.separate_samples(x), learned.separate_samples(x))
 

@@ -19,7 +19,10 @@ from igbss_stream.streaming.pipeline import LearningPlan, Pipeline
 from tests.realdata import DATA, needs_data
 from tests.streaming.test_pipeline import Immediate
 
-pytestmark = pytest.mark.jit  # each model takes a few seconds
+pytestmark = [
+    pytest.mark.jit,  # each model takes a few seconds
+    pytest.mark.filterwarnings("ignore::igbss_stream.errors.IgbssWarning"),  # of doubtful sources
+]
 
 Array = NDArray[np.float64]
 Block = Callable[[int, int], NDArray[np.float32]]

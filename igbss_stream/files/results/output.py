@@ -23,6 +23,7 @@ from igbss_stream.files.readers.hdf5.layouts.plain import read_gaps
 from igbss_stream.files.readers.hdf5.layouts.values import get_dataset, is_numeric
 from igbss_stream.files.results.series import Series
 from igbss_stream.files.results.stored_model import Origin, StoredModel
+from igbss_stream.model.learning import Learning
 from igbss_stream.separation.cleaning import Excluded
 
 Array = NDArray[np.float64]
@@ -144,7 +145,7 @@ class OutputFile(Closeable):
                 settings=json.loads(attrs["settings"]),
                 transform=json.loads(attrs["transform"]),
                 preparation=json.loads(attrs.get("preparation", "{}")),
-                losses=self._read_losses(),
+                learning=self._read_learning(),
                 origin=Origin.read(attrs),
                 incidence=self._read_optional_weights("incidence"),
                 inverse=self._read_optional_weights("inverse"),
@@ -272,11 +273,20 @@ class OutputFile(Closeable):
                     "missing: restore it, or separate again with --resume"
                 )
 
-    def _read_losses(self) -> tuple[float, ...]:
-        """Return the losses of the learning steps; empty if they are not stored."""
-        if "learning" not in self._file:
-            return ()
-        return tuple(np.asarray(self._get_model_dataset("learning", 1)[()], np.float64).tolist())
+    def _read_learning(self) -> Learning | None:
+        """Return how the structure was learned; None if that is not stored, as before version 0.2."""
+        attrs = self._file.attrs
+        if "learning" not in self._file or "view" not in attrs:
+            return None
+        losses = np.asarray(self._get_model_dataset("learning", 1)[()], np.float64)
+        rows = self.read_table("contradictions")
+        return Learning(
+            losses=tuple(losses.tolist()),
+            view=float(attrs["view"]),
+            contradictions={} if rows is None else dict(rows.tolist()),
+            reliability=np.asarray(self._get_model_dataset("reliability", 1)[()], np.float64),
+            drift_removed=bool(attrs["drift_removed"]),
+        )
 
     def _read_optional_weights(self, name: str) -> Array | None:
         """Read weights that only some models have."""

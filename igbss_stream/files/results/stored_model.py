@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from igbss_stream.model.learning import Learning
 from igbss_stream.separation.cleaning import Excluded
 
 Array = NDArray[np.float64]
@@ -61,8 +62,8 @@ class StoredModel:
         None if the structure is not learned.
     settings, transform, preparation : dict
         As stored in JSON. Files of older versions have no preparation.
-    losses : tuple of float
-        Losses of the learning steps, see `igbss_stream.model.structure`; empty if they are not known.
+    learning : Learning or None
+        How the structure was learned; None if it was not, or by an older version.
     origin : Origin
         The recordings from which it was learned.
     incidence, inverse : ndarray, optional
@@ -86,7 +87,7 @@ class StoredModel:
     settings: dict[str, Any]
     transform: dict[str, Any]
     preparation: dict[str, Any]
-    losses: tuple[float, ...]
+    learning: Learning | None
     origin: Origin
     incidence: Array | None = None
     inverse: Array | None = None

@@ -17,6 +17,8 @@ from igbss_stream.separation.engine import Separator
 from igbss_stream.separation.settings import to_plain
 from igbss_stream.separation.stages import LinearStage
 
+_CONTRADICTION = [("view", "f8"), ("contradiction", "f8")]
+
 
 def write_model(
     sink: Hdf5Sink, channels: Sequence[str], unit: str | None, separator: Separator, preparation: str
@@ -38,8 +40,11 @@ def write_model(
     mixed = unit if separator.settings.has_unit_variance else None
     sink.write("mixing", _as_stored(stage.mixing), channels=channels, unit=mixed)
     sink.write("unmixing", _as_stored(stage.unmixing), channels=channels)
-    if separator.losses:
-        sink.write("learning", separator.losses)
+    learning = separator.learning
+    if learning is not None:
+        sink.write("learning", learning.losses)
+        sink.write("reliability", learning.reliability, unit="dB")
+        sink.write("contradictions", np.array(list(learning.contradictions.items()), _CONTRADICTION))
     if stage.mean is not None:
         sink.write("mean", stage.mean, channels=channels, unit=unit)
     sink.set_attrs(
@@ -50,6 +55,8 @@ def write_model(
         preparation=preparation,
         transform=json.dumps(to_plain(separator.transform)),
         cleaning=None if separator.cleaning is None else json.dumps(separator.cleaning.to_dict()),
+        view=None if learning is None else learning.view,
+        drift_removed=None if learning is None else learning.drift_removed,
     )
 
 

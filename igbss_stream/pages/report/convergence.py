@@ -53,7 +53,7 @@ def _write_without_fits(data: ReportData) -> str:
     if data.model.settings.get("structure") == "learned":
         how = (
             "the structure was fitted once, by maximum likelihood"
-            if data.model.losses
+            if data.model.learning
             else "the structure was learned by maximum likelihood, which is not in the output"
         )
     if data.facts.solver != "closed-form":
@@ -151,7 +151,7 @@ def _choose_highlighted(data: ReportData, drawn: NDArray[np.int_]) -> dict[int, 
 
 
 def _write_learning(data: ReportData) -> str:
-    losses = np.array(data.model.losses)
+    losses = np.array(data.model.learning.losses if data.model.learning else ())
     if len(losses) < 2:
         return ""
     words = (

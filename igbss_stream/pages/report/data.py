@@ -132,7 +132,7 @@ class ReportData:
         stream, sources = file.read_facts(), file.open_series()
         n = sources.n_channels
         no_model = StoredModel(
-            (), None, np.empty((0, n)), np.empty((n, 0)), None, {}, {}, {}, (), Origin((), 0)
+            (), None, np.empty((0, n)), np.empty((n, 0)), None, {}, {}, {}, None, Origin((), 0)
         )
         return cls(
             path=file.path,

@@ -135,7 +135,7 @@ def _format_time(data: ReportData, n_indices: int) -> str:
 def _describe_origin(data: ReportData) -> str:
     model, stored = data.model, data.attributes.get("model")
     is_learned = model.settings.get("structure") == "learned"
-    steps = f" in {len(model.losses)} steps" if model.losses else ""
+    steps = f" in {len(model.learning.losses)} steps" if model.learning else ""
     how = f"learned{steps}" if is_learned else "fixed beforehand"
     if stored is None and (data.facts.job or {}).get("model") is None:
         return f"{how}, {'from this recording' if is_learned else 'by the settings'}"

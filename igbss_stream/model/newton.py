@@ -1,0 +1,134 @@
+"""Relative Newton steps of an unmixing matrix, W <- (I + t D) W, and a prior around an earlier one.
+
+The gradient G and the curvature H of the negative log-likelihood in D are solved for each pair of sources
+as [[H_ij, 1], [1, H_ji]] (D_ij, D_ji) = -(G_ij, G_ji), as in relative Newton methods of ICA.
+
+A prior around an earlier unmixing matrix W_0 has the weight of a number of samples. With the rows of both
+matrices scaled to unit variance and P = W inv(W_0), it adds half the sum over i != j of (P_ij / P_ii)^2,
+times the ratio of the prior samples to the available samples. A long window overrides the prior; a short
+one changes only what its samples determine.
+"""
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+_MIN_EIGENVALUE = 0.05  # of the Hessian of a pair
+_MAX_STEP = 0.3  # largest entry of D
+_MIN_POWER = 1e-12
+_N_PARTS = 8  # parts of the samples, for the sampling error
+
+
+@dataclass(frozen=True)
+class Prior:
+    """Terms of the prior in the loss at (I + D) W, with their gradient and curvature in D.
+
+    Parameters
+    ----------
+    weight : float
+        Number of samples that the prior is equivalent to, divided by the number of available samples.
+    relative : ndarray of shape (sources, sources)
+        W times the inverse of the earlier unmixing matrix.
+    """
+
+    weight: float
+    relative: Array
+
+    def compute_loss(self, move: Array | None = None) -> float:
+        """Return the terms at ``move @ W``, or at W if no move is given."""
+        relative = self.relative if move is None else move @ self.relative
+        scaled = relative / np.diag(relative)[:, None]
+        return 0.5 * float(self.weight * (np.sum(scaled**2) - len(scaled)))
+
+    def compute_gradient(self) -> Array:
+        """Return the gradient in the off-diagonal entries of D."""
+        diagonal = np.diag(self.relative)[:, None]
+        scaled = self.relative / diagonal
+        slope = scaled - np.diag(np.sum(scaled**2, axis=1))
+        return np.asarray(self.weight * slope / diagonal @ self.relative.T)
+
+
+def compute_overlaps(taps: Array) -> Array:
+    """Return the autocovariances of taps, both (sources, lags + 1)."""
+    lags = taps.shape[1]
+    return np.array([np.sum(taps[:, : lags - k] * taps[:, k:], axis=1) for k in range(lags)]).T
+
+
+def compute_filtered_power(taps: Array, lagged: Array) -> Array:
+    """Return the mean square of f_i * y_j, (i, j).
+
+    Parameters
+    ----------
+    taps : ndarray of shape (sources, lags + 1)
+        Of the filters f_i.
+    lagged : ndarray of shape (sources, lags + 1)
+        Autocovariances of the sources y_j.
+    """
+    overlap = compute_overlaps(taps)
+    overlap[:, 1:] *= 2.0
+    return np.asarray(np.maximum(overlap @ lagged.T, _MIN_POWER))
+
+
+def solve_pairs(gradient: Array, hessian: Array, max_step: float = _MAX_STEP) -> Array:
+    """Return the step D, with the eigenvalues of the Hessian of each pair bounded from below.
+
+    Parameters
+    ----------
+    gradient, hessian : ndarray of shape (sources, sources)
+        G and H; their diagonals are ignored.
+    max_step : float
+        Largest entry of D; a larger step is shortened.
+    """
+    first, second = _bound_curvature(hessian)
+    step = -(second * gradient - gradient.T) / (first * second - 1.0)
+    np.fill_diagonal(step, 0.0)
+    largest = float(np.abs(step).max(initial=0.0))
+    return np.asarray(step * min(1.0, max_step / max(largest, max_step)))
+
+
+def estimate_error(adjoint: Array, y: Array, hessian: Array) -> Array:
+    """Return the sampling error of an unmixing matrix, the variance of each entry of D.
+
+    The larger one of two estimates is used. The first one is the scatter of the steps that parts of the
+    samples alone would take (batch means); it allows for sources that are active at the same time. The
+    second one follows from the spectra of both factors of the gradient if the sources are independent; it
+    allows for correlations that are longer than a part.
+
+    Parameters
+    ----------
+    adjoint, y : ndarray of shape (sources, samples)
+        ``adjoint @ y.T`` divided by the number of samples is the gradient G.
+    hessian : ndarray of shape (sources, sources)
+        The curvature H.
+    """
+    edges = np.linspace(0, y.shape[1], _N_PARTS + 1).astype(int)
+    steps = [
+        solve_pairs(adjoint[:, start:stop] @ y[:, start:stop].T / max(stop - start, 1), hessian, np.inf)
+        for start, stop in itertools.pairwise(edges)
+    ]
+    scatter = np.var(steps, axis=0, ddof=1) / _N_PARTS
+    return np.asarray(np.maximum(scatter, _predict_error(adjoint, y, hessian)))
+
+
+def _predict_error(adjoint: Array, y: Array, hessian: Array) -> Array:
+    """Return the variance of the entries of D if the sources are independent."""
+    left, right = (np.fft.rfft(rows, axis=1)[:, 1:] / y.shape[1] for rows in (adjoint, y))
+    variance = 2.0 * np.abs(left) ** 2 @ (np.abs(right) ** 2).T  # of G_ij
+    cross = left * right.conj()
+    covariance = 2.0 * (cross @ cross.conj().T).real  # of G_ij and G_ji
+    first, second = _bound_curvature(hessian)
+    error = second**2 * variance + variance.T - 2.0 * second * covariance
+    np.fill_diagonal(error, 0.0)
+    return np.asarray(np.maximum(error, 0.0) / (first * second - 1.0) ** 2)
+
+
+def _bound_curvature(hessian: Array) -> tuple[Array, Array]:
+    """Return H_ij and H_ji, lifted where a pair has an eigenvalue below the bound."""
+    across = hessian.T
+    least = 0.5 * (hessian + across) - np.sqrt(0.25 * (hessian - across) ** 2 + 1.0)
+    lift = np.maximum(_MIN_EIGENVALUE - least, 0.0)
+    return hessian + lift, across + lift
