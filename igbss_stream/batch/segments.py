@@ -265,6 +265,7 @@ def _join_parts(job: Job, notify: Notify) -> Outcome:
             solver=separator.solver,
             left_out=tuple(stored.channels[i] for i in found.flat),
             taken_out=None if separator.cleaner is None else str(separator.cleaner),
+            learning=None if separator.learning is None else str(separator.learning),
         )
 
 

@@ -59,6 +59,8 @@ class Outcome:
         Number of windows that did not converge.
     taken_out : str, optional
         Sources that were removed from the channels, and why; None without cleaning.
+    learning : str, optional
+        How the structure was learned, and how reliable it is; None unless it was learned.
     """
 
     n_samples: int
@@ -70,6 +72,7 @@ class Outcome:
     n_windows: int = 0
     n_failed: int = 0
     taken_out: str | None = None
+    learning: str | None = None
 
 
 def separate_recording(
@@ -223,4 +226,5 @@ def _make_outcome(
         n_windows=0 if fits is None else fits.n_windows,
         n_failed=0 if fits is None else fits.n_failed,
         taken_out=None if separator.cleaner is None else str(separator.cleaner),
+        learning=None if separator.learning is None else str(separator.learning),
     )

@@ -91,4 +91,5 @@ def _format_outcome(outcome: Outcome, output: Path, seconds: float) -> str:
     return (
         f"{outcome.n_channels} channels x {outcome.n_samples} samples{length} -> {outcome.n_sources} "
         f"sources by {outcome.solver} in {seconds:.2f} s: {output}{left_out}"
+        + (f"\nlearned from {outcome.learning}" if outcome.learning else "")
     )

@@ -246,10 +246,10 @@ class StreamRunner:
             self._describe()
             took = f", learned in {model.seconds:.2f} s" if model.seconds else ""
             removed = describe_removed(model.separator.cleaner)
-            log.info(
-                "stream %s: model %d from sample %d%s%s",
-                self.name, model.version, model.since, took, removed,
-            )  # fmt: skip
+            learning = model.separator.learning
+            how = "" if learning is None else f" from {learning}"
+            text = "stream %s: model %d from sample %d%s%s%s"
+            log.info(text, self.name, model.version, model.since, took, how if took else "", removed)
 
     def _publish(self, items: Sequence[Chunk | Gap]) -> None:
         for item in items:

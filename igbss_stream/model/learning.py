@@ -36,3 +36,16 @@ class Learning:
     contradictions: dict[float, float]
     reliability: Array
     drift_removed: bool
+
+    def __str__(self) -> str:
+        """State the view, the evidence for it, and the range of the reliability."""
+        contradicted = [
+            f"view {view:g} contradicted, {value:.1f}"
+            for view, value in self.contradictions.items()
+            if view < self.view
+        ]
+        evidence = f" ({contradicted[0]})" if contradicted else ""
+        view = "innovations" if self.view == 0.0 else f"view {self.view:g}"
+        drift = ", without drift" if self.drift_removed else ""
+        low, high = float(self.reliability.min()), float(self.reliability.max())
+        return f"{view}{evidence}{drift}; reliability {low:.0f} to {high:.0f} dB"

@@ -109,7 +109,7 @@ class LikelihoodDescent:
             prior = Prior(prior_weight, relative)
             likelihood = float(np.sum(compute_source_loss(shape, self._power)) - np.linalg.slogdet(w)[1])
             losses.append(likelihood + prior.compute_loss())
-            step, tap_step, slope, error = self._compute_steps(y, taps, lagged, shape, floor, prior)
+            step, tap_step, slope = self._compute_steps(y, taps, lagged, shape, floor, prior)
             if self._is_done(slope, losses) or (is_hopeless is not None and is_hopeless(w)):
                 break
             t, y = self._search_line(y, step, slope, taps, tap_step, shape, floor, prior)
@@ -118,22 +118,40 @@ class LikelihoodDescent:
             move = np.eye(len(w)) + t * step
             w, relative, taps = move @ w, move @ relative, taps + t * tap_step
             step_done()
-        return ViewFit(w, tuple(losses[1:]), error)
+        return ViewFit(w, tuple(losses[1:]), self._estimate_error(w, taps, shape, prior_weight))
 
     def _compute_steps(
         self, y: Array, taps: Array, lagged: Array, shape: Array, floor: Array, prior: Prior
-    ) -> tuple[Array, Array, float, Array]:
-        """Return the Newton steps of W and of the taps, the slope of the loss, and the error of W."""
-        learning.filter_rows_adjoint(self._psi, taps, self._adjoint)
-        self._adjoint /= self._power[:, None]
+    ) -> tuple[Array, Array, float]:
+        """Return the Newton steps of W and of the taps, and the slope of the loss."""
+        hessian = self._differentiate(taps, lagged, prior.weight)
         gradient = self._adjoint @ y.T / self._e.shape[1] + prior.compute_gradient()
         np.fill_diagonal(gradient, 0.0)
-        bend = self._curvature / self._power
-        hessian = bend[:, None] * compute_filtered_power(taps, lagged) + prior.weight
-        step, error = solve_pairs(gradient, hessian), estimate_error(self._adjoint, y, hessian)
+        step = solve_pairs(gradient, hessian)
         tap_slope, tap_step = compute_tap_step(y, self._e, self._psi, shape, floor, self._curvature)
         slope = float(np.sum(gradient * step) + np.sum(tap_slope * tap_step / self._power[:, None]))
-        return step, tap_step, slope, error
+        return step, tap_step, slope
+
+    def _differentiate(self, taps: Array, lagged: Array, prior_weight: float) -> Array:
+        """Fill the adjoint of the scores, which times y is the gradient in D, and return the curvature."""
+        learning.filter_rows_adjoint(self._psi, taps, self._adjoint)
+        self._adjoint /= self._power[:, None]
+        bend = self._curvature / self._power
+        return np.asarray(bend[:, None] * compute_filtered_power(taps, lagged) + prior_weight)
+
+    def _estimate_error(
+        self, w: Array, taps: Array | None, shape: Array | None, prior_weight: float
+    ) -> Array:
+        """Return the sampling error of W."""
+        if taps is None or shape is None:  # no step was allowed
+            return np.zeros_like(w)
+        lagged = np.einsum("in,knm,im->ik", w, self.covariances, w, optimize=True)
+        y = np.ascontiguousarray(w @ self.z / np.sqrt(lagged[:, :1]))
+        learning.filter_rows(y, taps, self._e)
+        floor = self._compute_floor()
+        learning.compute_power_scores(self._e, shape, floor, self._psi, self._power, self._curvature)
+        hessian = self._differentiate(taps, lagged / lagged[:, :1], prior_weight)
+        return estimate_error(self._adjoint, y, hessian)
 
     def _is_done(self, slope: float, losses: list[float]) -> bool:
         """Return whether the expected decrease of a step, or that of the last steps, is negligible."""

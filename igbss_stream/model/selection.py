@@ -159,7 +159,10 @@ class _Learner:
             return self.learn(self._previous, _FIRST)
         starts = find_starts(self._z, self._covariances, self._axes)
         with track("trying starts", len(starts) * _TRIAL_STEPS) as step:
-            fits = [self._views.run(start, _FIRST, _TRIAL_STEPS, step_done=step) for start in starts]
+            fits = [
+                self._views.run(start, _FIRST, _TRIAL_STEPS, with_error=False, step_done=step)
+                for start in starts
+            ]
         return self.learn(min(fits, key=lambda fit: fit.loss).unmixing, _FIRST)
 
 

@@ -50,7 +50,7 @@ Array = NDArray[np.float64]
 
 _MAX_SUBSAMPLE = 8192  # samples that the curvature is estimated from
 _MIN_CURVATURE = 0.05  # of a pair, relative to that of independent sources
-_MIN_DECREASE = 2e-3  # nats per parameter; a descent stops when the next step is expected to gain less
+_MIN_DECREASE = 5e-3  # nats per parameter; a descent stops when the next step is expected to gain less
 _SLACK = 1e-3  # nats per sample that a step may lose, as taps and densities change with it
 _MAX_HALVINGS = 6
 _DECORRELATION = 0.3  # weight of the correlation between sources, for an infinite ridge
@@ -129,6 +129,7 @@ class ViewDescent:
         *,
         prior_samples: float = 0.0,
         is_hopeless: Callable[[Array], bool] | None = None,
+        with_error: bool = True,
         step_done: StepDone = ignore_step,
     ) -> ViewFit:
         """Run a descent.
@@ -147,6 +148,8 @@ class ViewDescent:
             Weight of the prior, as a number of samples.
         is_hopeless : callable, optional
             Called with the unmixing matrix after each step; ends the descent by returning True.
+        with_error : bool
+            Whether to estimate the sampling error; it is zero otherwise.
         step_done : callable
             Called after each step.
 
@@ -175,7 +178,10 @@ class ViewDescent:
             losses.append(state.loss)
             gradient, hessian = self._differentiate(state, weight)
             step_done()
-        return ViewFit(state.w, tuple(losses), estimate_error(self._adjoint, state.y, hessian), is_stuck)
+        error = np.zeros_like(hessian)
+        if with_error:
+            error = estimate_error(self._adjoint, state.y, hessian)
+        return ViewFit(state.w, tuple(losses), error, is_stuck)
 
     def _step(self, state: _State, step: Array, ridge: float, weight: float) -> _State | None:
         """Return the state after the largest step t = 1, 1/2, ... that does not raise the loss."""

@@ -152,6 +152,8 @@ def _list_method_facts(data: ReportData) -> Iterator[tuple[str, str]]:
     settings, stored = data.model.settings, data.attributes
     yield "sources", f"{data.sources.n_channels} from {len(data.model.channels)} channels"
     yield "structure", escape(_format_value(settings.get("structure", "unknown")))
+    if data.model.learning is not None:
+        yield "learning", escape(data.model.learning)
     yield "order of interaction", escape(settings.get("order", 1))
     yield "transform", escape(data.model.transform.get("name", "unknown"))
     yield "solver", escape(data.facts.solver)

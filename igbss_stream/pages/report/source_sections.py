@@ -261,6 +261,9 @@ def _write_facts(sources: SourceSections, ranked: RankedSource) -> str:
     strongest = np.argsort(-np.abs(weights), kind="stable")[:3]
     unit = f" {escape(sources.weight_unit)}" if sources.weight_unit else ""
     rows = [("kurtosis", format_decimal(found.kurtosis[k]))]
+    learning = sources.data.model.learning
+    if learning is not None and k < len(learning.reliability):
+        rows.append(("reliability", f"{learning.reliability[k]:.0f} dB"))
     if sources.unit != "SD":
         of_source = "" if sources.unit == "1" else f" {escape(sources.unit)}"
         deviation = float(np.sqrt(found.variance[k])) * sources.source_unit.factor
