@@ -133,7 +133,8 @@ class _Learner:
         self, start: Array, view: float, is_hopeless: Callable[[Array], bool] | None = None
     ) -> ViewFit:
         """Return the fit of a view, from an unmixing matrix of the whitened channels."""
-        with track("learning", _STEPS) as step:
+        name = "innovations" if view == INNOVATIONS else f"view {view:g}"
+        with track(f"learning from {name}", _STEPS) as step:
             if view == INNOVATIONS:
                 return LikelihoodDescent(self._z, self._covariances).run(
                     start,

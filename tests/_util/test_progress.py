@@ -30,7 +30,7 @@ def assert_counts(steps: list[tuple[int, int]]) -> None:
 
 
 def noisy() -> NDArray[np.float64]:
-    """Return five channels of three coloured sources, with sensor noise that requires spectral matching."""
+    """Return five channels of three coloured sources, with sensor noise."""
     rng = np.random.default_rng(0)
     sources = np.cumsum(rng.laplace(size=(1000, 3)), axis=0) * 0.05 + rng.laplace(size=(1000, 3))
     return sources @ rng.normal(size=(3, 5)) + 0.3 * rng.normal(size=(1000, 5))
@@ -42,9 +42,10 @@ def test_each_stage_of_learning_is_reported_and_the_result_is_unchanged() -> Non
     with report_to(lambda *report: reports.append(report)):
         learned = learn_structure(x, 3)
     stages = by_task(reports)
-    assert list(stages) == [
-        "finding starts", "matching spectra", "trying starts", "learning", "comparing halves",
-    ]  # fmt: skip
+    first, *views = stages
+    assert first == "trying starts"
+    assert views[:2] == ["learning from view 1", "learning from view 5"]
+    assert all(view.startswith("learning from ") for view in views)
     for steps in stages.values():
         assert_counts(steps)
     alone = learn_structure(x, 3)

@@ -65,7 +65,9 @@ def test_sources_of_a_fixed_structure_are_those_of_the_formula(
 def test_output_says_what_it_is(separated: Command, recording: Path, tmp_path: Path) -> None:
     separated(recording)
     output = read_output(tmp_path / "out.h5")
-    assert sorted(output.datasets) == ["learning", "mean", "mixing", "sources", "unmixing"]
+    assert sorted(output.datasets) == [
+        "contradictions", "learning", "mean", "mixing", "reliability", "sources", "unmixing",
+    ]  # fmt: skip
     assert (output.rate, output.unit) == (RATE, None)  # sources are in standard deviations
     assert output.names["sources"] == ["source-0", "source-1", "source-2", "source-3"]
     assert output.names["mixing"] == output.names["unmixing"] == list(NAMES)

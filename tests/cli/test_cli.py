@@ -162,7 +162,7 @@ def test_demo_prints_how_close_the_sources_came(igbss: Command, seed: int, n_sam
     low = received.min() - 0.1 * np.ptp(received)
     by_min_max = np.exp(np.log(received - low) @ np.linalg.inv(systematic(3)).T)
     rows = printed(result.output)
-    assert rows.pop("learned") < 0.02
+    assert rows.pop("learned") < 0.1
     assert rows == {
         "channels as received": pytest.approx(errors(received, truth), abs=6e-4),
         "published, exp": pytest.approx(errors(unmixed(received), truth), abs=6e-4),

@@ -164,7 +164,7 @@ def test_recording_and_output_may_be_named_from_the_current_folder(
 
 SHOWN = {
     "batch in.h5 -o out.h5 --transform min-max": ["surveying", "separating", "100%"],
-    "batch in.h5 -o out.h5 --structure learned": ["finding starts", "trying starts", "learning", "100%"],
+    "batch in.h5 -o out.h5 --structure learned": ["trying starts", "learning from view 1", "100%"],
     "inspect in.h5": ["reading", "100%"],
     "export sources.h5 -o out.vhdr": ["looking through", "writing", "100%"],
     "demo --samples 50": ["separating"],

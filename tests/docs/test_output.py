@@ -76,7 +76,7 @@ def test_everything_in_it_is_described(output: Path) -> None:
             "terms": {2: 3}.get(lengths["sources"], lengths["sources"])
         }  # of two sources: their product
         lengths |= {name: len(file[name]) for name in ("gaps", "fits", "excluded") if name in file}
-        words = {"fits_kl": "iterations", "learning": "steps"}
+        words = {"fits_kl": "iterations", "learning": "steps", "contradictions": "views"}
         lengths |= {word: len(file[name]) for name, word in words.items() if name in file}
         everything: list[str] = []
         file.visit(everything.append)
@@ -125,7 +125,7 @@ def test_another_reader_of_hdf5_agrees(output: Path) -> None:
     other = pyfive.File(str(output))
     with h5py.File(output) as file:
         assert sorted(other) == sorted(file)
-        assert {name: value.decode() for name, value in other.attrs.items()} == dict(file.attrs)
+        assert {name: as_text(value) for name, value in other.attrs.items()} == dict(file.attrs)
         for name, dataset in file.items():
             assert dataset.id.get_create_plist().get_nfilters() == 0
             assert (other[name].shape, dataset.chunks) == (dataset.shape, None)

@@ -285,7 +285,7 @@ class OutputFile(Closeable):
             view=float(attrs["view"]),
             contradictions={} if rows is None else dict(rows.tolist()),
             reliability=np.asarray(self._get_model_dataset("reliability", 1)[()], np.float64),
-            drift_removed=bool(attrs["drift_removed"]),
+            drift_removed=str(attrs.get("drift")) == "removed",
         )
 
     def _read_optional_weights(self, name: str) -> Array | None:

@@ -56,7 +56,7 @@ def write_model(
         transform=json.dumps(to_plain(separator.transform)),
         cleaning=None if separator.cleaning is None else json.dumps(separator.cleaning.to_dict()),
         view=None if learning is None else learning.view,
-        drift_removed=None if learning is None else learning.drift_removed,
+        drift=None if learning is None else ("removed" if learning.drift_removed else "kept"),
     )
 
 
