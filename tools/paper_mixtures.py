@@ -1,7 +1,7 @@
 """The mixtures of the paper: time series, images, point cloud, with interactions of up to three sources."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 
@@ -65,25 +65,28 @@ class Experiment:
     learned_from: int | None = None
 
 
-def series_experiments(runs: int) -> Iterator[Experiment]:
+def series_experiments(seeds: range) -> Iterator[Experiment]:
     """Yield the experiments on time series."""
     for order in (1, 2, 3):
-        yield Experiment(f"time series, order {order}", [series_mixture(order, run) for run in range(runs)])
+        yield Experiment(f"time series, order {order}", [series_mixture(order, seed) for seed in seeds])
 
 
-def picture_experiments(images: Path | None, runs: int) -> Iterator[Experiment]:
+def picture_experiments(images: Path | None, seeds: range) -> Iterator[Experiment]:
     """Yield the experiments on images; without a folder of the paper's, on photos instead."""
     for number in (1, 2, 3):
         truth = picture_set(images, number)
         for order in (1, 2, 3):
-            drawn = [picture_mixture(truth, order, run) for run in range(runs)]
-            few = None if order == 1 else min(runs, PICTURES_LEARNED)
-            yield Experiment(f"{picture_kind(images)} {number}, order {order}", drawn, True, few)
+            drawn = [picture_mixture(truth, order, seed) for seed in seeds]
+            few = None if order == 1 else min(len(seeds), PICTURES_LEARNED)
+            name = f"{picture_kind(images)} {number}, order {order}"
+            yield Experiment(name, [round_to_8_bits(mixture) for mixture in drawn], True, few)
+            if order == 1:
+                yield Experiment(f"{name}, not rounded", drawn, True)
 
 
-def cloud_experiments(runs: int) -> Iterator[Experiment]:
+def cloud_experiments(seeds: range) -> Iterator[Experiment]:
     """Yield the experiment on a point cloud."""
-    yield Experiment("point cloud", [cloud_mixture(run) for run in range(runs)])
+    yield Experiment("point cloud", [cloud_mixture(seed) for seed in seeds])
 
 
 def series_mixture(order: int, seed: int) -> Mixture:
@@ -94,8 +97,13 @@ def series_mixture(order: int, seed: int) -> Mixture:
 
 
 def picture_mixture(truth: Array, order: int, seed: int) -> Mixture:
-    """Return pictures mixed by weights of 1 to 6; unlike the paper's, not rounded to 8 bits again."""
+    """Return pictures mixed by weights of 1 to 6."""
     return Mixture(interact(truth, order, 1.0, 6.0, seed), truth, order)
+
+
+def round_to_8_bits(mixture: Mixture) -> Mixture:
+    """Return a mixture of pictures as pictures, with values from 0 to 255, as the paper has them."""
+    return replace(mixture, x=np.round(mixture.x * (255.0 / mixture.x.max())))
 
 
 def cloud_mixture(seed: int, n_samples: int = 1000) -> Mixture:

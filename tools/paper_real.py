@@ -28,12 +28,12 @@ PROJECTED = Method("learned, KL projection", projected)
 WINDOW, HOP, N_WINDOWS = 4 * RATE, RATE, 200
 
 
-def real(report: Report, folder: Path, runs: int) -> None:
+def real(report: Report, folder: Path, seeds: range) -> None:
     """Separate real sources mixed by weights of 0.5 to 2."""
     sources = real_sources(folder)
-    clean = [mixed(sources, 8, 0.0, seed) for seed in range(min(runs, DRAWS))]
+    clean = [mixed(sources, 8, 0.0, seed) for seed in seeds[:DRAWS]]
     few = sources[:, [list(SOURCES).index(name) for name in FEW]]
-    noisy = [mixed(few, 8, NOISE, seed) for seed in range(min(runs, DRAWS))]
+    noisy = [mixed(few, 8, NOISE, seed) for seed in seeds[:DRAWS]]
     note = f"{len(clean)} mixing matrices; SIR in dB, signs as delivered but for FastICA; the best in bold."
     header = ["8 real sources in 8 channels", "mean SIR", "worst SIR", "right signs, %"]
     report.table("real", "Real sources", header, compared(clean), note)
@@ -105,10 +105,10 @@ WINDOWS_NOTE = (
 
 def _warm(cut: Sequence[Array]) -> list[Array]:
     """Learn the first window from scratch, each other from the one before."""
-    sources, last = [], None
+    sources, last, view = [], None, None
     for window in cut:
-        structure = learn_structure(window, window.shape[1], previous=last)
-        last = structure.unmixing
+        structure = learn_structure(window, window.shape[1], previous=last, view=view)
+        last, view = structure.unmixing, structure.learning.view
         sources.append((window - structure.mean) @ last.T)
     return sources
 

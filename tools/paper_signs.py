@@ -26,7 +26,7 @@ Array = NDArray[np.float64]
 SHOWN = 6  # runs of FastICA in the figure, as in the paper
 
 
-def sign_inversion(report: Report, images: Path | None, runs: int) -> None:
+def sign_inversion(report: Report, images: Path | None, seeds: range) -> None:
     """Count right signs over starts, and show the first of them."""
     truth = picture_set(images, 1)
     mixture = picture_mixture(truth, 1, 0)
@@ -36,7 +36,9 @@ def sign_inversion(report: Report, images: Path | None, runs: int) -> None:
         (_raw_picard, "Picard, another start each run, signs as they come"),
         (picard, "Picard, another start each run, positive columns"),
     ):
-        rows.append(_row(kind, mixture, [Method(kind, partial(method, seed=run)) for run in range(runs)]))
+        rows.append(
+            _row(kind, mixture, [Method(kind, partial(method, seed=run)) for run in range(len(seeds))])
+        )
     fixed = (PUBLISHED_EXP, PUBLISHED_MIN_MAX, LEARNED)
     rows += [_row(f"{method.name}: no start to choose", mixture, [method]) for method in fixed]
     header = [f"{picture_kind(images)} 1, order 1", "right signs, %", "runs with all signs right, %"]

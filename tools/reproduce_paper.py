@@ -5,6 +5,7 @@
     .venv/bin/python tools/reproduce_paper.py --images DIR        with the paper's images, USC-SIPI TIFFs
     .venv/bin/python tools/reproduce_paper.py --recordings DIR    and real sources, sensor noise, windows
     .venv/bin/python tools/reproduce_paper.py --only series --only cloud --runs 3
+    .venv/bin/python tools/reproduce_paper.py --seeds 5000:5040   with other mixtures
 
 Tables go to the terminal and to tables.md in the folder --out, figures to PNG files beside it; --page puts
 the tables where docs/method.md has them. Every method sees the same mixtures. Sources are assigned one to
@@ -31,11 +32,28 @@ FROM_RECORDINGS = ("real", "windows")
 Folder = click.Path(path_type=Path, exists=True, file_okay=False)
 
 
+def _parse_seeds(context: click.Context, option: click.Parameter, value: str | None) -> range | None:
+    if value is None:
+        return None
+    first, _, last = value.partition(":")
+    if not (first.isdecimal() and last.isdecimal() and int(first) < int(last)):
+        raise click.BadParameter(
+            f"must be FROM:TO, two whole numbers, FROM below TO. Got {value!r} instead."
+        )
+    return range(int(first), int(last))
+
+
 @click.command()
 @click.option("--images", type=Folder, help="Folder of the USC-SIPI TIFFs; photos if left out.")
 @click.option("--recordings", type=Folder, help="Folder of the recordings with the real sources.")
 @click.option(
     "--runs", type=click.IntRange(min=1), default=40, show_default=True, help="Mixtures an experiment."
+)
+@click.option(
+    "--seeds",
+    callback=_parse_seeds,
+    metavar="FROM:TO",
+    help="Seeds of the mixtures, TO excluded, in place of --runs.",
 )
 @click.option(
     "--out",
@@ -61,6 +79,7 @@ def main(
     images: Path | None,
     recordings: Path | None,
     runs: int,
+    seeds: range | None,
     out: Path,
     jobs: int,
     only: tuple[str, ...],
@@ -71,27 +90,28 @@ def main(
         if part in FROM_RECORDINGS and recordings is None:
             raise click.UsageError(f"--only {part} needs --recordings DIR, the folder of recordings.")
     parts = [part for part in PARTS if part in (only or PARTS)]
-    drawn = list(_drawn(parts, images, runs))
+    seeds = seeds or range(runs)
+    drawn = list(_drawn(parts, images, seeds))
     report = Report(out)
     if drawn:
         tables(report, drawn, jobs)
     for part in parts:
-        _make(part, report, images, recordings, runs)
+        _make(part, report, images, recordings, seeds)
     if page:
         report.refresh(page)
 
 
-def _drawn(parts: list[str], images: Path | None, runs: int) -> Iterator[Experiment]:
+def _drawn(parts: list[str], images: Path | None, seeds: range) -> Iterator[Experiment]:
     """Yield the experiments that share the rows of the tables."""
     if "series" in parts:
-        yield from series_experiments(runs)
+        yield from series_experiments(seeds)
     if "images" in parts:
-        yield from picture_experiments(images, runs)
+        yield from picture_experiments(images, seeds)
     if "cloud" in parts:
-        yield from cloud_experiments(runs)
+        yield from cloud_experiments(seeds)
 
 
-def _make(part: str, report: Report, images: Path | None, recordings: Path | None, runs: int) -> None:
+def _make(part: str, report: Report, images: Path | None, recordings: Path | None, seeds: range) -> None:
     """Make the figures of a part, and the tables that are its own."""
     match part:
         case "series":
@@ -101,13 +121,13 @@ def _make(part: str, report: Report, images: Path | None, recordings: Path | Non
         case "cloud":
             cloud_figure(report)
         case "signs":
-            sign_inversion(report, images, runs)
+            sign_inversion(report, images, seeds)
         case "convergence":
             convergence_figure(report)
         case "time":
             run_times(report)
         case "real" if recordings:
-            real(report, recordings, runs)
+            real(report, recordings, seeds)
         case "windows" if recordings:
             windows(report, recordings)
 

@@ -90,8 +90,9 @@ def test_output_leaves_out_what_the_recording_does_not_say(separated: Command, t
 
 
 def test_summary_tells_what_was_done(separated: Command, recording: Path, tmp_path: Path) -> None:
-    line = separated(recording).output
-    assert line.count("\n") == 1
+    line, learning = separated(recording).output.splitlines()
+    assert learning.startswith("learned from ")
+    assert "reliability" in learning
     for fact in (
         "4 channels",
         "60 samples",

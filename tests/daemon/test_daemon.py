@@ -174,7 +174,9 @@ def test_learned_models_continue_after_a_restart(start: Start, tmp_path: Path) -
     made_up = before.data @ np.array(mixing.matrix).T + np.array(mixing.mean)
     np.testing.assert_allclose(made_up, x[2900:], rtol=1e-3, atol=1e-3)
     line = first.wait_for_line("model 1 from sample")
-    assert re.search(r"model 1 from sample \d+, learned in \d+\.\d\d s$", line["message"])
+    assert re.search(
+        r"model 1 from sample \d+, learned in \d+\.\d\d s from .*; reliability .* dB$", line["message"]
+    )
     first.end(signal.SIGTERM)
     recorded = read_recorded(recording)
     chunks = [item.data for item in items if isinstance(item, Chunk)]

@@ -193,6 +193,6 @@ def test_a_mixture_that_raises_is_counted(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_products_of_pictures_are_learned_from_a_few() -> None:
-    by_order = {each.mixtures[0].order: each for each in picture_experiments(None, 6)}
+    by_order = {each.mixtures[0].order: each for each in picture_experiments(None, range(6))}
     assert all(len(each.mixtures) == 6 for each in by_order.values())
     assert [by_order[order].learned_from for order in (1, 2, 3)] == [None, 4, 4]

@@ -140,6 +140,8 @@ def test_real_sources(tmp_path: Path) -> None:
         (["--recordings", ".", "--only", "real"], "s0010_re.dat is missing"),
         (["--only", "windows"], "--only windows needs --recordings DIR"),
         (["--runs", "0"], "0 is not in the range x>=1"),
+        (["--seeds", "5:5"], "must be FROM:TO, two whole numbers, FROM below TO. Got '5:5' instead."),
+        (["--seeds", "a:5"], "Got 'a:5' instead."),
     ],
 )
 def test_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], said: str) -> None:
