@@ -37,6 +37,7 @@ _RIDGE = 1e-7  # regularises the regression on lags, relative to its diagonal; a
 _MAX_SUBSAMPLE = 4096  # samples that curvatures and shapes are estimated from
 _MIN_CURVATURE = 0.3  # mean curvature of a density, relative to its mean weight
 _MIN_DECREASE = 1e-4  # nats per parameter; a descent stops when the next step is expected to gain less
+_STUCK = 3  # a descent that ends after fewer steps without being done has not left its start
 _PATIENCE, _GAIN = 10, 0.1  # a descent stops when this number of steps gains less than this many nats
 
 
@@ -92,6 +93,7 @@ class LikelihoodDescent:
         w, y, losses = start, np.ascontiguousarray(start @ self.z), [math.inf]
         relative = np.eye(len(start)) if around is None else start @ np.linalg.inv(around)
         prior_weight, taps, shape = prior_samples / self.z.shape[1], None, None
+        is_stuck = False
         while len(losses) <= n_steps:
             lagged = np.einsum("in,knm,im->ik", w, self.covariances, w, optimize=True)
             size = np.sqrt(lagged[:, :1])
@@ -114,11 +116,13 @@ class LikelihoodDescent:
                 break
             t, y = self._search_line(y, step, slope, taps, tap_step, shape, floor, prior)
             if t == 0.0:
+                is_stuck = len(losses) <= _STUCK
                 break
             move = np.eye(len(w)) + t * step
             w, relative, taps = move @ w, move @ relative, taps + t * tap_step
             step_done()
-        return ViewFit(w, tuple(losses[1:]), self._estimate_error(w, taps, shape, prior_weight))
+        error = self._estimate_error(w, taps, shape, prior_weight)
+        return ViewFit(w, tuple(losses[1:]), error, is_stuck)
 
     def _compute_steps(
         self, y: Array, taps: Array, lagged: Array, shape: Array, floor: Array, prior: Prior
