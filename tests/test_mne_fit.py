@@ -162,7 +162,7 @@ print([int(one) for one in eog])
 
 
 def run_detectors(kind: str, path: Path) -> str:
-    """Return what MNE finds with its defaults, in a process of its own.
+    """Return what MNE finds with its defaults, in a separate process.
 
     MNE's z-scores fail where SCIPY_ARRAY_API is set, as it is for the tests.
     """

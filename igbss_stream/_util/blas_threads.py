@@ -23,7 +23,7 @@ def limit_blas_threads() -> Iterator[None]:
 
     The limit applies to the whole process: most BLAS libraries have no other. Contexts may be nested, and
     may overlap in several threads: the last one to end restores what the first one found. SciPy brings a
-    BLAS of its own, which is limited if `scipy.linalg` has been imported before. A context costs 10 us.
+    separate BLAS, which is limited if `scipy.linalg` has been imported before. A context costs 10 us.
     """
     global _n_entered
     libraries = _find_libraries("scipy.linalg" in sys.modules)

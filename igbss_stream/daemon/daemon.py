@@ -42,7 +42,7 @@ _TICK = 0.1  # seconds between periodic work besides the streams
 class LearningThread(Executor):
     """Execute calls in one thread, which does not keep the process alive.
 
-    A ``ThreadPoolExecutor`` joins its threads when the interpreter exits, so a daemon that is told to stop
+    A ``ThreadPoolExecutor`` joins its threads when the interpreter exits, so a daemon that is stopped
     would first finish its fit. Learning 64 channels from 20,000 samples takes 14 s. With a pool, the daemon
     exits 11 to 13 s after SIGTERM, later than the ``TimeoutStopSec`` of its service allows; with this
     thread, after 0.2 s.

@@ -45,7 +45,7 @@ def page_out_library(name: str) -> int:
     lower (106 MB instead of 173 MB), at rest and while it learns models.
 
     The system takes out only pages that no other process maps, and only for the owner of the file or a user
-    who may write to it. Elsewhere, as for a service with a user of its own, the call has no effect.
+    who may write to it. Elsewhere, as for a service with a separate user, the call has no effect.
 
     Parameters
     ----------

@@ -181,7 +181,7 @@ def test_a_first_sample_far_from_the_others_does_not_add_to_the_rank() -> None:
     x = np.random.default_rng(0).normal(size=(3000, 6))
     x -= x.mean(axis=1, keepdims=True)
     x[0] = 7e5
-    assert survey_array(x, names(x), covariance=True).rank == 6  # the sample is a direction of its own
+    assert survey_array(x, names(x), covariance=True).rank == 6  # the sample is a separate direction
     x[0] -= x[0].mean() + 7e5 * np.array([-5, 1, 1, 1, 1, 1])
     assert survey_array(x, names(x), covariance=True).rank == 5
 
