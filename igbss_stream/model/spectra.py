@@ -15,7 +15,7 @@ _MIN_BINS = 50  # per band
 
 @dataclass(frozen=True)
 class Bands:
-    """Covariances of channels at unit variance in bands of equal width.
+    """Covariances of channels in bands of equal width.
 
     Parameters
     ----------
@@ -27,10 +27,6 @@ class Bands:
 
     covariances: Array
     weights: Array
-
-    def project(self, axes: Array) -> "Bands":
-        """Return the bands of ``axes @ x``, with axes of shape (others, channels)."""
-        return Bands(axes @ self.covariances @ axes.T, self.weights)
 
 
 def compute_bands(x: Array) -> Bands:
