@@ -24,6 +24,8 @@ _DU_DT = (1.0 + 0.5 * _T_SQUARED) * (1.0 + _T_SQUARED) ** -1.25
 _LOSS_OF_AXIS = -np.log(_DU_DT)
 _SLOPE_OF_AXIS = -_T / (1.0 + 0.5 * _T_SQUARED) + 2.5 * _T / (1.0 + _T_SQUARED)
 _SILVERMAN = 1.06
+_N_PADDED = 900  # nodes and as many zeros, in small prime factors
+_FREQUENCIES = 2.0 * np.pi * np.fft.rfftfreq(_N_PADDED) / _SPACING
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,6 @@ def _smooth(shares: Array, n_effective: Array) -> Array:
     mean = shares @ _U
     deviation = np.sqrt(np.maximum(shares @ _U**2 - mean**2, _SPACING**2))
     width = _SILVERMAN * deviation * n_effective**-0.2
-    frequency = 2.0 * np.pi * np.fft.rfftfreq(2 * _N_NODES) / _SPACING
-    gain = np.exp(-0.5 * (frequency * width[:, None]) ** 2)
-    smooth = np.fft.irfft(np.fft.rfft(shares, 2 * _N_NODES, axis=1) * gain, 2 * _N_NODES, axis=1)
+    gain = np.exp(-0.5 * (_FREQUENCIES * width[:, None]) ** 2)
+    smooth = np.fft.irfft(np.fft.rfft(shares, _N_PADDED, axis=1) * gain, _N_PADDED, axis=1)
     return np.asarray(np.maximum(smooth[:, :_N_NODES], 0.0) / _SPACING)

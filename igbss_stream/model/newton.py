@@ -10,6 +10,7 @@ one changes only what its samples determine.
 """
 
 import itertools
+from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
@@ -86,8 +87,49 @@ def solve_pairs(gradient: Array, hessian: Array, max_step: float = _MAX_STEP) ->
     first, second = _bound_curvature(hessian)
     step = -(second * gradient - gradient.T) / (first * second - 1.0)
     np.fill_diagonal(step, 0.0)
+    return shorten(step, max_step)
+
+
+def shorten(step: Array, max_step: float = _MAX_STEP) -> Array:
+    """Return a step whose largest entry is at most max_step."""
     largest = float(np.abs(step).max(initial=0.0))
     return np.asarray(step * min(1.0, max_step / max(largest, max_step)))
+
+
+class StepMemory:
+    """Corrects Newton steps by what the last steps did to the gradient (limited-memory BFGS).
+
+    The curvature H neglects that several pairs of sources can be dependent at once. The memory learns the
+    rest of it, as preconditioned quasi-Newton methods of ICA do.
+
+    Parameters
+    ----------
+    n_steps : int
+        Number of steps that are remembered.
+    """
+
+    def __init__(self, n_steps: int = 7) -> None:
+        self._pairs: deque[tuple[Array, Array, float]] = deque(maxlen=n_steps)
+
+    def propose(self, gradient: Array, hessian: Array) -> Array:
+        """Return the next step D."""
+        rest, shares = gradient.copy(), list[float]()
+        for step, change, product in reversed(self._pairs):
+            shares.append(float(np.sum(step * rest)) / product)
+            rest -= shares[-1] * change
+        proposed = solve_pairs(rest, hessian, np.inf)
+        for (step, change, product), share in zip(self._pairs, reversed(shares), strict=True):
+            proposed -= (share + float(np.sum(change * proposed)) / product) * step
+        if float(np.sum(proposed * gradient)) >= 0.0:
+            self._pairs.clear()
+            proposed = solve_pairs(gradient, hessian, np.inf)
+        return shorten(proposed)
+
+    def remember(self, step: Array, change: Array) -> None:
+        """Add a step that was taken and the change of the gradient along it."""
+        product = float(np.sum(step * change))
+        if product > 1e-9 * float(np.sum(step**2)):
+            self._pairs.append((step, change, product))
 
 
 def estimate_error(adjoint: Array, y: Array, hessian: Array) -> Array:

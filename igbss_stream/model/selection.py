@@ -10,6 +10,9 @@ D = W_k inv(W_j), rows scaled to D_ii = 1, the contradiction of view k by a more
 over the pairs of min(D^2 / S, 50), where S is the sampling error of view j, held above a quarter of its
 geometric mean. Each pair is compared with its own error. Pairs of sources that the samples do not separate
 have large errors, and contradict nothing.
+
+The view that is rejected shows what sensor noise and other departures from the model do to a source. By how
+much it differs from the selected view, beyond the sampling error, is added to the predicted interference.
 """
 
 import math
@@ -38,9 +41,12 @@ MAX_CONTRADICTION = 2.3
 
 _FIRST = 1.0  # view that is learned first: it has fewer local optima than the more robust one
 _TRIAL_STEPS, _STEPS = 10, 150
+_MIN_TRIAL_SAMPLES, _TRIAL_SAMPLES = 8192, 256  # samples that starts are tried on, at least and per source
+_N_BLOCKS = 8  # of these samples
 _PRIOR_SAMPLES = 100.0  # weight of the prior around an earlier unmixing matrix, per source
 _PATIENCE = 8  # a descent ends when it was contradicted by 1.5 times the bound in this many steps
 _LARGEST = 50.0  # contribution of a pair
+_LEAST_DIAGONAL = 1e-6  # of D, before it is scaled; a source may be another one in the other view
 _LEAST_ERROR = 0.25  # of a pair, relative to the geometric mean over the pairs
 
 
@@ -56,11 +62,14 @@ class Selection:
         The ridge; 0 for innovations.
     contradictions : dict of float to float
         The largest contradiction of each view that was tried below the first one.
+    interference : ndarray of shape (sources,)
+        Predicted power of all other sources in each source, relative to the source.
     """
 
     fit: ViewFit
     view: float
     contradictions: dict[float, float]
+    interference: Array
 
 
 def select_unmixing(z: Array, axes: Array, previous: Array | None, view: float | None) -> Selection:
@@ -82,33 +91,57 @@ def select_unmixing(z: Array, axes: Array, previous: Array | None, view: float |
     if view is not None:
         for rung in (rung for rung in LADDER if view < rung < _FIRST):
             first = learner.learn(first.unmixing, rung)
-        return Selection(learner.learn(first.unmixing, view), view, {})
+        fit = learner.learn(first.unmixing, view)
+        return Selection(fit, view, {}, fit.error.sum(axis=1))
     accepted, contradictions = {LADDER[0]: learner.learn(first.unmixing, LADDER[0])}, dict[float, float]()
+    bias = np.zeros(len(z))
     for rung in LADDER[1:]:
         robust = list(accepted.values())
-        start = accepted[min(accepted)].unmixing
-        fit = first if rung == _FIRST else learner.learn(start, rung, _Watch(robust))
+        best = accepted[min(accepted)]
+        fit = first if rung == _FIRST else learner.learn(best.unmixing, rung, _Watch(robust))
         contradictions[rung] = max(compute_contradiction(fit.unmixing, other) for other in robust)
         if contradictions[rung] > MAX_CONTRADICTION or fit.is_stuck:
+            bias = np.maximum(compare(best.unmixing, fit.unmixing) - best.error, 0.0).sum(axis=1)
             break
         accepted[rung] = fit
     selected = min(accepted)
-    return Selection(accepted[selected], selected, contradictions)
+    fit = accepted[selected]
+    return Selection(fit, selected, contradictions, fit.error.sum(axis=1) + bias)
 
 
 def compute_contradiction(unmixing: Array, robust: ViewFit) -> float:
     """Return by how much a view differs from a more robust one, relative to the latter's sampling error."""
-    gains = normalise_rows(unmixing) @ np.linalg.inv(normalise_rows(robust.unmixing))
-    diagonal = np.diag(gains)
-    if not diagonal.all():
-        return _LARGEST
-    gains /= diagonal[:, None]
-    pairs = ~np.eye(len(gains), dtype=bool)
+    pairs = ~np.eye(len(unmixing), dtype=bool)
     if not pairs.any():
         return 0.0
     error = np.maximum(robust.error[pairs], np.finfo(float).tiny)
     error = np.maximum(error, _LEAST_ERROR * math.exp(np.mean(np.log(error))))
-    return float(np.mean(np.minimum(gains[pairs] ** 2 / error, _LARGEST)))
+    return float(np.mean(np.minimum(compare(unmixing, robust.unmixing)[pairs] / error, _LARGEST)))
+
+
+def compare(unmixing: Array, other: Array) -> Array:
+    """Return the squares of D = W inv(W_other), rows scaled to D_ii = 1, with zeros on the diagonal."""
+    gains = normalise_rows(unmixing) @ np.linalg.inv(normalise_rows(other))
+    diagonal = np.maximum(np.abs(np.diag(gains)), _LEAST_DIAGONAL)
+    gains /= diagonal[:, None]
+    np.fill_diagonal(gains, 0.0)
+    return np.asarray(gains**2)
+
+
+def compute_lagged(z: Array, lags: int) -> Array:
+    """Return the lagged covariances of rows, (lags + 1, rows, rows)."""
+    n_samples = z.shape[1]
+    return np.array([z[:, k:] @ z[:, : n_samples - k].T / n_samples for k in range(lags + 1)])
+
+
+def take_blocks(z: Array, n_samples: int) -> Array:
+    """Return blocks that are spread over the samples, together n_samples; all samples if these are few."""
+    n_all = z.shape[1]
+    if n_all < 2 * n_samples:
+        return z
+    length = n_samples // _N_BLOCKS
+    starts = np.linspace(0, n_all - length, _N_BLOCKS).astype(int)
+    return np.concatenate([z[:, start : start + length] for start in starts], axis=1)
 
 
 def normalise_rows(unmixing: Array) -> Array:
@@ -123,9 +156,7 @@ class _Learner:
         n_sources, n_samples = z.shape
         lags = min(LAGS, max(1, n_samples // 20))
         self._z, self._axes, self._previous = z, axes, previous
-        self._covariances = np.array(
-            [z[:, k:] @ z[:, : n_samples - k].T / n_samples for k in range(lags + 1)]
-        )
+        self._covariances = compute_lagged(z, lags)
         self._views = ViewDescent(z, self._covariances, compute_bands(z))
         self._prior_samples = 0.0 if previous is None else _PRIOR_SAMPLES * n_sources
 
@@ -159,10 +190,13 @@ class _Learner:
         if self._previous is not None:
             return self.learn(self._previous, _FIRST)
         starts = find_starts(self._z, self._covariances, self._axes)
+        views = self._views
+        part = take_blocks(self._z, max(_MIN_TRIAL_SAMPLES, _TRIAL_SAMPLES * len(self._z)))
+        if part is not self._z:
+            views = ViewDescent(part, compute_lagged(part, views.lags), compute_bands(part))
         with track("trying starts", len(starts) * _TRIAL_STEPS) as step:
             fits = [
-                self._views.run(start, _FIRST, _TRIAL_STEPS, with_error=False, step_done=step)
-                for start in starts
+                views.run(start, _FIRST, _TRIAL_STEPS, with_error=False, step_done=step) for start in starts
             ]
         return self.learn(min(fits, key=lambda fit: fit.loss).unmixing, _FIRST)
 

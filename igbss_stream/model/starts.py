@@ -9,6 +9,7 @@ Array = NDArray[np.float64]
 
 _MIN_VARIANCE = 0.05  # of a whitened channel
 _MAX_NUMBERS = 1 << 18  # size of the data for fixed-point ICA
+_MAX_SWEEPS, _LEAST_ANGLE = 20, 1e-3  # of rotations; descents continue from where they end
 _MAX_ITER = 30  # of fixed-point ICA; descents continue from where it ends
 _TOLERANCE = 1e-4  # of fixed-point ICA: 1 minus the cosine of the angle between successive directions
 
@@ -51,8 +52,8 @@ def diagonalise_jointly(covariances: Array) -> Array:
     """Return the rotation that approximately diagonalises all matrices."""
     matrices = np.ascontiguousarray(0.5 * (covariances + covariances.transpose(0, 2, 1)))
     rotation = np.eye(covariances.shape[1])
-    for _ in range(60):
-        if learning.rotate_to_diagonal(matrices, rotation) < 1e-8:
+    for _ in range(_MAX_SWEEPS):
+        if learning.rotate_to_diagonal(matrices, rotation) < _LEAST_ANGLE:
             break
     return rotation
 

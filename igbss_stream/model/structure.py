@@ -111,7 +111,7 @@ def learn_structure(
     unmixing = best.unmixing @ whitening / axes.scale
     mixing = axes.scale[:, None] * colouring @ np.linalg.inv(best.unmixing)
     order, sign = _sort_by_variance(mixing) if before is None else _match_sources(best.unmixing, before)
-    interference = np.maximum(best.error.sum(axis=1), np.finfo(float).tiny)
+    interference = np.maximum(selected.interference, np.finfo(float).tiny)
     learning = Learning(
         best.losses,
         selected.view,

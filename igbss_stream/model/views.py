@@ -19,8 +19,12 @@ unlike the product of means, is right for sources that are large at the same tim
 
 Sources that the model allows are uncorrelated, up to chance. For a robust view, c / 2 times the log
 determinant of their correlation matrix is subtracted from the loss, which adds c times the correlation to G
-and c to H. This keeps two sources from sharing one large artefact. c is 0.3 rho / (1 + rho): innovations,
-which can be far more accurate than correlations of a finite sample, are not affected.
+and c to H. This keeps two sources from sharing one large artefact. c is rho / (1 + rho): innovations,
+which can be far more accurate than correlations of a finite sample, are not affected. With a prior around
+an earlier unmixing matrix c is 0, as short windows correlate by chance.
+
+The curvature neglects that more than two sources can be large at the same time, as they are in EEG. The
+steps are therefore corrected by what earlier ones did to the gradient (`StepMemory`).
 
 The mean of G over a part of the samples gives the step that this part alone would take. The scatter of the
 steps of several parts yields the sampling error of W (a sandwich estimate from batch means), which allows
@@ -39,21 +43,20 @@ from igbss_stream.model.densities import Densities
 from igbss_stream.model.kernels import learning
 from igbss_stream.model.newton import (
     Prior,
+    StepMemory,
     compute_filtered_power,
     compute_overlaps,
     estimate_error,
-    solve_pairs,
 )
 from igbss_stream.model.spectra import Bands
 
 Array = NDArray[np.float64]
 
-_MAX_SUBSAMPLE = 8192  # samples that the curvature is estimated from
+_MAX_SUBSAMPLE = 4096  # samples that the curvature is estimated from
 _MIN_CURVATURE = 0.05  # of a pair, relative to that of independent sources
 _MIN_DECREASE = 5e-3  # nats per parameter; a descent stops when the next step is expected to gain less
 _SLACK = 1e-3  # nats per sample that a step may lose, as taps and densities change with it
 _MAX_HALVINGS = 6
-_DECORRELATION = 0.3  # weight of the correlation between sources, for an infinite ridge
 
 
 @dataclass(frozen=True)
@@ -164,26 +167,29 @@ class ViewDescent:
         losses, enough = [state.loss], _MIN_DECREASE * n_sources**2 / n_samples
         gradient, hessian = self._differentiate(state, weight)
         is_stuck = False
+        memory = StepMemory()
         while len(losses) <= n_steps:
-            step = solve_pairs(gradient, hessian)
+            step = memory.propose(gradient, hessian)
             if -0.5 * float(np.sum(gradient * step)) < enough:
                 break
             moved = self._step(state, step, ridge, weight)
             is_stuck = moved is None
             if moved is None:
                 break
-            state = moved
+            state, taken = moved
             if is_hopeless is not None and is_hopeless(state.w):
                 break
             losses.append(state.loss)
+            before = gradient
             gradient, hessian = self._differentiate(state, weight)
+            memory.remember(taken, gradient - before)
             step_done()
         error = np.zeros_like(hessian)
         if with_error:
             error = estimate_error(self._adjoint, state.y, hessian)
         return ViewFit(state.w, tuple(losses), error, is_stuck)
 
-    def _step(self, state: _State, step: Array, ridge: float, weight: float) -> _State | None:
+    def _step(self, state: _State, step: Array, ridge: float, weight: float) -> tuple[_State, Array] | None:
         """Return the state after the largest step t = 1, 1/2, ... that does not raise the loss."""
         t = 1.0
         for _ in range(_MAX_HALVINGS):
@@ -192,7 +198,7 @@ class ViewDescent:
             moved = self._evaluate(move @ state.w, y, move @ state.relative, ridge, weight)
             if moved.loss <= state.loss + (_SLACK if t < 1.0 or np.abs(step).max() < 0.1 else 0.0):
                 self._moved = state.y
-                return moved
+                return moved, t * step
             t *= 0.5
         # the last evaluation overwrote what belongs to the state
         self._evaluate(state.w, state.y, state.relative, ridge, weight)
@@ -208,7 +214,7 @@ class ViewDescent:
         learning.filter_rows(y, taps, self._e)
         densities = Densities.learn(self._e, self._count_effective(w, taps))
         losses, power = densities.compute_scores(self._e, self._psi)
-        pull = _DECORRELATION if math.isinf(ridge) else _DECORRELATION * ridge / (1.0 + ridge)
+        pull = 0.0 if weight > 0.0 else compute_pull(ridge)
         loss = (
             float(losses.sum() - (1.0 + pull) * np.linalg.slogdet(w)[1])
             + Prior(weight, relative).compute_loss()
@@ -264,6 +270,11 @@ def fit_ridge_taps(lagged: Array, ridge: float) -> Array:
         taps[:, 1 : k + 1] += reflection[:, None] * taps[:, k - 1 :: -1][:, :k]
         error = error * (1.0 - reflection**2)
     return taps
+
+
+def compute_pull(ridge: float) -> float:
+    """Return the weight of the correlation between the sources of a view."""
+    return 1.0 if math.isinf(ridge) else ridge / (1.0 + ridge)
 
 
 def _compute_lag_gains(bands: Bands, lags: int) -> Array:

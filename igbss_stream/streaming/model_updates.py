@@ -309,7 +309,10 @@ class Learner:
         plan = SeparationPlan(settings, len(self._names), aligned_to, self._cleaning)
         survey = plan.make_survey(self._names, x.dtype, len(x), breaks=breaks)
         survey.update(x)
-        return plan.prepare(survey)
+        separator = plan.prepare(survey)
+        if separator.learning is None or previous is None or previous.learning is None:
+            return separator
+        return replace(separator, learning=separator.learning.follow(previous.learning))
 
 
 def _collect_samples(items: list[Chunk | Gap], segment: tuple[int, int]) -> tuple[NDArray[Any], list[int]]:

@@ -11,6 +11,7 @@ from scipy.stats import gaussian_kde
 from igbss_stream.model import newton, selection, views
 from igbss_stream.model.densities import Densities
 from igbss_stream.model.drift import has_drift, remove_drift
+from igbss_stream.model.kernels import learning
 from igbss_stream.model.selection import compute_contradiction
 from igbss_stream.model.spectra import compute_bands
 from igbss_stream.model.structure import LearnedStructure, learn_structure
@@ -128,6 +129,46 @@ class TestDescent:
         expected = np.linalg.solve([[3.0, 1.0], [1.0, 2.0]], [-0.1, 0.2])
         np.testing.assert_allclose([step[0, 1], step[1, 0]], expected)
 
+    def test_remembered_steps_shorten_a_descent(self) -> None:
+        rng = np.random.default_rng(2)
+        factor = rng.normal(size=(6, 6))
+        curvature = factor @ factor.T + np.eye(6)  # of the off-diagonal entries of D, coupled
+        target, pairs = rng.normal(size=6) * 0.05, ~np.eye(3, dtype=bool)
+
+        def descend(n_remembered: int) -> int:
+            memory, at, gradient = newton.StepMemory(n_remembered), np.zeros(6), np.zeros((3, 3))
+            gradient[pairs] = curvature @ (at - target)
+            for n_steps in range(500):
+                if np.abs(gradient).max() < 1e-8:
+                    return n_steps
+                step = memory.propose(gradient, np.full((3, 3), np.linalg.eigvalsh(curvature)[-1]))
+                at = at + step[pairs]
+                before, gradient = gradient, np.zeros((3, 3))
+                gradient[pairs] = curvature @ (at - target)
+                memory.remember(step, gradient - before)
+            return 500
+
+        assert 3 * descend(7) < descend(0)
+
+    def test_a_step_that_does_not_descend_is_forgotten(self) -> None:
+        memory = newton.StepMemory()
+        gradient, hessian = np.array([[0.0, 0.1], [-0.2, 0.0]]), np.full((2, 2), 2.0)
+        memory.remember(np.array([[0.0, 1.0], [0.0, 0.0]]), np.array([[0.0, -1.0], [0.0, 0.0]]))
+        np.testing.assert_array_equal(
+            memory.propose(gradient, hessian), newton.solve_pairs(gradient, hessian)
+        )
+
+    @pytest.mark.parametrize("n_lags", [1, 4, 7, 20])
+    def test_filters_agree_with_convolution(self, n_lags: int) -> None:
+        rng = np.random.default_rng(n_lags)
+        y, taps = rng.normal(size=(2, 2500)), rng.normal(size=(2, n_lags + 1))
+        filtered, adjoint = np.empty((2, 2500 - n_lags)), np.empty((2, 2500))
+        learning.filter_rows(y, taps, filtered)
+        learning.filter_rows_adjoint(filtered, taps, adjoint)
+        for i in range(2):
+            np.testing.assert_allclose(filtered[i], np.convolve(y[i], taps[i], "valid"), atol=1e-12)
+            np.testing.assert_allclose(adjoint[i], np.convolve(filtered[i], taps[i, ::-1]), atol=1e-11)
+
 
 @pytest.mark.jit
 class TestSelection:
@@ -181,6 +222,28 @@ class TestSelection:
             gaps.append(learned.learning.reliability - compute_interference(learned, mixing, truth))
         assert np.mean(np.abs(gaps) < 6.0) > 0.6
         assert np.mean(np.array(gaps) > 10.0) < 0.1
+
+    def test_rejected_views_lower_the_reliability(self) -> None:
+        rng = np.random.default_rng(2)
+        truth = draw_sources(10_000, 4, 9)
+        x = truth @ rng.normal(size=(4, 4)).T
+        x += 0.3 * x.std(axis=0) * lfilter([1.0], [1.0, -0.9], rng.normal(size=x.shape), axis=0)
+        learned = learn_structure(x, 4).learning
+        assert any(view < learned.view for view in learned.contradictions)
+        set_view = learn_structure(x, 4, view=learned.view).learning
+        assert set_view.reliability.mean() > learned.reliability.mean()
+        followed = set_view.follow(learned)
+        assert followed.contradictions == learned.contradictions
+        assert (followed.reliability <= learned.reliability).all()
+
+    def test_starts_are_tried_on_blocks_of_long_recordings(self) -> None:
+        z = np.arange(100_000.0)[None]
+        blocks = selection.take_blocks(z, 8000)
+        assert blocks.shape == (1, 8000)
+        assert blocks[0, 0] == 0.0
+        assert blocks[0, -1] == z[0, -1]
+        assert np.count_nonzero(np.diff(blocks[0]) != 1.0) == 7
+        assert selection.take_blocks(z, 60_000) is z
 
     def test_updates_keep_order_and_sign_in_every_view(self) -> None:
         truth = draw_sources(4000, 3, 5)

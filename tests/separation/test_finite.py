@@ -96,6 +96,7 @@ def test_a_learned_structure(
 
 @pytest.mark.jit
 @needs_data
+@pytest.mark.filterwarnings("ignore:sources are not determined")
 def test_fewer_sources_than_channels_of_an_upsampled_recording() -> None:
     with h5py.File(DATA / "hdf5" / "eeg32_128hz.h5") as file:
         x = file["data"][:1500, :8].astype(np.float64)

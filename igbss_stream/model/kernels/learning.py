@@ -18,34 +18,46 @@ _F1, _F2, _F3 = (array_type(types.float64, n) for n in (1, 2, 3))
 _R1, _R2 = (array_type(types.float64, n, readonly=True) for n in (1, 2))
 
 
+@helper
+def add_taps(out: Array, signal: Array, at: int, taps: Array) -> None:
+    """Add sum over k of taps[k] signal[at + t - k] to out[t], four taps at a time."""
+    n_out, n_taps = len(out), len(taps)
+    whole = n_taps - n_taps % 4
+    for k in range(0, whole, 4):
+        a, b, c, d = taps[k], taps[k + 1], taps[k + 2], taps[k + 3]
+        first, second = signal[at - k : at - k + n_out], signal[at - k - 1 : at - k - 1 + n_out]
+        third, fourth = signal[at - k - 2 : at - k - 2 + n_out], signal[at - k - 3 : at - k - 3 + n_out]
+        for t in range(n_out):
+            out[t] = out[t] + a * first[t] + b * second[t] + c * third[t] + d * fourth[t]
+    for k in range(whole, n_taps):
+        a, first = taps[k], signal[at - k : at - k + n_out]
+        for t in range(n_out):
+            out[t] += a * first[t]
+
+
 @kernel(types.void(_R2, _R2, _F2))
 def filter_rows(y: Array, taps: Array, out: Array) -> None:
     """Fill out[i, t] = sum over k of taps[i, k] y[i, t + lags - k], for complete overlaps only."""
     lags = taps.shape[1] - 1
-    n_out = out.shape[1]
     for i in range(y.shape[0]):
-        row, filtered = y[i], out[i]
-        filtered[:] = 0.0
-        for k in range(lags + 1):
-            tap = taps[i, k]
-            shifted = row[lags - k : lags - k + n_out]
-            for t in range(n_out):
-                filtered[t] += tap * shifted[t]
+        for start in range(0, out.shape[1], _BLOCK):
+            part = out[i, start : start + _BLOCK]
+            part[:] = 0.0
+            add_taps(part, y[i], start + lags, taps[i])
 
 
 @kernel(types.void(_R2, _R2, _F2))
 def filter_rows_adjoint(scores: Array, taps: Array, out: Array) -> None:
     """Apply the transpose of `filter_rows`, from (sources, samples - lags) to (sources, samples)."""
     lags = taps.shape[1] - 1
-    n_in = scores.shape[1]
+    padded = np.zeros(scores.shape[1] + 2 * lags)
     for i in range(scores.shape[0]):
-        row = scores[i]
-        out[i, :] = 0.0
-        for k in range(lags + 1):
-            tap = taps[i, k]
-            shifted = out[i, lags - k : lags - k + n_in]
-            for t in range(n_in):
-                shifted[t] += tap * row[t]
+        padded[lags : lags + scores.shape[1]] = scores[i]
+        reversed_taps = taps[i, ::-1].copy()
+        for start in range(0, out.shape[1], _BLOCK):
+            part = out[i, start : start + _BLOCK]
+            part[:] = 0.0
+            add_taps(part, padded, start + lags, reversed_taps)
 
 
 @helper
