@@ -22,10 +22,22 @@ class ArrayRecording(Recording):
         rate: float | None = 250.0,
         gaps: Sequence[tuple[int, int]] = (),
         repeats: int = 1,
+        bad_rows: Sequence[tuple[int, int]] = (),
     ) -> None:
         names = tuple(f"c{i}" for i in range(x.shape[1]))
         made = make_gaps((row, n, "missing") for row, n in gaps)
-        facts = Facts("array", "a test", "/x", rate, "uV", names, bad=("c0",), gaps=made, notes=("so",))
+        facts = Facts(
+            "array",
+            "a test",
+            "/x",
+            rate,
+            "uV",
+            names,
+            bad=("c0",),
+            bad_rows=tuple(bad_rows),
+            gaps=made,
+            notes=("so",),
+        )
         super().__init__(Path("x"), facts, len(x) * repeats, x.dtype)
         self._x = x
 

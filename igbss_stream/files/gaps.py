@@ -51,6 +51,11 @@ def get_gap_rows(gaps: Iterable[Gap]) -> list[int]:
     return rows
 
 
+def get_row(gaps: Iterable[Gap], index: int) -> int:
+    """Return the number of rows before an index of a stream."""
+    return index - sum(max(0, min(gap.start + gap.n_samples, index) - gap.start) for gap in gaps)
+
+
 def count_missing(gaps: Iterable[Gap]) -> int:
     """Return the number of missing samples."""
     return sum(gap.n_samples for gap in gaps)

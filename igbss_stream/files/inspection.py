@@ -40,6 +40,8 @@ class Examination:
     unit : str or None
     channels, types, bad : tuple of str
         Bad channels are those that the file marks as bad.
+    bad_rows : tuple of (row, n_samples)
+        Runs of rows that annotations of the file mark as bad.
     gaps : tuple of (row, n_samples, reason)
     notes : tuple of str
     flat : tuple of str or None
@@ -64,6 +66,7 @@ class Examination:
     channels: tuple[str, ...]
     types: tuple[str, ...]
     bad: tuple[str, ...]
+    bad_rows: tuple[tuple[int, int], ...]
     gaps: tuple[tuple[int, int, str], ...]
     notes: tuple[str, ...]
     flat: tuple[str, ...] | None = None
@@ -124,7 +127,9 @@ def _describe(recording: Recording) -> dict[str, Any]:
         (row, gap.n_samples, gap.reason)
         for row, gap in zip(get_gap_rows(recording.gaps), recording.gaps, strict=True)
     )
-    return {name: getattr(recording, name) for name in (*names, *more)} | {"gaps": gaps}
+    bad_rows = tuple((start, stop - start) for start, stop in recording.bad_rows)
+    facts = {name: getattr(recording, name) for name in (*names, *more)}
+    return facts | {"bad_rows": bad_rows, "gaps": gaps}
 
 
 def _survey_samples(recording: Recording, progress: Progress | None) -> dict[str, Any]:
@@ -181,6 +186,7 @@ def as_text(found: Examination | Refusal) -> str:
         f"channels: {_format_names(found.channels)}",
         f"types: {_format_names(tuple(dict.fromkeys(found.types))) or 'unknown'}",
         f"bad by the file: {_format_names(found.bad) or 'none'}",
+        f"bad samples by the file: {_format_bad_rows(found.bad_rows)}",
         f"gaps: {len(found.gaps)}, {missing} samples missing",
     ]
     if found.n_not_finite is not None and found.flat is not None:
@@ -192,6 +198,13 @@ def as_text(found: Examination | Refusal) -> str:
             f"rank: {'unknown' if found.rank is None else f'{found.rank} of {found.n_channels}'}",
         ]
     return "\n".join(map(printable, [*lines, *(f"note: {note}" for note in found.notes)]))
+
+
+def _format_bad_rows(runs: tuple[tuple[int, int], ...]) -> str:
+    if not runs:
+        return "none"
+    listed = _format_names(tuple(f"{row} to {row + n - 1}" for row, n in runs))
+    return f"{sum(n for _, n in runs)}, rows {listed}"
 
 
 def _format_runs(runs: tuple[tuple[int, int, str], ...], n_runs: int) -> str:

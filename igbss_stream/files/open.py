@@ -53,7 +53,12 @@ def open_with_options(path: str | os.PathLike[str], options: ReadOptions) -> Rec
     IgbssError
         If the file cannot be read, lacks required information, or cannot be separated.
     """
-    path = Path(path)
+    recording = _open(Path(path), options)
+    recording.is_selection = options.channels is not None
+    return recording
+
+
+def _open(path: Path, options: ReadOptions) -> Recording:
     if is_hdf5(path):
         return open_hdf5(path, options)
     try:

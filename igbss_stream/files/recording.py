@@ -43,6 +43,8 @@ class Facts:
         Type of each stored channel, as the file states it; empty if it does not.
     bad : tuple of str
         Names of channels that the file marks as bad.
+    bad_rows : tuple of (int, int)
+        Start and stop of the rows that the file marks as bad, sorted and without overlaps.
     gaps : tuple of Gap
         Missing samples, in order; see `igbss_stream.files.gaps`.
     notes : tuple of str
@@ -57,6 +59,7 @@ class Facts:
     channels: tuple[str, ...]
     types: tuple[str, ...] = ()
     bad: tuple[str, ...] = ()
+    bad_rows: tuple[tuple[int, int], ...] = ()
     gaps: tuple[Gap, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -82,8 +85,10 @@ class Recording(Closeable):
         Number of channels that are returned.
     channels, types, bad : tuple of str
         See `Facts`; for the channels that are returned.
-    layout, why, dataset, rate, unit, gaps, notes
+    layout, why, dataset, rate, unit, bad_rows, gaps, notes
         See `Facts`.
+    is_selection : bool
+        Whether the user selected these channels.
     """
 
     def __init__(
@@ -100,7 +105,8 @@ class Recording(Closeable):
         self.path = path
         self.layout, self.why, self.dataset = facts.layout, facts.why, facts.dataset
         self.rate, self.unit = facts.rate, facts.unit
-        self.gaps, self.notes = facts.gaps, facts.notes
+        self.bad_rows, self.gaps, self.notes = facts.bad_rows, facts.gaps, facts.notes
+        self.is_selection = False
         self.n_samples, self.dtype = int(n_samples), dtype  # JSON cannot write NumPy integers
         self._n_stored = len(facts.channels)
         every = tuple(range(self._n_stored))

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from igbss_stream.chunk import Gap
 from igbss_stream.errors import InputError, ParameterError
+from igbss_stream.files.bad_rows import merge_rows
 from igbss_stream.files.gaps import Run, make_gaps, split_at_gaps
 from igbss_stream.files.recording import Facts, Fill, Recording
 from igbss_stream.preparation.filters import compute_settling_time, design_filters
@@ -92,6 +93,7 @@ class PreparedRecording(Recording):
             channels=tuple(source.channels[i] for i in channels),
             types=tuple(source.types[i] for i in channels) if source.types else (),
             bad=source.bad,
+            bad_rows=merge_rows(map(self._to_new_rows, source.bad_rows), n_samples),
             gaps=gaps,
             notes=source.notes,
         )
@@ -139,9 +141,20 @@ class PreparedRecording(Recording):
             stop = self._to_new_index(run.index + run.stop - run.start)
             row += stop - self._to_new_index(run.index)
             places.append((row, self._to_new_index(after.index) - stop, gap.reason))
-        last = self._runs[-1]
-        row += self._to_new_index(last.index + last.stop - last.start) - self._to_new_index(last.index)
-        return make_gaps(places), row
+        return make_gaps(places), self._to_new_row(self._source.n_samples)
+
+    def _to_new_rows(self, rows: tuple[int, int]) -> tuple[int, int]:
+        """Return the new rows that lie within old ones."""
+        start, stop = map(self._to_new_row, rows)
+        return start, stop
+
+    def _to_new_row(self, row: int) -> int:
+        """Return the number of new rows before an old one."""
+        count = 0
+        for run in self._runs:
+            length = max(0, min(row, run.stop) - run.start)
+            count += self._to_new_index(run.index + length) - self._to_new_index(run.index)
+        return count
 
     def _prepare(self) -> Iterator[Array]:
         """Yield all prepared samples in blocks, which may be empty."""

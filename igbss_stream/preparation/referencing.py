@@ -76,7 +76,7 @@ def _find_channel(name: str, channels: Sequence[str], kept: Sequence[int]) -> in
         )
     if positions[0] not in kept:
         raise ParameterError(
-            f"reference names {printable(name)}, which is flat and excluded; name others.",
+            f"reference names {printable(name)}, which is flat or bad, and excluded; name others.",
             parameter="reference",
         )
     return positions[0]

@@ -17,6 +17,7 @@
     scale              robust centre and scale
     covariance         covariance and rank
     excerpt            samples to learn a structure from
+    learning_rows      rows to learn from, without those that are marked as bad
     cleaning       removal of sources from the channels
     pca_form       an unmixing as PCA followed by a square unmixing, the form of MNE's ICA
     metrics        comparison of estimated with true sources

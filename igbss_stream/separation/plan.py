@@ -104,6 +104,7 @@ class SeparationPlan:
         n_samples: int,
         pool: Executor | None = None,
         breaks: Sequence[int] = (),
+        excluded: Sequence[tuple[int, int]] = (),
     ) -> Survey:
         """Return an empty survey that gathers what `prepare` requires; see `Survey` for the parameters."""
         return Survey(
@@ -117,6 +118,7 @@ class SeparationPlan:
             enough_rank=None if self._finds_sources else self.settings.n_sources,
             keep_excerpt=self.settings.is_learned,
             breaks=breaks,
+            excluded=excluded,
             pool=pool,
         )
 

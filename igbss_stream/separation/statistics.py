@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from igbss_stream.separation.covariance import CovarianceSum, EarlyRank
 from igbss_stream.separation.excerpt import Excerpt
+from igbss_stream.separation.learning_rows import LearningRows
 from igbss_stream.separation.scale import ScaleEstimate
 from igbss_stream.separation.scan import Scan
 
@@ -38,6 +39,9 @@ class Survey:
         Whether to keep segments of consecutive samples, for `excerpt`.
     breaks : sequence of int
         Rows that do not continue the row before them, for example after a gap.
+    excluded : sequence of (int, int)
+        Start and stop of rows that nothing is learned from: sorted, without overlaps. Only `check`,
+        `n_bad`, `low` and `high` include them, because a model is applied to all samples.
     pool : Executor, optional
         Where products are computed; blocks must not change meanwhile.
     """
@@ -53,10 +57,15 @@ class Survey:
         enough_rank: int | None = None,
         keep_excerpt: bool = False,
         breaks: Sequence[int] = (),
+        excluded: Sequence[tuple[int, int]] = (),
         pool: Executor | None = None,
     ) -> None:
-        self._scan = Scan(names, dtype)
+        self._scan_of_all = self._scan = Scan(names, dtype)
+        self._rows: LearningRows | None = None
         n_channels = len(self.names)
+        if len(excluded):
+            self._scan, self._rows = Scan(names, dtype), LearningRows(n_samples, excluded, breaks)
+            n_samples, breaks = self._rows.n_samples, self._rows.breaks
         self._scale = ScaleEstimate(n_samples, n_channels) if keep_rows else None
         self._covariance = CovarianceSum(n_channels, pool) if covariance else None
         self._early_rank = None if enough_rank is None else EarlyRank(self.names, dtype, enough_rank)
@@ -64,7 +73,12 @@ class Survey:
 
     def update(self, x: NDArray[Any]) -> None:
         """Take in the next block, (samples, channels), C-ordered and of the declared type."""
-        self._scan.update(x)
+        self._scan_of_all.update(x)
+        if self._rows is not None:
+            x = self._rows.take(x)
+            if not len(x):
+                return
+            self._scan.update(x)
         if self._scale is not None:
             self._scale.update(x)
         if self._excerpt is not None:
@@ -86,23 +100,23 @@ class Survey:
 
     @property
     def n_seen(self) -> int:
-        """Number of samples surveyed."""
+        """Number of samples surveyed, without those that are excluded."""
         return self._scan.n_seen
 
     @property
     def n_bad(self) -> int:
         """Number of samples that are NaN or infinite."""
-        return self._scan.n_bad
+        return self._scan_of_all.n_bad
 
     @property
     def low(self) -> NDArray[Any]:
         """Smallest sample of each channel."""
-        return self._scan.low
+        return self._scan_of_all.low
 
     @property
     def high(self) -> NDArray[Any]:
         """Largest sample of each channel."""
-        return self._scan.high
+        return self._scan_of_all.high
 
     @property
     def mean(self) -> Array:
@@ -166,7 +180,9 @@ class Survey:
             If there are fewer than two samples, samples that are not finite or too large to be summed, or
             flat channels.
         """
-        self._scan.check(remedy)
+        self._scan_of_all.check(remedy)
+        if self._rows is not None:
+            self._scan.check(remedy)
 
 
 def survey_array(

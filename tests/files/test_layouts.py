@@ -336,14 +336,17 @@ def write_set(path: Path, data: NDArray[Any] | str, **numbers: float) -> None:
         for field, values in {
             "chanlocs/labels": NAMES,
             "chanlocs/type": ("EEG", "EEG", "EEG", "EOG"),
-            "event/type": ("boundary", "square", "boundary", "boundary"),
+            "event/type": ("boundary", "square", "boundary", "boundary", "BAD_muscle", "bad", "bad"),
         }.items():
             refer(
                 eeg,
                 field,
                 [matlab(file, f"#refs#/{field}{i}", text(v), "char") for i, v in enumerate(values)],
             )
-        for field, places in {"latency": [0.5, 9, 20.5, 31.5], "duration": [0, 0, 12, np.nan]}.items():
+        for field, places in {
+            "latency": [0.5, 9, 20.5, 31.5, 41, 45, 59],
+            "duration": [0, 0, 12, np.nan, 8, 6, 99],
+        }.items():
             each = [matlab(file, f"#refs#/{field}{i}", np.array([[v]])) for i, v in enumerate(places)]
             refer(eeg, f"event/{field}", each)
 
@@ -359,6 +362,7 @@ def assert_is_the_set(path: Path) -> None:
         assert (recording.rate, recording.unit, recording.channels) == (128.0, "uV", NAMES)
         assert recording.types == ("EEG", "EEG", "EEG", "EOG")
         assert recording.gaps == make_gaps([(20, 12, "boundary"), (31, 0, "boundary")])
+        assert recording.bad_rows == ((40, 50), (58, 60))
         np.testing.assert_array_equal(read(recording), X)
 
 

@@ -217,7 +217,7 @@ class TestReference:
         prepared = PreparedRecording(ArrayRecording(x), Preparation(reference="average"), [1])
         rest = x[:, [0, 2, 3]]
         np.testing.assert_allclose(whole(prepared), rest - rest.mean(axis=1, keepdims=True), rtol=1e-9)
-        with pytest.raises(ParameterError, match="names c1, which is flat and excluded"):
+        with pytest.raises(ParameterError, match="names c1, which is flat or bad, and excluded"):
             PreparedRecording(ArrayRecording(x), Preparation(reference=("c1", "c2")), [1])
 
     def test_unknown_names_are_rejected(self) -> None:

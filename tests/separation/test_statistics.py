@@ -46,6 +46,45 @@ def test_survey_equals_numpy_for_any_blocks(
     survey.check()
 
 
+@given(st.lists(st.integers(0, 400), max_size=5), st.lists(st.integers(0, 400), max_size=8, unique=True))
+def test_nothing_is_learned_from_excluded_rows(cuts: list[int], edges: list[int]) -> None:
+    edges = sorted(edges)
+    spans = list(zip(edges[::2], edges[1::2], strict=False))
+    x: Samples = np.random.default_rng(0).normal(100.0, 3.0, (400, 3))
+    kept = np.ones(400, bool)
+    for start, stop in spans:
+        x[start:stop] *= np.array([-50.0, 50.0, 1.0])
+        kept[start:stop] = False
+    if kept.sum() < 2:
+        return
+    options: dict[str, Any] = {"keep_rows": True, "keep_excerpt": True, "covariance": True}
+    survey = in_blocks(x, cuts, excluded=spans, breaks=[100], **options)
+    joints = [int(kept[:row].sum()) for row in (100, *(stop for _, stop in spans))]
+    alone = in_blocks(x[kept], [], breaks=joints, **options)
+    for name in ("median", "excerpt", "excerpt_breaks", "n_seen", "rank", "flat"):
+        np.testing.assert_array_equal(getattr(survey, name), getattr(alone, name))
+    np.testing.assert_allclose(survey.mean, alone.mean, rtol=1e-12)
+    # the unit of the covariance is near the size of the samples, so relations are compared
+    scaled = [one.covariance / one.covariance[0, 0] for one in (survey, alone)]
+    np.testing.assert_allclose(*scaled, rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(survey.high, x.max(axis=0))  # a model is applied to all samples
+
+
+def test_excluded_rows_are_checked_too() -> None:
+    x = np.random.default_rng(0).normal(size=(400, 3))
+    x[150, 1] = np.nan
+    with pytest.raises(InputError, match=r"c1 has 1, from sample 150 \(nan\)"):
+        in_blocks(x, [100, 160], excluded=[(100, 200)]).check()
+    x[:, 1] = 1.0
+    x[150, 1] = 7.0
+    survey = in_blocks(x, [100, 160], excluded=[(100, 200)])
+    assert survey.flat == [1]
+    with pytest.raises(InputError, match="1 of 3 channels are flat"):
+        survey.check()
+    with pytest.raises(InputError, match=r"at least 2 samples\. Got 0"):
+        in_blocks(x, [], excluded=[(0, 400)]).check()
+
+
 def test_kept_rows_do_not_depend_on_the_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("igbss_stream.separation.scale._MAX_NUMBERS", 90)
     x = np.random.default_rng(0).normal(size=(200, 3))

@@ -9,6 +9,7 @@ import math
 import re
 import warnings
 from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,9 @@ from numpy.typing import NDArray
 from igbss_stream._util.optional import require
 from igbss_stream.chunk import Gap
 from igbss_stream.errors import ParameterError, RecordingError
+from igbss_stream.files.bad_rows import is_bad, merge_rows
 from igbss_stream.files.channel_selection import pick_channels
-from igbss_stream.files.gaps import make_gaps
+from igbss_stream.files.gaps import get_row, make_gaps
 from igbss_stream.files.messages import as_one_line, check_counts
 from igbss_stream.files.read_options import ReadOptions
 from igbss_stream.files.readers.edf import EdfHeader, read_edf_header
@@ -134,6 +136,7 @@ def open_with_mne(path: Path, options: ReadOptions, kind: str, why: str) -> MneR
         names,
         tuple(raw.get_channel_types()),
         tuple(raw.info["bads"]),
+        found.bad_rows,
         found.gaps,
         found.notes + (("channels have several units or none, so the unit is unknown",) if no_unit else ()),
     )
@@ -159,6 +162,7 @@ class _MneFile:
     unit: str | None
     runs: list[tuple[int, int]]  # start and stop, as MNE counts samples
     gaps: tuple[Gap, ...]
+    bad_rows: tuple[tuple[int, int], ...]
     notes: tuple[str, ...]
 
 
@@ -167,7 +171,9 @@ def _open_single_rate(path: Path, kind: str, options: ReadOptions) -> _MneFile:
     picks, pick_notes = _pick(raw, options, repr(str(path)))
     units = {_UNITS.get(int(raw.info["chs"][i]["unit"])) for i in picks}
     unit = units.pop() if len(units) == 1 else None
-    return _MneFile(raw, picks, unit, *_find_runs(raw, kind), notes + pick_notes)
+    runs, gaps = _find_runs(raw, kind)
+    bad_rows = _find_bad_rows(raw.annotations, raw, lambda sample: _get_row(runs, sample), runs)
+    return _MneFile(raw, picks, unit, runs, gaps, bad_rows, notes + pick_notes)
 
 
 def _open_edf(path: Path, kind: str, options: ReadOptions) -> _MneFile:
@@ -185,9 +191,17 @@ def _open_edf(path: Path, kind: str, options: ReadOptions) -> _MneFile:
         picks, pick_notes = _pick(raw, options, what)
     read = tuple(included[i] for i in picks)
     runs, gaps = _find_runs(raw, kind)
-    if head.interrupted:  # annotations do not count rows then
+    annotations = raw.annotations
+    if head.interrupted:  # annotations do not count rows then, and MNE drops those after the last row
         gaps = head.find_gaps(head.get_counts(read).pop())
-    return _MneFile(raw, picks, head.get_unit(read), runs, gaps, notes + pick_notes)
+        annotations = require("mne", "mne", what).read_annotations(path)
+    bad_rows = _find_bad_rows(
+        annotations,
+        raw,
+        lambda sample: get_row(gaps, sample) if head.interrupted else _get_row(runs, sample),
+        runs,
+    )
+    return _MneFile(raw, picks, head.get_unit(read), runs, gaps, bad_rows, notes + pick_notes)
 
 
 def _choose_single_rate(head: EdfHeader, options: ReadOptions, what: str) -> tuple[int, ...]:
@@ -264,6 +278,20 @@ def _find_runs(raw: Any, kind: str) -> tuple[list[tuple[int, int]], tuple[Gap, .
     n_samples = sum(stop - first for first, stop in runs)
     inside = sorted((p for p in places if 0 < p[0] < n_samples), key=lambda p: (p[0], -p[1]))
     return runs, make_gaps(inside)
+
+
+def _find_bad_rows(
+    annotations: Any, raw: Any, to_row: Callable[[int], int], runs: list[tuple[int, int]]
+) -> tuple[tuple[int, int], ...]:
+    """Return the rows that annotations mark as bad; `to_row` converts the samples of MNE."""
+    spans = []
+    for annotation in annotations:
+        if is_bad(str(annotation["description"])) and math.isfinite(annotation["duration"]):
+            first = annotation["onset"] - raw.first_time
+            edges = (round(time * raw.info["sfreq"]) for time in (first, first + annotation["duration"]))
+            start, stop = map(to_row, edges)
+            spans.append((start, stop))
+    return merge_rows(spans, sum(stop - first for first, stop in runs))
 
 
 def _invert_skips(skips: list[tuple[int, int]], n_samples: int) -> list[tuple[int, int]]:

@@ -187,7 +187,7 @@ def _apply_options(signal: Signal, options: ReadOptions, path: Path) -> Signal:
             raise ParameterError(
                 f"{what} has a scale for each channel along the other axis; pass --factor with --axis"
             )
-        signal = replace(signal, channels=(), types=(), bad=(), gaps=())
+        signal = replace(signal, channels=(), types=(), bad=(), bad_rows=(), gaps=())
     if options.factor is not None:
         signal = replace(signal, gain=None, offset=None, unit=None)
     return replace(signal, unit=options.unit or signal.unit)
@@ -236,6 +236,7 @@ def _make_facts(layout: LayoutMatch, signal: Signal, names: tuple[str, ...]) -> 
         names,
         signal.types if len(signal.types) == len(names) else (),
         signal.bad,
+        signal.bad_rows,
         signal.gaps,
         signal.notes,
     )

@@ -50,6 +50,8 @@ class Signal:
         Unit of the samples, after `gain` and `offset`.
     channels, types, bad : tuple of str
         Empty if they are not known.
+    bad_rows : tuple of (int, int)
+        Start and stop of rows that the file marks as bad; see `Facts`.
     gain, offset : array of shape (channels,) or None
     gaps : tuple of Gap
     times : Times or None
@@ -73,6 +75,7 @@ class Signal:
     channels: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
     bad: tuple[str, ...] = ()
+    bad_rows: tuple[tuple[int, int], ...] = ()
     gain: NDArray[np.float64] | None = None
     offset: NDArray[np.float64] | None = None
     gaps: tuple[Gap, ...] = ()

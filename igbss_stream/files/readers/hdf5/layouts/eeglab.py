@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream.chunk import Gap
+from igbss_stream.files.bad_rows import is_bad, merge_rows
 from igbss_stream.files.gaps import make_gaps
 from igbss_stream.files.readers.hdf5.file import LIBRARY_ERRORS, as_positive, name_dataset
 from igbss_stream.files.readers.hdf5.layouts.matlab import is_matlab
@@ -19,6 +20,10 @@ LAYOUT = "EEGLAB set (MATLAB 7.3)"
 _FLOAT32 = np.dtype("<f4")
 _MOST = 1 << 20  # entries of a list
 _LONGEST = 1 << 12  # characters
+_LONGEST_EVENT = 1e15  # samples
+
+Events = list[tuple[str, float, float | None]]
+"""Type, position and duration of events."""
 
 
 def find(file: Any, path: Path) -> LayoutMatch | None:
@@ -57,6 +62,7 @@ def _describe_signal(root: Any, path: Path) -> Signal:
             f"{name_dataset(name, path)} has the shape {data.shape}, but the set states "
             f"{n_points} samples of {n_channels} channels; correct the set in EEGLAB"
         )
+    events = _read_events(root)
     labels, types = (_read_texts(root, f"chanlocs/{field}", n_channels) for field in ("labels", "type"))
     return Signal(
         dataset=name,
@@ -66,7 +72,8 @@ def _describe_signal(root: Any, path: Path) -> Signal:
         unit="uV",
         channels=labels,
         types=types if any(types) else (),
-        gaps=_find_boundaries(root, shape[0]),
+        bad_rows=_find_bad_rows(events, shape[0]),
+        gaps=_find_boundaries(events, shape[0]),
         notes=() if labels else ("the set has no channel labels; channels are numbered",),
         problem=problem,
     )
@@ -93,25 +100,35 @@ def _find_raw_file(name: str, path: Path, shape: tuple[int, int]) -> tuple[RawFi
     )
 
 
-def _find_boundaries(root: Any, n_samples: int) -> tuple[Gap, ...]:
-    """Return the gaps: events of type boundary, with latencies counted from 1."""
+def _read_events(root: Any) -> Events:
+    """Return the type, position (first sample: 0) and duration of each event, in samples."""
     kinds = _get_referenced(root, "event/type", _MOST)
     latencies = _get_referenced(root, "event/latency", _MOST)
     durations = _get_referenced(root, "event/duration", _MOST)
+    events = []
+    for i, kind in enumerate(kinds[: len(latencies)]):
+        if read_text_attribute(kind, "MATLAB_class") == "char":
+            duration = _read_value(durations[i]) if i < len(durations) else None
+            known = duration is not None and 0 < duration < _LONGEST_EVENT
+            at = (_read_value(latencies[i]) or 0) - 1  # latencies count from 1
+            events.append((_read_text(kind), at, duration if known else None))
+    return events
+
+
+def _find_boundaries(events: Events, n_samples: int) -> tuple[Gap, ...]:
+    """Return the gaps: events of type boundary."""
     places = []
-    for i, kind in enumerate(kinds):
-        if (
-            read_text_attribute(kind, "MATLAB_class") != "char"
-            or _read_text(kind) != "boundary"
-            or i >= len(latencies)
-        ):
-            continue
-        row = math.ceil((_read_value(latencies[i]) or 0) - 1)  # 0.5 is before the first sample
-        missing = _read_value(durations[i]) if i < len(durations) else None
-        if 0 < row < n_samples:
-            known = missing is not None and 0 < missing < 1e15
-            places.append((row, round(missing or 0) if known else 0, "boundary"))
+    for kind, at, missing in events:
+        row = math.ceil(at)  # -0.5 is before the first sample
+        if kind == "boundary" and 0 < row < n_samples:
+            places.append((row, round(missing or 0), "boundary"))
     return make_gaps(sorted(places, key=lambda place: place[0]))
+
+
+def _find_bad_rows(events: Events, n_samples: int) -> tuple[tuple[int, int], ...]:
+    """Return the rows that events mark as bad."""
+    spans = [(round(at), round(at + (length or 0))) for kind, at, length in events if is_bad(kind)]
+    return merge_rows(spans, n_samples)
 
 
 def _read_texts(root: Any, name: str, n: int) -> tuple[str, ...]:

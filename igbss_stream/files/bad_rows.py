@@ -1,0 +1,41 @@
+"""Find the rows that annotations of a file mark as bad."""
+
+from collections.abc import Iterable
+
+_BREAKS = ("bad_acq_skip", "bad boundary")  # these mark missing samples, which are gaps
+
+
+def is_bad(description: str) -> bool:
+    """Return whether an annotation marks samples as bad: it begins with "bad", in any case, as in MNE.
+
+    The type that MNE prepends to the comments of BrainVision files does not count.
+    """
+    text = description.lower().removeprefix("comment/")
+    return text.startswith("bad") and not text.startswith(_BREAKS)
+
+
+def merge_rows(spans: Iterable[tuple[int, int]], n_samples: int) -> tuple[tuple[int, int], ...]:
+    """Return spans of rows sorted, without overlaps, and cut to the rows that exist.
+
+    Parameters
+    ----------
+    spans : iterable of (int, int)
+        Start and stop of each span.
+    n_samples : int
+        Number of rows.
+    """
+    merged = list[tuple[int, int]]()
+    for start, stop in sorted(spans):
+        start, stop = max(start, 0), min(stop, n_samples)
+        if start >= stop:
+            continue
+        if merged and start <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(stop, merged[-1][1])
+        else:
+            merged.append((start, stop))
+    return tuple(merged)
+
+
+def count_rows(spans: Iterable[tuple[int, int]]) -> int:
+    """Return the number of rows in spans without overlaps."""
+    return sum(stop - start for start, stop in spans)
