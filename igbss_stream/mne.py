@@ -208,7 +208,8 @@ def ica_of_output(
     si = _get_si_factor(found.unit, path) if factor is None else float(factor)
     mean = np.zeros(facts.n_channels) if found.mean is None else found.mean
     matrices = found.mixing * si, found.unmixing / si, mean * si
-    model = _LinearModel(*matrices, found.settings, 1, facts.n_samples)
+    n_learned = facts.n_samples - facts.n_bad_samples
+    model = _LinearModel(*matrices, found.settings, 1, n_learned)
     ica = _to_ica(model, _select_info(info, found.channels), None)
     ica.exclude = [one.source for one in found.excluded]
     return ica

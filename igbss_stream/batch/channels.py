@@ -1,12 +1,15 @@
 """Read the channels to separate, prepared, block by block."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream._util.compute_pool import BlockPool
+from igbss_stream.batch.models import KnownModel
+from igbss_stream.batch.settings import BatchSettings
 from igbss_stream.errors import InputError
 from igbss_stream.files.recording import Recording
 from igbss_stream.preparation.offline import PreparedRecording
@@ -19,40 +22,86 @@ Progress = Callable[[str, int, int], None]
 """Called with the name of the step, the samples processed and the total."""
 
 
-def find_flat_channels(recording: Recording, progress: Progress) -> list[int]:
-    """Return the positions of constant channels; reads the whole recording.
+@dataclass(frozen=True)
+class LeftOut:
+    """Channels of a recording that are not separated.
+
+    Parameters
+    ----------
+    flat : tuple of int
+        Positions of channels that are constant, if the settings drop them.
+    bad : tuple of int
+        Positions of channels that the file marks as bad, unless the settings or the user keep them.
+    """
+
+    flat: tuple[int, ...] = ()
+    bad: tuple[int, ...] = ()
+
+    @property
+    def positions(self) -> list[int]:
+        """Positions of all of them, sorted."""
+        return sorted({*self.flat, *self.bad})
+
+
+def find_left_out(recording: Recording, settings: BatchSettings, progress: Progress) -> LeftOut:
+    """Return the channels that are left out; reads the whole recording if flat ones are.
 
     Parameters
     ----------
     recording : Recording
+    settings : BatchSettings
     progress : callable
         Called with the progress.
 
     Returns
     -------
-    list of int
+    LeftOut
 
     Raises
     ------
     InputError
-        If fewer than two channels vary, or samples are not finite.
+        If fewer than two channels are left, or samples are not finite.
     """
-    survey = Survey(recording.channels, recording.dtype, recording.n_samples)
-    for start, block in recording.read_blocks(_block_length(recording)):
+    bad: tuple[int, ...] = ()
+    if not (settings.keep_bad or recording.is_selection):
+        bad = tuple(i for i, name in enumerate(recording.channels) if name in recording.bad)
+    if len(bad) > recording.n_channels - 2:
+        raise InputError(
+            f"the file marks {len(bad)} of {recording.n_channels} channels as bad: separation needs at "
+            "least 2 that are not. Pass --keep-bad to separate them all the same."
+        )
+    flat = _find_flat_channels(recording, settings, bad, progress) if settings.drop_flat else ()
+    return LeftOut(flat, bad)
+
+
+def _find_flat_channels(
+    recording: Recording, settings: BatchSettings, bad: Sequence[int], progress: Progress
+) -> tuple[int, ...]:
+    """Return the positions of constant channels among those that are not bad."""
+    source = Channels(recording, np.setdiff1d(np.arange(recording.n_channels), bad))
+    excluded = get_excluded_rows(recording, settings)
+    survey = Survey(source.names, recording.dtype, recording.n_samples, excluded=excluded)
+    for _, block in source.read_blocks(source.block_length, progress, "looking for flat channels"):
         survey.update(block)
-        progress("looking for flat channels", start + len(block), recording.n_samples)
     if survey.n_bad:
         survey.check()
-    if len(survey.flat) > recording.n_channels - 2:
+    if not survey.n_seen:
+        return ()  # refused later, with the reason
+    if len(survey.flat) > len(source.names) - 2:
         raise InputError(
-            f"{len(survey.flat)} of {recording.n_channels} channels are flat (constant): "
+            f"{len(survey.flat)} of {len(source.names)} channels are flat (constant): "
             "separation needs at least 2 that are not."
         )
-    return survey.flat
+    return tuple(int(source.keep[i]) for i in survey.flat)
+
+
+def get_excluded_rows(recording: Recording, settings: BatchSettings) -> tuple[tuple[int, int], ...]:
+    """Return the rows, as (start, stop), that nothing is learned from."""
+    return () if settings.keep_bad else recording.bad_rows
 
 
 def prepare_recording(
-    recording: Recording, preparation: Preparation, flat: Sequence[int]
+    recording: Recording, preparation: Preparation, left_out: LeftOut
 ) -> tuple[Recording, NDArray[np.int_]]:
     """Return the prepared recording, and the positions of the channels to separate.
 
@@ -60,13 +109,43 @@ def prepare_recording(
     ----------
     recording : Recording
     preparation : Preparation
-    flat : sequence of int
-        Channels that are left out.
+    left_out : LeftOut
     """
-    if not preparation.does_nothing:  # a flat channel must not enter a reference
-        recording = PreparedRecording(recording, preparation, flat, remedy=" with --drop-flat")
-        flat = []
-    return recording, np.setdiff1d(np.arange(recording.n_channels), flat)
+    positions = left_out.positions
+    if not preparation.does_nothing:  # a flat or bad channel must not enter a reference
+        recording = PreparedRecording(recording, preparation, positions, remedy=" with --drop-flat")
+        positions = []
+    return recording, np.setdiff1d(np.arange(recording.n_channels), positions)
+
+
+def choose_channels(
+    recording: Recording,
+    settings: BatchSettings,
+    left_out: LeftOut,
+    model: KnownModel | None,
+    rows: tuple[int, int] | None = None,
+) -> "Channels":
+    """Return the channels to separate, prepared, and in the order of the model if there is one.
+
+    Parameters
+    ----------
+    recording : Recording
+    settings : BatchSettings
+    left_out : LeftOut
+    model : KnownModel, optional
+    rows : (int, int), optional
+        See `Channels`.
+
+    Raises
+    ------
+    InputError
+        If the channels are not those of the model.
+    """
+    bad = [recording.channels[i] for i in left_out.bad]
+    recording, keep = prepare_recording(recording, settings.preparation, left_out)
+    if model is not None:
+        keep = keep[model.positions([recording.channels[i] for i in keep], recording.unit, bad)]
+    return Channels(recording, keep, rows, bad)
 
 
 class Channels:
@@ -79,12 +158,18 @@ class Channels:
         Positions of the channels, in the order of separation.
     rows : (int, int), optional
         First row and the row after the last; all rows by default.
+    bad : sequence of str
+        Names of channels that are left out because the file marks them as bad.
     """
 
     def __init__(
-        self, recording: Recording, keep: NDArray[np.int_], rows: tuple[int, int] | None = None
+        self,
+        recording: Recording,
+        keep: NDArray[np.int_],
+        rows: tuple[int, int] | None = None,
+        bad: Sequence[str] = (),
     ) -> None:
-        self.recording, self._keep = recording, keep
+        self.recording, self.keep, self.bad = recording, keep, bad
         self._first, self._stop = (0, recording.n_samples) if rows is None else rows
         self._whole = np.array_equal(keep, np.arange(recording.n_channels))
         self.names = [recording.channels[i] for i in keep]
@@ -98,7 +183,7 @@ class Channels:
     ) -> Iterator[tuple[int, NDArray[Any]]]:
         """Yield (start, samples), and report progress after each block."""
         for start, block in self.recording.read_blocks(length, self._first, self._stop):
-            yield start, block if self._whole else np.ascontiguousarray(block[:, self._keep])
+            yield start, block if self._whole else np.ascontiguousarray(block[:, self.keep])
             progress(doing, start + len(block) - self._first, self.n_samples)
 
 

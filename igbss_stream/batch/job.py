@@ -117,22 +117,29 @@ class Result:
         """The error, or else the warnings, in one line."""
         if self.error is not None:
             return printable(self.error)
-        fits = []
-        if self.outcome is not None and self.outcome.n_failed:
-            fits = [f"{self.outcome.n_failed} of {self.outcome.n_windows} windows did not converge"]
-        return printable("; ".join([*self.warnings, *fits]))
+        facts = []
+        if self.outcome is not None:
+            facts = self.outcome.exclusions
+            if self.outcome.n_failed:
+                facts.append(
+                    f"{self.outcome.n_failed} of {self.outcome.n_windows} windows did not converge"
+                )
+        return printable("; ".join([*self.warnings, *facts]))
 
     def row(self) -> dict[str, Any]:
         """Return the result as a row of JSON or CSV: text, numbers and None, always with the same keys."""
         outcome = self.outcome
         facts = ("n_channels", "n_samples", "rate", "n_sources", "solver", "n_windows", "n_failed")
+        flat, bad = ((), ()) if outcome is None else (outcome.flat, outcome.bad)
         return {
             "input": _decode_path(self.job.input),
             "output": _decode_path(self.job.output),
             "status": self.status,
             # readers may return NumPy numbers, which JSON does not support
             **{name: None if outcome is None else to_plain(getattr(outcome, name)) for name in facts},
-            "left_out": None if outcome is None else ", ".join(outcome.left_out),
+            "left_out": None if outcome is None else ", ".join(flat + bad),
+            "bad": None if outcome is None else ", ".join(bad),
+            "n_bad_samples": None if outcome is None else outcome.n_bad_samples,
             "seconds": round(self.seconds, 6),
             "speed": None if self.speed is None else round(float(self.speed), 3),
             "fault": self.trace is not None,
@@ -210,7 +217,8 @@ def find_earlier_outcome(job: Job) -> Outcome | None:
     if earlier is None:
         return None
     facts = ("n_samples", "n_channels", "n_sources", "rate", "solver", "n_windows", "n_failed")
-    return Outcome(**{name: getattr(earlier, name) for name in facts})
+    left_out = ("flat", "bad", "n_bad_samples")
+    return Outcome(**{name: getattr(earlier, name) for name in (*facts, *left_out)})
 
 
 def run_safely(job: Job, progress: Progress | None = None) -> Result:

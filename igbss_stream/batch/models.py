@@ -53,7 +53,9 @@ class KnownModel:
     digest: str
     origin: Origin
 
-    def positions(self, channels: Sequence[str], unit: str | None) -> NDArray[np.int_]:
+    def positions(
+        self, channels: Sequence[str], unit: str | None, bad: Sequence[str] = ()
+    ) -> NDArray[np.int_]:
         """Return the positions of the channels of the model in a recording.
 
         Parameters
@@ -63,6 +65,8 @@ class KnownModel:
             unique.
         unit : str or None
             Unit of the recording.
+        bad : sequence of str
+            Channels that are left out because the file marks them as bad, for the message.
 
         Returns
         -------
@@ -82,9 +86,11 @@ class KnownModel:
             return np.arange(len(channels))
         if sorted(channels) == sorted(self.channels) and len(set(channels)) == len(channels):
             return np.array([list(channels).index(name) for name in self.channels])
+        keeping = "--keep-bad, " if set(bad) & set(self.channels) else ""
         raise InputError(
             f"the channels are not those of the model of '{self.path}': "
-            f"{describe_channel_differences(channels, self.channels)}; pass --channels, or another model"
+            f"{describe_channel_differences(channels, self.channels, bad)}; pass {keeping}--channels, or "
+            "another model"
         )
 
     def check(self, survey: Survey) -> None:
@@ -173,24 +179,37 @@ def check_no_products(settings: ModelSettings, what: str) -> None:
         )
 
 
-def describe_channel_differences(channels: Sequence[str], wanted: Sequence[str]) -> str:
+def describe_channel_differences(
+    channels: Sequence[str],
+    wanted: Sequence[str],
+    bad: Sequence[str] = (),
+    bad_in_model: Sequence[str] = (),
+) -> str:
     """Describe how channels differ from those of the model.
 
     Parameters
     ----------
     channels, wanted : sequence of str
+    bad, bad_in_model : sequence of str
+        Channels that are left out because the file, or that of the model, marks them as bad.
 
     Returns
     -------
     str
     """
-    missing = [name for name in wanted if name not in set(channels)]
-    extra = [name for name in channels if name not in set(wanted)]
+    missing = [name for name in wanted if name not in {*channels, *bad}]
+    marked = [name for name in wanted if name in set(bad)]
+    extra = [name for name in channels if name not in {*wanted, *bad_in_model}]
+    marked_there = [name for name in channels if name in set(bad_in_model)]
     parts = []
     if missing:
         parts.append(f"{_named(missing)} missing")
+    if marked:
+        parts.append(f"{_named(marked)} marked as bad in the file")
     if extra:
         parts.append(f"{_named(extra)} not in the model")
+    if marked_there:
+        parts.append(f"{_named(marked_there)} not in the model, whose file marks them as bad")
     return ", ".join(parts) or f"{len(channels)} in another order, with names that are not unique"
 
 

@@ -3,18 +3,21 @@
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream.batch.channels import Channels
+from igbss_stream.batch.channels import Channels, LeftOut
 from igbss_stream.batch.models import KnownModel
 from igbss_stream.files.gaps import get_gap_rows
 from igbss_stream.files.recording import Recording
 from igbss_stream.files.writers.hdf5_output import Hdf5Sink
 from igbss_stream.files.writers.stream_recording import GAP
 from igbss_stream.separation.engine import Separator
+
+_ROWS = np.dtype([("start", "i8"), ("n_samples", "i8")])
 
 
 def reserve_samples(sink: Hdf5Sink, source: Channels, separator: Separator, compression: str) -> None:
@@ -99,6 +102,64 @@ def append_samples(sink: Hdf5Sink, sources: NDArray[Any], cleaned: NDArray[Any] 
     sink.append("sources", sources)
     if cleaned is not None:
         sink.append("cleaned", cleaned)
+
+
+@dataclass(frozen=True)
+class NamesLeftOut:
+    """Names of channels that are not separated.
+
+    Parameters
+    ----------
+    flat, bad : tuple of str
+        See `LeftOut`.
+    """
+
+    flat: tuple[str, ...]
+    bad: tuple[str, ...]
+
+
+def name_left_out(recording: Recording, left_out: LeftOut) -> NamesLeftOut:
+    """Return the names of channels that are left out.
+
+    Parameters
+    ----------
+    recording : Recording
+        As stored, not prepared.
+    left_out : LeftOut
+    """
+    flat, bad = (tuple(recording.channels[i] for i in which) for which in (left_out.flat, left_out.bad))
+    return NamesLeftOut(flat, bad)
+
+
+def write_left_out(sink: Hdf5Sink, left_out: NamesLeftOut, excluded: Sequence[tuple[int, int]]) -> None:
+    """Write which channels were left out, and which rows nothing was learned from.
+
+    Parameters
+    ----------
+    sink : Hdf5Sink
+    left_out : NamesLeftOut
+    excluded : sequence of (int, int)
+        Start and stop of the rows.
+    """
+    sink.set_attrs(
+        flat_channels=list(left_out.flat) or None,
+        bad_channels=list(left_out.bad) or None,
+    )
+    write_excluded_rows(sink, excluded)
+
+
+def write_excluded_rows(sink: Hdf5Sink, excluded: Sequence[tuple[int, int]]) -> None:
+    """Write which rows nothing was learned from, if any.
+
+    Parameters
+    ----------
+    sink : Hdf5Sink
+    excluded : sequence of (int, int)
+        Start and stop of the rows.
+    """
+    if excluded:
+        rows = [(start, stop - start) for start, stop in excluded]
+        sink.write("bad_rows", np.array(rows, _ROWS))
 
 
 def write_gaps(sink: Hdf5Sink, recording: Recording) -> None:

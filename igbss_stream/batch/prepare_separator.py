@@ -1,14 +1,17 @@
 """Prepare the separator of a recording, from settings or from a stored model."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
 from igbss_stream._util.progress import report_to
-from igbss_stream.batch.channels import Channels, Progress
+from igbss_stream.batch.channels import Channels, Progress, get_excluded_rows
 from igbss_stream.batch.models import KnownModel
 from igbss_stream.batch.settings import BatchSettings
+from igbss_stream.errors import InputError, ParameterError, printable
+from igbss_stream.files.bad_rows import count_rows
 from igbss_stream.files.gaps import get_gap_rows
 from igbss_stream.separation.cleaning import Cleaning
 from igbss_stream.separation.engine import Separator
@@ -31,12 +34,15 @@ class PlannedSeparation:
         separator.
     separator : Separator or None
         None if it depends on the samples. Otherwise samples may be surveyed while they are separated.
+    excluded : tuple of (int, int)
+        Start and stop of the rows that nothing is learned from, because the file marks them as bad.
     """
 
     survey: Survey
     solver: str
     prepare: Callable[[Survey], Separator]
     separator: Separator | None
+    excluded: tuple[tuple[int, int], ...] = ()
 
     def look(self, source: Channels, progress: Progress) -> Separator:
         """Survey all samples, and return the separator.
@@ -49,8 +55,23 @@ class PlannedSeparation:
         """
         for _, block in source.read_blocks(source.block_length, progress, "surveying"):
             self.survey.update(source.memory.copy(block))
-        with report_to(progress):
+        with report_to(progress), mention_excluded(self.survey, self.excluded):
             return self.prepare(self.survey)
+
+
+@contextmanager
+def mention_excluded(survey: Survey, excluded: Sequence[tuple[int, int]]) -> Iterator[None]:
+    """Mention the rows that nothing is learned from in errors, if most rows are such."""
+    try:
+        yield
+    except InputError as error:
+        n = count_rows(excluded)
+        if n <= survey.n_seen or survey.n_bad:
+            raise
+        raise InputError(
+            f"{str(error).rstrip('.')}; {n} of {n + survey.n_seen} samples are not learned from, because "
+            "the file marks them as bad: pass --keep-bad to learn from all"
+        ) from error
 
 
 def prepare_separator(
@@ -73,18 +94,33 @@ def prepare_separator(
     Start
     """
     if settings.cleaning is not None:
-        settings.cleaning.check_channels(source.names)
+        _check_channels_of(settings.cleaning, source)
     if model is not None:
-        return _of_model(model, source, settings.cleaning)
+        return _of_model(model, source, settings)
     plan = SeparationPlan(settings.model, len(source.names), cleaning=settings.cleaning)
     breaks = get_gap_rows(source.gaps)
-    survey = plan.make_survey(source.names, source.dtype, source.n_samples, pool, breaks)
+    excluded = get_excluded_rows(source.recording, settings) if plan.needs_survey else ()
+    survey = plan.make_survey(source.names, source.dtype, source.n_samples, pool, breaks, excluded)
     prepare = partial(plan.prepare, remedy=" with --drop-flat")
-    return PlannedSeparation(survey, plan.solver, prepare, None if plan.needs_survey else plan.prepare())
+    separator = None if plan.needs_survey else plan.prepare()
+    return PlannedSeparation(survey, plan.solver, prepare, separator, excluded)
 
 
-def _of_model(model: KnownModel, source: Channels, cleaning: Cleaning | None) -> PlannedSeparation:
+def _check_channels_of(cleaning: Cleaning, source: Channels) -> None:
+    """Check that the channels of `exclude_like` are separated."""
+    for name, _ in cleaning.exclude_like:
+        if name in source.bad:
+            raise ParameterError(
+                f"exclude_like names {printable(name)!r}, which is left out because the file marks it as "
+                "bad. Pass --keep-bad to separate it, or name another channel.",
+                parameter="exclude_like",
+            )
+    cleaning.check_channels(source.names)
+
+
+def _of_model(model: KnownModel, source: Channels, settings: BatchSettings) -> PlannedSeparation:
     """Return a model as it starts; sources that are like a channel are found in this recording."""
+    cleaning = settings.cleaning
     finds = cleaning is not None and cleaning.needs_survey
     if cleaning is not None:
         cleaning.check(model.separator.transform, products=False)
@@ -98,6 +134,8 @@ def _of_model(model: KnownModel, source: Channels, cleaning: Cleaning | None) ->
         model.check(survey)
         return clean(survey)
 
-    survey = Survey(source.names, source.dtype, source.n_samples, covariance=finds)
+    excluded = get_excluded_rows(source.recording, settings) if finds else ()
+    survey = Survey(source.names, source.dtype, source.n_samples, covariance=finds, excluded=excluded)
     looks_first = finds or not model.separator.by_sample
-    return PlannedSeparation(survey, model.separator.solver, prepare, None if looks_first else clean(None))
+    separator = None if looks_first else clean(None)
+    return PlannedSeparation(survey, model.separator.solver, prepare, separator, excluded)

@@ -1,15 +1,15 @@
 """Store what the first pass over a recording found and all its segments share.
 
-Which channels are flat, and which sources resemble a channel, depends on all samples; a single segment
+Which channels are left out, and which sources resemble a channel, depends on all samples; a single segment
 would give another answer. The results are stored in the model file.
 """
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
+from igbss_stream.batch.channels import LeftOut
 from igbss_stream.batch.models import KnownModel
 from igbss_stream.files.results.output import OutputFile
 from igbss_stream.separation.cleaning import Cleaner, Cleaning, Excluded
@@ -24,31 +24,38 @@ class FirstPass:
 
     Parameters
     ----------
-    flat : tuple of int
-        Positions of the channels that are left out.
+    left_out : LeftOut
+        Channels that are left out.
+    excluded_rows : tuple of (int, int)
+        Rows that nothing was learned from.
     excluded : tuple of Excluded
         Sources to remove from the channels, with cleaning.
     notices : tuple of str
         Notices about these sources.
     """
 
-    flat: tuple[int, ...] = ()
+    left_out: LeftOut = field(default_factory=LeftOut)
+    excluded_rows: tuple[tuple[int, int], ...] = ()
     excluded: tuple[Excluded, ...] = ()
     notices: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, flat: Sequence[int], cleaner: Cleaner | None) -> Self:
+    def of(
+        cls, left_out: LeftOut, excluded_rows: tuple[tuple[int, int], ...], cleaner: Cleaner | None
+    ) -> Self:
         """Return the results of a pass.
 
         Parameters
         ----------
-        flat : sequence of int
+        left_out : LeftOut
+        excluded_rows : tuple of (int, int)
         cleaner : Cleaner or None
             Removes sources from the channels, with cleaning.
         """
+        found = cls(left_out=left_out, excluded_rows=excluded_rows)
         if cleaner is None:
-            return cls(flat=tuple(flat))
-        return cls(flat=tuple(flat), excluded=cleaner.excluded, notices=cleaner.notices)
+            return found
+        return replace(found, excluded=cleaner.excluded, notices=cleaner.notices)
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -66,15 +73,22 @@ class FirstPass:
         with OutputFile(path) as file:
             stored = file.read_json(ATTRIBUTE)
         return cls(
-            flat=tuple(stored["flat"]),
+            left_out=LeftOut(tuple(stored["flat"]), tuple(stored["bad"])),
+            excluded_rows=tuple((start, stop) for start, stop in stored["excluded_rows"]),
             excluded=tuple(map(Excluded.from_list, stored["excluded"])),
             notices=tuple(stored["notices"]),
         )
 
     def to_json(self) -> str:
         """Return the results as JSON, which preserves numbers to the bit."""
-        excluded = [one.to_list() for one in self.excluded]
-        return json.dumps({"flat": self.flat, "excluded": excluded, "notices": self.notices})
+        return json.dumps(
+            {
+                **asdict(self.left_out),
+                "excluded_rows": self.excluded_rows,
+                "excluded": [one.to_list() for one in self.excluded],
+                "notices": self.notices,
+            }
+        )
 
     def separator(self, model: KnownModel, cleaning: Cleaning | None) -> Separator:
         """Return the separator of all segments, which removes the same sources from each.

@@ -18,7 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from igbss_stream._util.compute_pool import compute_pool
-from igbss_stream.batch.channels import Channels, Progress, find_flat_channels, prepare_recording
+from igbss_stream.batch.channels import Progress, choose_channels, find_left_out, prepare_recording
 from igbss_stream.batch.job import (
     DONE,
     FAILED,
@@ -36,7 +36,9 @@ from igbss_stream.batch.models import KnownModel, load_model
 from igbss_stream.batch.output_writer import (
     describe_cleaned,
     describe_sources,
+    name_left_out,
     write_gaps,
+    write_left_out,
     write_origin,
 )
 from igbss_stream.batch.prepare_separator import prepare_separator
@@ -44,6 +46,7 @@ from igbss_stream.batch.resume import find_earlier_output, make_folder
 from igbss_stream.batch.segment_context import ATTRIBUTE, FirstPass
 from igbss_stream.batch.separate import Outcome
 from igbss_stream.errors import IgbssWarning, ParameterError
+from igbss_stream.files.bad_rows import count_rows
 from igbss_stream.files.open import open_with_options
 from igbss_stream.files.recording import Recording
 from igbss_stream.files.results.output import read_output_facts
@@ -199,21 +202,18 @@ def _learn_model(job: Job, notify: Notify, *, progress: Progress | None, seconds
 def _look(
     job: Job, recording: Recording, known: KnownModel | None, made_from: str, progress: Progress
 ) -> None:
-    """Find flat channels, the model and the sources to remove from all samples, and write them."""
-    preparation = job.settings.preparation
-    flat = find_flat_channels(recording, progress) if job.settings.drop_flat else []
-    recording, keep = prepare_recording(recording, preparation, flat)
-    if known is not None:
-        keep = keep[known.positions([recording.channels[i] for i in keep], recording.unit)]
-    source = Channels(recording, keep)
+    """Find the channels to leave out, the model and the sources to remove, and write them."""
+    left_out = find_left_out(recording, job.settings, progress)
+    source = choose_channels(recording, job.settings, left_out, known)
     with compute_pool() as pool:
         start = prepare_separator(source, job.settings, known, pool)
         _check_solver(start.solver)
         separator = start.look(source, progress)
-    found = FirstPass.of(flat, separator.cleaner)
+    found = FirstPass.of(left_out, start.excluded, separator.cleaner)
     make_folder(_get_model_path(job))
     with Hdf5Sink(_get_model_path(job), overwrite=True) as sink:
-        write_model(sink, source.names, recording.unit, separator, preparation.to_json())
+        unit = source.recording.unit
+        write_model(sink, source.names, unit, separator, job.settings.preparation.to_json())
         sink.set_attrs(job=made_from, **{ATTRIBUTE: found.to_json()})
 
 
@@ -250,11 +250,13 @@ def _join_parts(job: Job, notify: Notify) -> Outcome:
         open_with_options(job.input, job.wanted) as stored,
         Hdf5Sink(job.output, overwrite=job.overwrite, source=stored.path, virtual=True) as sink,
     ):
-        recording, _ = prepare_recording(stored, job.settings.preparation, found.flat)
+        named = name_left_out(stored, found.left_out)
+        recording, _ = prepare_recording(stored, job.settings.preparation, found.left_out)
         _join_samples(sink, _list_parts(job, recording.n_samples), recording, separator, model.channels)
         write_gaps(sink, recording)
         write_model(sink, model.channels, recording.unit, separator, job.settings.preparation.to_json())
         write_origin(sink, recording, known, job=json.dumps(fingerprint_job(job, known)))
+        write_left_out(sink, named, found.excluded_rows)
         if separator.cleaner is not None:
             write_excluded(sink, separator.cleaner)
         return Outcome(
@@ -263,7 +265,9 @@ def _join_parts(job: Job, notify: Notify) -> Outcome:
             n_sources=separator.stage.n_sources,
             rate=recording.rate,
             solver=separator.solver,
-            left_out=tuple(stored.channels[i] for i in found.flat),
+            flat=named.flat,
+            bad=named.bad,
+            n_bad_samples=count_rows(found.excluded_rows),
             taken_out=None if separator.cleaner is None else str(separator.cleaner),
             learning=None if separator.learning is None else str(separator.learning),
         )

@@ -16,20 +16,24 @@ from typing import Any
 from numpy.typing import NDArray
 
 from igbss_stream._util.compute_pool import BlockPool, compute_pool, map_in_order
-from igbss_stream.batch.channels import Channels, Progress, find_flat_channels, prepare_recording
+from igbss_stream.batch.channels import Channels, Progress, choose_channels, find_left_out
 from igbss_stream.batch.fits import FitWriter
 from igbss_stream.batch.models import KnownModel
 from igbss_stream.batch.output_writer import (
+    NamesLeftOut,
     append_samples,
+    name_left_out,
     reserve_samples,
     write_gaps,
+    write_left_out,
     write_origin,
 )
 from igbss_stream.batch.prepare_separator import PlannedSeparation, prepare_separator
 from igbss_stream.batch.segment_context import Segment
 from igbss_stream.batch.settings import BatchSettings
 from igbss_stream.batch.windows import cut_windows, plan_windows
-from igbss_stream.errors import IgbssWarning, ParameterError
+from igbss_stream.errors import IgbssWarning, ParameterError, printable
+from igbss_stream.files.bad_rows import count_rows
 from igbss_stream.files.recording import Recording
 from igbss_stream.files.writers.hdf5_output import Hdf5Sink
 from igbss_stream.files.writers.model_file import write_excluded, write_model
@@ -51,8 +55,8 @@ class Outcome:
     rate : float or None
         Sampling rate in Hz.
     solver : str
-    left_out : tuple of str
-        Flat channels that were left out.
+    flat, bad : tuple of str
+        Channels that were left out because they are flat, and because the file marks them as bad.
     n_windows : int
         Number of fitted windows; 0 for the closed form.
     n_failed : int
@@ -61,6 +65,8 @@ class Outcome:
         Sources that were removed from the channels, and why; None without cleaning.
     learning : str, optional
         How the structure was learned, and how reliable it is; None unless it was learned.
+    n_bad_samples : int
+        Number of samples that nothing was learned from because the file marks them as bad.
     """
 
     n_samples: int
@@ -68,11 +74,23 @@ class Outcome:
     n_sources: int
     rate: float | None
     solver: str
-    left_out: tuple[str, ...] = ()
+    flat: tuple[str, ...] = ()
+    bad: tuple[str, ...] = ()
     n_windows: int = 0
     n_failed: int = 0
     taken_out: str | None = None
     learning: str | None = None
+    n_bad_samples: int = 0
+
+    @property
+    def exclusions(self) -> list[str]:
+        """What was left out because the file marks it as bad, as phrases."""
+        phrases = [f"left out as bad: {', '.join(map(printable, self.bad))}"] if self.bad else []
+        if self.n_bad_samples:
+            n = self.n_bad_samples
+            length = f"{n / self.rate:.1f} s" if self.rate else f"{n} samples"
+            phrases.append(f"not learned from {length} marked as bad")
+        return phrases
 
 
 def separate_recording(
@@ -115,13 +133,13 @@ def separate_recording(
     """
     report = progress or (lambda *_: None)
     with Hdf5Sink(output, overwrite=overwrite, source=recording.path) as sink, compute_pool() as pool:
-        flat = _find_left_out(recording, settings, segment, report)
-        left_out = tuple(recording.channels[i] for i in flat)
-        recording, keep = prepare_recording(recording, settings.preparation, flat)
+        left_out = find_left_out(recording, settings, report) if segment is None else segment.found.left_out
+        named = name_left_out(recording, left_out)
+        source = choose_channels(
+            recording, settings, left_out, model, None if segment is None else segment.rows
+        )
+        recording = source.recording
         window = _get_window_length(settings.window, recording.rate)
-        if model is not None:
-            keep = keep[model.positions([recording.channels[i] for i in keep], recording.unit)]
-        source = Channels(recording, keep, None if segment is None else segment.rows)
         if segment is not None and model is not None:
             start, separator = None, segment.found.separator(model, settings.cleaning)
         else:
@@ -138,20 +156,13 @@ def separate_recording(
             fits = _separate_by_window(source, separator, window, sink, report)
         write_model(sink, source.names, recording.unit, separator, settings.preparation.to_json())
         write_origin(sink, recording, model if segment is None else None, **(attrs or {}))
+        excluded = () if start is None else start.excluded
+        write_left_out(sink, named, excluded)
         if separator.cleaner is not None:
             write_excluded(sink, separator.cleaner)
             for notice in separator.cleaner.notices:
                 warnings.warn(f"{notice}.", IgbssWarning, stacklevel=2)
-    return _make_outcome(source, separator, left_out, fits)
-
-
-def _find_left_out(
-    recording: Recording, settings: BatchSettings, segment: Segment | None, progress: Progress
-) -> Sequence[int]:
-    """Return the positions of the channels that are left out, which are the same for all segments."""
-    if segment is not None:
-        return segment.found.flat
-    return find_flat_channels(recording, progress) if settings.drop_flat else []
+    return _make_outcome(source, separator, named, excluded, fits)
 
 
 def _get_window_length(seconds: float | None, rate: float | None) -> int:
@@ -214,7 +225,11 @@ def _separate_by_window(
 
 
 def _make_outcome(
-    source: Channels, separator: Separator, left_out: tuple[str, ...], fits: FitWriter | None
+    source: Channels,
+    separator: Separator,
+    left_out: NamesLeftOut,
+    excluded: Sequence[tuple[int, int]],
+    fits: FitWriter | None,
 ) -> Outcome:
     return Outcome(
         n_samples=source.n_samples,
@@ -222,7 +237,9 @@ def _make_outcome(
         n_sources=separator.stage.n_sources,
         rate=source.recording.rate,
         solver=separator.solver,
-        left_out=left_out,
+        flat=left_out.flat,
+        bad=left_out.bad,
+        n_bad_samples=count_rows(excluded),
         n_windows=0 if fits is None else fits.n_windows,
         n_failed=0 if fits is None else fits.n_failed,
         taken_out=None if separator.cleaner is None else str(separator.cleaner),

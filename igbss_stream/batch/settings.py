@@ -23,6 +23,9 @@ class BatchSettings:
         Approximate window length in seconds, for solvers that fit windows.
     drop_flat : bool
         Whether flat channels are left out; otherwise the recording is refused.
+    keep_bad : bool
+        Whether channels that the file marks as bad are separated, and samples that it marks are learned
+        from.
     cleaning : Cleaning, optional
         Sources to remove; cleaned channels are written if it is given.
     compression : {"none", "gzip", "lz4"}
@@ -38,6 +41,7 @@ class BatchSettings:
     preparation: Preparation = field(default_factory=Preparation)
     window: float | None = None
     drop_flat: bool = False
+    keep_bad: bool = False
     cleaning: Cleaning | None = None
     compression: str = "none"
 

@@ -18,9 +18,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream._util.progress import report_to
-from igbss_stream.batch.channels import Channels, Progress, find_flat_channels, prepare_recording
+from igbss_stream.batch.channels import (
+    Channels,
+    LeftOut,
+    Progress,
+    find_left_out,
+    get_excluded_rows,
+    prepare_recording,
+)
 from igbss_stream.batch.job import FAILED, Job, Result, Watch
 from igbss_stream.batch.models import describe_channel_differences
+from igbss_stream.batch.output_writer import name_left_out, write_excluded_rows
+from igbss_stream.batch.prepare_separator import mention_excluded
 from igbss_stream.batch.resume import (
     Fingerprint,
     digest,
@@ -54,25 +63,31 @@ class GroupMember:
         Channels that are separated.
     keep : ndarray of int
         Positions of the channels in the prepared recording.
-    flat : sequence of int
-        Flat channels of the file that are left out.
+    left_out : LeftOut
+        Channels of the file that are left out.
+    bad : tuple of str
+        Names of those that the file marks as bad.
     rate : float or None
     unit : str or None
     dtype : dtype
     n_samples : int
     breaks : tuple of int
         Rows that follow a gap.
+    excluded_rows : tuple of (int, int)
+        Rows that nothing is learned from.
     """
 
     job: Job
     channels: tuple[str, ...]
     keep: NDArray[np.int_]
-    flat: Sequence[int]
+    left_out: LeftOut
+    bad: tuple[str, ...]
     rate: float | None
     unit: str | None
     dtype: np.dtype[Any]
     n_samples: int
     breaks: tuple[int, ...]
+    excluded_rows: tuple[tuple[int, int], ...]
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -184,7 +199,9 @@ def _explain_mismatch(member: GroupMember, first: GroupMember) -> str:
     what = f"cannot share the model of '{first.job.input}'"
     remedy = "pass --model-per group for a model for each kind of recording"
     if member.key[0] != first.key[0]:
-        return f"{what}: {describe_channel_differences(member.channels, first.channels)}; {remedy}"
+        differences = describe_channel_differences(member.channels, first.channels, member.bad, first.bad)
+        keeping = "--keep-bad to separate bad channels, or " if {*member.bad, *first.bad} else ""
+        return f"{what}: {differences}; {remedy.replace('pass ', f'pass {keeping}', 1)}"
     for name, here, there in ("rate", member.rate, first.rate), ("unit", member.unit, first.unit):
         if here != there:
             return f"{what}: its {name} is {here}, not {there}; {remedy}"
@@ -195,13 +212,15 @@ def _check_recording(job: Job, watch: Watch | None) -> GroupMember:
     """Read a whole recording, and check that it can be learned from."""
     progress = _get_progress(job, watch)
     with open_with_options(job.input, job.wanted) as stored:
-        flat = find_flat_channels(stored, progress) if job.settings.drop_flat else []
-        recording, keep = prepare_recording(stored, job.settings.preparation, flat)
+        left_out = find_left_out(stored, job.settings, progress)
+        bad = name_left_out(stored, left_out).bad
+        recording, keep = prepare_recording(stored, job.settings.preparation, left_out)
         if not job.settings.drop_flat:  # otherwise this pass has been made
             _check_finite(Channels(recording, keep), progress)
         facts = recording.rate, recording.unit, recording.dtype, recording.n_samples
-        breaks = tuple(get_gap_rows(recording.gaps))
-        return GroupMember(job, tuple(recording.channels[i] for i in keep), keep, flat, *facts, breaks)
+        rows = tuple(get_gap_rows(recording.gaps)), get_excluded_rows(recording, job.settings)
+        channels = tuple(recording.channels[i] for i in keep)
+        return GroupMember(job, channels, keep, left_out, bad, *facts, *rows)
 
 
 def _check_finite(source: Channels, progress: Progress) -> None:
@@ -225,32 +244,48 @@ def _learn(path: Path, group: Sequence[GroupMember], watch: Watch | None) -> Non
         return
     make_folder(path)
     with Hdf5Sink(path, overwrite=first.job.overwrite) as sink:
-        separator = _learn_from_group(group, watch)
+        plan = SeparationPlan(first.job.settings.model, len(first.channels))
+        excluded = _join_excluded_rows(group) if plan.needs_survey else ()
+        separator = _learn_from_group(plan, group, excluded, watch)
         write_model(sink, first.channels, first.unit, separator, first.job.settings.preparation.to_json())
         sink.set_attrs(
             job=json.dumps(made_from),
             learned_from=[file["name"] for file in made_from["input"]],
         )
+        write_excluded_rows(sink, excluded)
 
 
-def _learn_from_group(group: Sequence[GroupMember], watch: Watch | None) -> Separator:
+def _join_excluded_rows(group: Sequence[GroupMember]) -> tuple[tuple[int, int], ...]:
+    """Return the rows that nothing is learned from, counted over all recordings one after the other."""
+    at, rows = 0, list[tuple[int, int]]()
+    for member in group:
+        rows += [(at + start, at + stop) for start, stop in member.excluded_rows]
+        at += member.n_samples
+    return tuple(rows)
+
+
+def _learn_from_group(
+    plan: SeparationPlan,
+    group: Sequence[GroupMember],
+    excluded: tuple[tuple[int, int], ...],
+    watch: Watch | None,
+) -> Separator:
     """Return a separator that has surveyed all recordings of a group."""
     first = group[0]
     dtype = np.result_type(*(member.dtype for member in group))
-    plan = SeparationPlan(first.job.settings.model, len(first.channels))
     starts = [0, *itertools.accumulate(member.n_samples for member in group)]
     breaks = [
         start + row for start, member in zip(starts, group, strict=False) for row in (0, *member.breaks)
     ]
-    survey = plan.make_survey(first.channels, dtype, starts[-1], breaks=breaks)
+    survey = plan.make_survey(first.channels, dtype, starts[-1], breaks=breaks, excluded=excluded)
     for member in group:
         with open_with_options(member.job.input, member.job.wanted) as stored:
-            recording, _ = prepare_recording(stored, member.job.settings.preparation, member.flat)
+            recording, _ = prepare_recording(stored, member.job.settings.preparation, member.left_out)
             source = Channels(recording, _match_channels(first, member))
             progress = _get_progress(member.job, watch)
             for _, block in source.read_blocks(source.block_length, progress, "surveying"):
                 survey.update(block.astype(dtype, copy=False))
-    with report_to(_get_progress(first.job, watch)):
+    with report_to(_get_progress(first.job, watch)), mention_excluded(survey, excluded):
         return plan.prepare(survey, remedy=" with --drop-flat")
 
 

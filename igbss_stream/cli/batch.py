@@ -50,6 +50,11 @@ Examples:
 @cleaning_options
 @click.option("--window", type=float, help="Window length in seconds, for solvers that fit windows.")
 @click.option("--drop-flat", is_flag=True, help="Leave out flat (constant) channels.")
+@click.option(
+    "--keep-bad",
+    is_flag=True,
+    help="Separate channels that the file marks as bad, and learn from samples that it marks.",
+)
 @storage_options
 @click.option(
     "--report",
@@ -84,6 +89,7 @@ def batch(
     unit: str | None,
     window: float | None,
     drop_flat: bool,
+    keep_bad: bool,
     exclude: str | None,
     exclude_like: tuple[str, ...],
     compression: str,
@@ -116,6 +122,7 @@ def batch(
         preparation=preparation,
         window=window,
         drop_flat=drop_flat,
+        keep_bad=keep_bad,
         cleaning=parse_cleaning(exclude, exclude_like),
         compression=compression,
     )

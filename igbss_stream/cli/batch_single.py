@@ -84,8 +84,9 @@ def _print_note(note: str) -> None:
 
 def _format_outcome(outcome: Outcome, output: Path, seconds: float) -> str:
     length = f" ({outcome.n_samples / outcome.rate:.1f} s at {outcome.rate:g} Hz)" if outcome.rate else ""
-    flat = ", ".join(map(printable, outcome.left_out))
-    left_out = f"; left out as flat: {flat}" if flat else ""
+    flat = ", ".join(map(printable, outcome.flat))
+    left_out = "".join(f"; {what}" for what in outcome.exclusions)
+    left_out += f"; left out as flat: {flat}" if flat else ""
     if outcome.taken_out is not None:
         left_out += f"; removed from /cleaned: {outcome.taken_out}"
     return (

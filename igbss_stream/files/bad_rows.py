@@ -26,7 +26,7 @@ def merge_rows(spans: Iterable[tuple[int, int]], n_samples: int) -> tuple[tuple[
     """
     merged = list[tuple[int, int]]()
     for start, stop in sorted(spans):
-        start, stop = max(start, 0), min(stop, n_samples)
+        start, stop = max(int(start), 0), min(int(stop), n_samples)  # not NumPy's, for JSON
         if start >= stop:
             continue
         if merged and start <= merged[-1][1]:

@@ -45,6 +45,17 @@ def output(request: pytest.FixtureRequest, separated: Command, tmp_path: Path) -
     return tmp_path / "out.h5"
 
 
+def write_marked(path: Path) -> Path:
+    """Write the same samples with a flat channel, a bad channel and bad samples."""
+    mne = pytest.importorskip("mne")
+    info = mne.create_info([*NAMES, "flat", "bad"], 250.0, "eeg")
+    raw = mne.io.RawArray(np.column_stack([X, np.zeros(120), X[:, 0]]).T * 1e-6, info, verbose="ERROR")
+    raw.info["bads"] = ["bad"]
+    raw.set_annotations(mne.Annotations([0.1], [0.04], ["BAD_x"]))
+    raw.save(path, fmt="double", verbose="ERROR")
+    return path
+
+
 def rows(section: str, kind: str) -> dict[str, str]:
     """Return type by name, from the table of a section whose first column is called so."""
     table = re.search(rf"^\| {kind} \| type \|.*?\n\|[-|]+\n((?:\|.*\n?)+)", section, re.M)
@@ -67,6 +78,16 @@ def field_type(dtype: np.dtype[Any]) -> str:
 
 
 def test_everything_in_it_is_described(output: Path) -> None:
+    assert_is_described(output)
+
+
+@pytest.mark.jit
+def test_everything_in_the_output_of_marked_recordings(separated: Command, tmp_path: Path) -> None:
+    separated(write_marked(tmp_path / "in_raw.fif"), "--drop-flat")
+    assert_is_described(tmp_path / "out.h5")
+
+
+def assert_is_described(output: Path) -> None:
     with h5py.File(output) as file:
         reported = rows(SECTIONS["Attributes of the file"], "attribute")
         for name, value in file.attrs.items():
@@ -76,7 +97,12 @@ def test_everything_in_it_is_described(output: Path) -> None:
             "terms": {2: 3}.get(lengths["sources"], lengths["sources"])
         }  # of two sources: their product
         lengths |= {name: len(file[name]) for name in ("gaps", "fits", "excluded") if name in file}
-        words = {"fits_kl": "iterations", "learning": "steps", "contradictions": "views"}
+        words = {
+            "fits_kl": "iterations",
+            "learning": "steps",
+            "contradictions": "views",
+            "bad_rows": "runs",
+        }
         lengths |= {word: len(file[name]) for name, word in words.items() if name in file}
         everything: list[str] = []
         file.visit(everything.append)
@@ -105,8 +131,10 @@ def test_what_is_described_exists(separated: Command, tmp_path: Path) -> None:
     with h5py.File(tmp_path / "in.h5", "w") as file:
         file.create_dataset("data", data=X).attrs.update({"rate": 250.0, "unit": "uV", "channels": NAMES})
         file["gaps"] = np.array([(20, 20, 40, b"missing")], GAP)
-    for options in (*OUTPUTS.values(), ("--model", tmp_path / "earlier.h5")):
-        separated(tmp_path / "in.h5", *options, "--overwrite")
+    marked = (write_marked(tmp_path / "in_raw.fif"), "--drop-flat")
+    runs = [(tmp_path / "in.h5", *options) for options in OUTPUTS.values()]
+    for run in (*runs, (tmp_path / "in.h5", "--model", tmp_path / "earlier.h5"), marked):
+        separated(*run, "--overwrite")
         shutil.copy(tmp_path / "out.h5", tmp_path / "earlier.h5")
         with h5py.File(tmp_path / "out.h5") as file:
             found |= {f"{name} {attribute}" for name in file for attribute in file[name].attrs}

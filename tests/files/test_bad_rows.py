@@ -1,5 +1,6 @@
 """Rows that annotations mark as bad are those that MNE omits."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 
 from igbss_stream.files.bad_rows import merge_rows
-from igbss_stream.files.inspection import Examination, as_text, examine
+from igbss_stream.files.inspection import Examination, as_json, as_text, examine
 from igbss_stream.files.open import open_recording
 from igbss_stream.files.read_options import ReadOptions
 from igbss_stream.preparation.offline import PreparedRecording
@@ -96,6 +97,11 @@ def test_inspect_lists_them(tmp_path: Path) -> None:
     found = examine(path, ReadOptions())
     assert isinstance(found, Examination)
     assert found.bad_rows == ((26, 153), (512, 3), (998, 26))
+    assert json.loads(as_json(path, found, None))["recording"]["bad_rows"] == [
+        [26, 153],
+        [512, 3],
+        [998, 26],
+    ]
     assert "bad samples by the file: 182, rows 26 to 178, 512 to 514, 998 to 1023\n" in as_text(found)
 
 

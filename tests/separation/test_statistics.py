@@ -65,8 +65,8 @@ def test_nothing_is_learned_from_excluded_rows(cuts: list[int], edges: list[int]
         np.testing.assert_array_equal(getattr(survey, name), getattr(alone, name))
     np.testing.assert_allclose(survey.mean, alone.mean, rtol=1e-12)
     # the unit of the covariance is near the size of the samples, so relations are compared
-    scaled = [one.covariance / one.covariance[0, 0] for one in (survey, alone)]
-    np.testing.assert_allclose(*scaled, rtol=1e-9, atol=1e-12)
+    scaled, scaled_alone = (one.covariance / one.covariance[0, 0] for one in (survey, alone))
+    np.testing.assert_allclose(scaled, scaled_alone, rtol=1e-9, atol=1e-12)
     np.testing.assert_array_equal(survey.high, x.max(axis=0))  # a model is applied to all samples
 
 

@@ -48,6 +48,10 @@ class OutputFacts:
         A file with only a model has no samples and no rate.
     n_windows, n_failed : int
         Number of fitted windows, and of those that did not converge.
+    flat, bad : tuple of str
+        Channels that were left out because they are flat, and because the file marks them as bad.
+    n_bad_samples : int
+        Number of samples that nothing was learned from because the file marks them as bad.
     """
 
     job: dict[str, Any] | None
@@ -58,6 +62,9 @@ class OutputFacts:
     n_sources: int
     n_windows: int
     n_failed: int
+    flat: tuple[str, ...] = ()
+    bad: tuple[str, ...] = ()
+    n_bad_samples: int = 0
 
 
 class OutputFile(Closeable):
@@ -107,6 +114,7 @@ class OutputFile(Closeable):
                 self._get_model_dataset("unmixing", 2, 3),
             )
             sources, fits = file.get("sources"), file.get("fits")
+            bad_rows = self.read_table("bad_rows")
             self._check_parts(sources)
             return OutputFacts(
                 job=json.loads(file.attrs["job"]) if "job" in file.attrs else None,
@@ -117,6 +125,9 @@ class OutputFile(Closeable):
                 n_sources=int(unmixing.shape[-2]),
                 n_windows=0 if fits is None else len(fits),
                 n_failed=0 if fits is None else int(np.sum(~fits["converged"])),
+                flat=tuple(map(str, file.attrs.get("flat_channels", ()))),
+                bad=tuple(map(str, file.attrs.get("bad_channels", ()))),
+                n_bad_samples=0 if bad_rows is None else int(bad_rows["n_samples"].sum()),
             )
 
     def read_model(self) -> StoredModel:

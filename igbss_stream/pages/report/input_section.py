@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from igbss_stream.files.results.output import OutputFacts
 from igbss_stream.pages.markup import escape, format_duration, format_number, render_facts, render_table
 from igbss_stream.pages.plotting.scales import format_unit
 from igbss_stream.pages.report.data import ReportData
@@ -81,6 +82,7 @@ def _list_input_facts(data: ReportData, marked: Sequence[int]) -> Iterator[tuple
         "channels",
         f"{len(data.model.channels)}" + (f", {len(marked)} of them reference channels" if marked else ""),
     )
+    yield from _list_left_out(data.facts)
     yield "rate", f"{rate:g} Hz" if rate else "unknown"
     yield "samples", f"{data.sources.n_samples:,}"
     yield "duration", f"{format_length(data)}" + (", without gaps" if data.n_missing else "")
@@ -92,6 +94,17 @@ def _list_input_facts(data: ReportData, marked: Sequence[int]) -> Iterator[tuple
     wanted = ((data.facts.job or {}).get("wanted") or {}).get("channels")
     if wanted:
         yield "selected channels", escape(wanted)
+
+
+def _list_left_out(facts: OutputFacts) -> Iterator[tuple[str, str]]:
+    """List the channels that were left out, and the samples that nothing was learned from."""
+    for names, reason in (facts.bad, "left out as bad"), (facts.flat, "left out as flat"):
+        if names:
+            yield reason, escape(", ".join(names))
+    if facts.n_bad_samples:
+        n, rate = facts.n_bad_samples, facts.rate
+        length = format_duration(n / rate) if rate else f"{n:,} samples"
+        yield "not learned from", f"{length} that the recording marks as bad"
 
 
 def _write_channels(data: ReportData, marked: Sequence[int], not_separated: Sequence[str]) -> str:
