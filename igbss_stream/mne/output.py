@@ -1,0 +1,138 @@
+"""Read an output of `batch` as MNE's ICA, and sources as a Raw."""
+
+import os
+import warnings
+from pathlib import Path
+
+import mne
+import numpy as np
+
+from igbss_stream.errors import IgbssWarning, ParameterError
+from igbss_stream.files.results.output import OutputFacts, OutputFile
+from igbss_stream.files.results.stored_model import StoredModel
+from igbss_stream.mne.convert import LinearModel, select_info, to_ica
+
+# SI units per unit of a file; MNE stores all samples in SI units.
+_IN_SI = {
+    "V": 1.0,
+    "mV": 1e-3,
+    "uV": 1e-6,
+    "µV": 1e-6,
+    "μV": 1e-6,  # Greek, where the one above is the micro sign
+    "nV": 1e-9,
+    "T": 1.0,
+    "pT": 1e-12,
+    "fT": 1e-15,
+    "T/m": 1.0,
+    "fT/cm": 1e-13,
+}
+
+
+def ica_of_output(
+    path: str | os.PathLike[str], info: "mne.Info", *, factor: float | None = None
+) -> "mne.preprocessing.ICA":
+    """Return the separation of an output file of `igbss-stream batch` as MNE's ICA.
+
+    Parameters
+    ----------
+    path : str or path
+        The HDF5 file.
+    info : mne.Info
+        Of the separated recording; channels are matched by name.
+    factor : float, optional
+        SI units (V, T, T/m) per unit of the output; follows from its attribute `input_unit` by default.
+
+    Returns
+    -------
+    mne.preprocessing.ICA
+        Its attribute `exclude` lists the sources that were removed from /cleaned.
+
+    Raises
+    ------
+    RecordingError
+        If the file cannot be read.
+    ParameterError
+        If channels are missing in `info`, the unit is unknown, or the model is not a single matrix.
+
+    Warns
+    -----
+    IgbssWarning
+        If the samples were prepared (filtered, referenced) before separation: the Raw must be prepared too.
+    """
+    with OutputFile(path) as output:
+        found, facts = output.read_model(), output.read_facts()
+    if found.is_prepared:
+        warnings.warn(
+            f"{str(Path(path))!r} was learned from prepared samples (see its attribute preparation); "
+            "prepare the Raw in the same way before you apply the ICA to it.",
+            IgbssWarning,
+            stacklevel=2,
+        )
+    _check_output(found, facts, path)
+    missing = [name for name in found.channels if name not in info["ch_names"]]
+    if missing:
+        raise ParameterError(
+            f"{len(missing)} channels of {str(Path(path))!r} are missing in info: "
+            f"{', '.join(missing[:8])}. Rename the channels of the Raw to those of the output."
+        )
+    si = _get_si_factor(found.unit, path) if factor is None else float(factor)
+    mean = np.zeros(facts.n_channels) if found.mean is None else found.mean
+    matrices = found.mixing * si, found.unmixing / si, mean * si
+    n_learned = facts.n_samples - facts.n_bad_samples
+    model = LinearModel(*matrices, found.settings, 1, n_learned)
+    ica = to_ica(model, select_info(info, found.channels), None)
+    ica.exclude = [one.source for one in found.excluded]
+    return ica
+
+
+def sources_of(raw: "mne.io.BaseRaw", ica: "mne.preprocessing.ICA") -> "mne.io.RawArray":
+    """Return the sources of a Raw as a Raw, with channels ``source-0``, ``source-1``, ... of type misc.
+
+    Parameters
+    ----------
+    raw : mne.io.Raw
+    ica : mne.preprocessing.ICA
+        From `fit_ica` or `ica_of_output`.
+
+    Returns
+    -------
+    mne.io.RawArray
+        With the times, annotations and measurement date of `raw`.
+    """
+    data = ica.get_sources(raw).get_data()
+    names = [f"source-{n}" for n in range(len(data))]
+    info = mne.create_info(names, raw.info["sfreq"], "misc")
+    out = mne.io.RawArray(data, info, first_samp=raw.first_samp, verbose="ERROR")
+    out.set_meas_date(raw.info["meas_date"])
+    # without the names of channels, which the sources do not have
+    given = raw.annotations
+    out.set_annotations(
+        mne.Annotations(given.onset, given.duration, given.description, orig_time=given.orig_time)
+    )
+    return out
+
+
+def _get_si_factor(unit: str | None, path: str | os.PathLike[str]) -> float:
+    if unit not in _IN_SI:
+        raise ParameterError(
+            f"the channels in {str(Path(path))!r} have the unit {unit!r}, which cannot be converted into "
+            "SI units. Pass factor: the number of V, T or T/m per unit."
+        )
+    return _IN_SI[unit]
+
+
+def _check_output(model: StoredModel, facts: OutputFacts, path: str | os.PathLike[str]) -> None:
+    """Refuse an output whose model is not a single matrix."""
+    n_channels, n_sources = facts.n_channels, facts.n_sources
+    fits = (
+        model.mixing.shape == (n_channels, n_sources)
+        and model.unmixing.shape == (n_sources, n_channels)
+        and (model.mean is None or model.mean.shape == (n_channels,))
+    )
+    transform = model.transform.get("name", "")
+    if transform != "exp" or facts.solver != "closed-form" or not fits:
+        raise ParameterError(
+            f"{str(Path(path))!r} does not contain a linear separation (transform {transform!r}, solver "
+            f"{facts.solver!r}, mixing {model.mixing.shape}, unmixing {model.unmixing.shape}); pass an "
+            "output with structure 'learned' and order 1."
+        )
