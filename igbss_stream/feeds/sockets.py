@@ -8,8 +8,8 @@ import zmq
 ZmqSocket = zmq.Socket[bytes]
 Options = dict[zmq.SocketOption, int]
 
-HEARTBEAT = 2000  # ms between pings to a peer
 PATIENCE = 10_000  # ms until a peer that does not answer is considered gone
+_N_PROBES = 5  # unanswered ones, after which the kernel closes the connection
 
 _POLLIN = int(zmq.POLLIN)  # flags of an enum are slow to combine
 _NO_WAIT = int(zmq.DONTWAIT)
@@ -45,12 +45,19 @@ def send_nowait(socket: ZmqSocket, frames: Sequence[Any]) -> None:
 
 
 def get_common_options(address: str) -> Options:
-    """Return the options that every socket needs."""
+    """Return the options that every socket needs.
+
+    The kernel probes connections, rather than libzmq: its heartbeats abort the whole process if a peer
+    goes away while messages of it wait in a full queue (zeromq/libzmq#4364).
+    """
+    probe_interval = max(1, PATIENCE // (1000 * _N_PROBES))  # s
     return {
         zmq.LINGER: 0,
-        zmq.HEARTBEAT_IVL: HEARTBEAT,
-        zmq.HEARTBEAT_TIMEOUT: PATIENCE,
-        zmq.HEARTBEAT_TTL: PATIENCE,
+        zmq.TCP_KEEPALIVE: 1,
+        zmq.TCP_KEEPALIVE_IDLE: probe_interval,
+        zmq.TCP_KEEPALIVE_INTVL: probe_interval,
+        zmq.TCP_KEEPALIVE_CNT: _N_PROBES,
+        zmq.TCP_MAXRT: PATIENCE,
         zmq.HANDSHAKE_IVL: PATIENCE,
         zmq.RECONNECT_IVL: 100,
         zmq.RECONNECT_IVL_MAX: 2000,
