@@ -197,6 +197,6 @@ class Subscriber(Closeable):
             self._meta = message
         elif isinstance(message, EndMessage):
             self._ended = self._meta is None or message.run == self._meta.run
-            self._ready += self._sequencer.end(message.start)
+            self._ready += self._sequencer.end(message.start, message.run)
         else:
             self._ready += self._sequencer.push(message)

@@ -152,6 +152,9 @@ class Daemon:
             if now >= last_save + self._save_interval:
                 last_save = now
                 self._save()
+        for runner in self.runners:
+            if runner.error is not None and not self._stopping.is_set():
+                raise runner.error
 
     @property
     def _save_interval(self) -> float:

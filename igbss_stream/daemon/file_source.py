@@ -44,7 +44,7 @@ class FileSource:
         self._samples_per_second = stream.rate * config.speed
         # samples have a wall-clock time only at real-time speed
         self.stream: Stream | None = replace(stream, t0=time.time()) if config.speed == 1 else stream
-        self.ended = False
+        self.run, self.has_pending, self.ended = 0, False, False
         self.silence = SilenceMonitor(name, float("inf"))
         block = max(1, round(config.block * stream.rate))
         self._items = read_chunks(self._recording, block, loop=config.loop)

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.daemon.config.sources import LslInput
-from igbss_stream.daemon.sources import SilenceMonitor, apply_expectations, count_rejections
+from igbss_stream.daemon.descriptions import apply_expectations
+from igbss_stream.daemon.sources import SilenceMonitor, count_rejections
 from igbss_stream.errors import StreamNotFoundError
 from igbss_stream.feeds.lsl_inlet import LslInlet
 
@@ -29,7 +30,7 @@ class LslStreamSource:
     """
 
     def __init__(self, name: str, config: LslInput) -> None:
-        self.ended = False
+        self.run, self.has_pending, self.ended = 0, False, False
         self.silence = SilenceMonitor(name, config.silence)
         self._name, self._config = name, config
         self._inlet = _open_inlet(config)

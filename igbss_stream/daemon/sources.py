@@ -6,13 +6,15 @@ first message, so `stream` is None until then.
 
 import logging
 import time
+from collections import Counter, deque
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Protocol
 
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.daemon.config.keys import CurveClientSection, CurveServerSection
-from igbss_stream.daemon.config.sources import LslInput, OpenEphysInput, ZmqInput
+from igbss_stream.daemon.config.sources import OpenEphysInput, ZmqInput
+from igbss_stream.daemon.descriptions import apply_expectations, describe, is_alike, is_described
+from igbss_stream.daemon.pause import Pause
 from igbss_stream.errors import ParameterError
 from igbss_stream.feeds.keys import ClientKeys, ServerKeys
 from igbss_stream.feeds.sequencer import Sequencer
@@ -21,7 +23,6 @@ from igbss_stream.feeds.zmq_receiver import ZmqReceiver
 
 log = logging.getLogger(__name__)
 
-_RATE_TOLERANCE = 1e-3  # largest relative difference of device clocks: 1000.012 Hz is 1 kHz
 _SEQUENCER_COUNTS = (
     "duplicates",
     "late",
@@ -38,12 +39,18 @@ class Source(Protocol):
 
     stream: Stream | None
     """Description of the stream; None until it is known."""
+    run: int
+    """Number of times that the stream began anew, with another description."""
     ended: bool
     """Whether nothing will arrive any more."""
     silence: "SilenceMonitor"
 
+    @property
+    def has_pending(self) -> bool:
+        """Whether the next call of `receive` returns items of another run at once."""
+
     def receive(self, timeout: float) -> list[Chunk | Gap]:
-        """Wait up to a number of seconds, and return what arrived."""
+        """Wait up to a number of seconds, and return what arrived, all of the same run."""
 
     def get_counts(self) -> Mapping[str, int]:
         """Return counters by name. Any thread may call this."""
@@ -115,32 +122,58 @@ class SocketSource:
 
     def __init__(self, name: str, config: ZmqInput | OpenEphysInput) -> None:
         self.stream: Stream | None = None
+        self.run = 0
         self.ended = False
-        self.n_refused = 0
         self.silence = SilenceMonitor(name, config.silence)
         self._name, self._config = name, config
+        self._rejected: Counter[str] = Counter()
+        self._sent: Stream | None = None  # the description as the sender gave it
+        self._meta: MetaMessage | None = None
         self._sequencer: Sequencer | None = None
+        self._past: Counter[str] = Counter()  # counts of earlier sequencers
+        self._odd: DataMessage | None = None  # first message with another description
+        self._pending: deque[Message] = deque()  # from a change of the description on
+        self._pause = Pause()
         self.receiver = _open_receiver(config)
         self.address = self.receiver.address
 
+    @property
+    def has_pending(self) -> bool:
+        """Whether messages of another run wait for the next call of `receive`."""
+        return bool(self._pending)
+
     def receive(self, timeout: float) -> list[Chunk | Gap]:
-        """Wait up to a number of seconds, and return what arrived in the order of the samples."""
-        messages = self.receiver.receive(timeout)
-        out = [item for message in messages for item in self._handle(message)]
-        if self.silence.update(bool(messages)) and self._sequencer is not None:
+        """Wait up to a number of seconds, and return what arrived in the order of the samples.
+
+        If the sender changes its description, only the items before the change are returned. The next call
+        changes `stream` and `run`, and returns those after it.
+        """
+        if self._pending:
+            messages, self._pending = self._pending, deque()
+            if not self._begin_stream(messages[0]):
+                messages.popleft()
+        else:
+            messages = deque(self.receiver.receive(timeout))
+        arrived = bool(messages)
+        out: list[Chunk | Gap] = []
+        while messages and not self._pending:
+            out += self._handle(messages.popleft())
+        self._pending.extend(messages)
+        if self.silence.update(arrived) and self._sequencer is not None:
             out += self._sequencer.flush()
         return out
 
     def get_counts(self) -> Mapping[str, int]:
         """Return counters by name."""
-        counts = {"messages": self.receiver.received, "silences": self.silence.count}
-        counts |= count_rejections(self.receiver.rejected)
-        counts["rejected_description"] = self.n_refused
+        counts = Counter({"messages": self.receiver.received, "silences": self.silence.count})
         counts["denied"] = self.receiver.denied
-        if self._sequencer is not None:
-            sequenced = self._sequencer.counts
-            counts |= {name: getattr(sequenced, name) for name in _SEQUENCER_COUNTS}
-            counts |= count_rejections(sequenced.rejected)
+        counts["rejected_description"] = 0
+        counts.update(self._past)
+        sequencer = self._sequencer
+        if sequencer is not None:
+            counts.update(_count_sequenced(sequencer))
+        counts.update(count_rejections(self.receiver.rejected))
+        counts.update(count_rejections(self._rejected))
         return counts
 
     def close(self) -> None:
@@ -148,30 +181,113 @@ class SocketSource:
         self.receiver.close()
 
     def _handle(self, message: Message) -> list[Chunk | Gap]:
-        if isinstance(message, MetaMessage):
-            self._describe(message)
+        name = message.header.stream if isinstance(message, DataMessage) else message.stream
+        if self._sent is not None and name != self._sent.name and not self._may_replace(name):
             return []
-        if isinstance(message, EndMessage):
-            return [] if self._sequencer is None else self._sequencer.end(message.start)
-        if self.stream is None and isinstance(message, DataMessage):
-            self._describe(message)
+        if isinstance(message, MetaMessage):
+            self._meta = message
+            if self._sent is None:
+                self._check(message.description)
+            return []
+        if isinstance(message, DataMessage):
+            return self._handle_samples(message)
         if self._sequencer is None:
             return []  # a gap before the first sample, or a stream that was refused
+        if isinstance(message, EndMessage):
+            return self._sequencer.end(message.start, message.run)
         return self._sequencer.push(message)
 
-    def _describe(self, message: MetaMessage | DataMessage) -> None:
-        """Set the description of the stream once; refuse a stream that is not as expected."""
-        if self.stream is not None:
+    def _may_replace(self, name: str) -> bool:
+        """Return whether another stream may replace the current one, which is silent; count it if not."""
+        if self.silence.is_silent or (self._odd is not None and self._odd.header.stream == name):
+            return True
+        if not self._rejected["stream"]:
+            log.warning(
+                "stream %s: another stream, %r, arrives at the same address and is left out; set "
+                "source.topic, or use one address for each sender",
+                self._name,
+                name,
+            )
+        self._rejected["stream"] += 1
+        return False
+
+    def _handle_samples(self, message: DataMessage) -> list[Chunk | Gap]:
+        """Return the items that are complete with a message, or hold one that begins another stream."""
+        if self._sent is None or self._sequencer is None:
+            return [] if not self._begin_stream(message) else self._handle_samples(message)
+        is_same = message.header.stream == self._sent.name and is_described(message, self._sent)
+        if is_same and not self._sequencer.is_exhausted and not self._is_renamed():
+            self._dismiss_odd()
+            return self._sequencer.push(message)
+        if not self._pause.is_over:
+            self._reject(message)
+            return self._sequencer.push(message) if is_same else []
+        if not is_same and (self._odd is None or not is_alike(self._odd, message)):
+            self._dismiss_odd()
+            self._odd = message  # one odd message changes nothing: a second one must follow
+            return []
+        self._pending.extend([message] if self._odd is None else [self._odd, message])
+        self._odd = None
+        return self._sequencer.flush()
+
+    def _is_renamed(self) -> bool:
+        """Return whether the sender has described other channels, with the same samples."""
+        return (
+            self._meta is not None
+            and self._sent is not None
+            and self._meta.channels != self._sent.channels
+            and len(self._meta.channels) == self._sent.n_channels
+        )
+
+    def _dismiss_odd(self) -> None:
+        if self._odd is not None:
+            self._reject(self._odd)
+            self._odd = None
+
+    def _reject(self, message: DataMessage) -> None:
+        """Count a message that differs from the description of the stream."""
+        sent = self._sent
+        if sent is None:
             return
-        try:
-            stream = apply_expectations(self._name, self._config, _get_description(message))
-        except ParameterError as error:
-            self.n_refused += 1
-            if self.n_refused == 1:
-                log.error("stream %s: %s", self._name, error)
-            return
+        if message.data.shape[1] != sent.n_channels:
+            self._rejected["channels"] += 1
+        elif message.data.dtype != sent.dtype:
+            self._rejected["dtype"] += 1
+        elif not is_described(message, sent):
+            self._rejected["description"] += 1
+
+    def _begin_stream(self, message: Message) -> bool:
+        """Begin the stream of a message; return whether it is as expected."""
+        if not isinstance(message, DataMessage):
+            raise TypeError("a stream begins with samples")
+        sent = describe(message, self._meta)
+        stream = self._check(sent)
+        if self._sequencer is not None:
+            self._past.update(_count_sequenced(self._sequencer))
+            self._past["restarts"] += 1
+            self._pause.begin()
+            log.warning(
+                "stream %s: the sender begins anew, with %d channels at %g Hz in %s",
+                self._name, sent.n_channels, sent.rate, sent.unit or "an unknown unit",
+            )  # fmt: skip
+        self._sent, self._sequencer = sent, None
+        if stream is None:
+            self._sent = None
+            return False
+        self.run += self.stream is not None
         self.stream = stream
         self._sequencer = Sequencer(round(self._config.reorder_window * stream.rate))
+        return True
+
+    def _check(self, sent: Stream) -> Stream | None:
+        """Return the stream with what the configuration sets; None if it is not as expected."""
+        try:
+            return apply_expectations(self._name, self._config, sent)
+        except ParameterError as error:
+            if not self._rejected["description"]:
+                log.error("stream %s: %s", self._name, error)
+            self._rejected["description"] += 1
+            return None
 
 
 def _open_receiver(config: ZmqInput | OpenEphysInput) -> ZmqReceiver:
@@ -198,47 +314,7 @@ def as_socket_keys(
     return ClientKeys(section.server_key, section.secret_key.value)
 
 
-def _get_description(message: MetaMessage | DataMessage) -> Stream:
-    """Return the description of a stream in a message; channels without names are numbered."""
-    if isinstance(message, MetaMessage):
-        return message.description
-    header = message.header
-    names = tuple(f"channel {i}" for i in range(message.data.shape[1]))
-    return Stream(header.stream, header.rate, names, header.unit, message.data.dtype, header.t0)
-
-
-def apply_expectations(name: str, config: ZmqInput | OpenEphysInput | LslInput, sent: Stream) -> Stream:
-    """Return the description of a stream with the name, channels and unit of the configuration.
-
-    Parameters
-    ----------
-    name : str
-        Name of the stream in the daemon.
-    config : section
-    sent : Stream
-        Description by the sender.
-
-    Raises
-    ------
-    ParameterError
-        If the stream is not as the configuration expects.
-    """
-    names = sent.channels
-    if config.rate is not None and abs(config.rate - sent.rate) > _RATE_TOLERANCE * config.rate:
-        raise ParameterError(
-            f"source.rate is {config.rate:g} Hz, but the stream has {sent.rate:g} Hz; correct source.rate "
-            "or the sender."
-        )
-    if config.unit is not None and sent.unit is not None and sent.unit != config.unit:
-        raise ParameterError(
-            f"source.unit is {config.unit!r}, but the stream has {sent.unit!r}; correct source.unit or the "
-            "sender."
-        )
-    if config.channels is not None:
-        if len(config.channels) != len(names):
-            raise ParameterError(
-                f"source.channels names {len(config.channels)} channels, but the stream has {len(names)}; "
-                "correct source.channels or the sender."
-            )
-        names = config.channels
-    return replace(sent, name=name, channels=names, unit=sent.unit or config.unit, delay=0)
+def _count_sequenced(sequencer: Sequencer) -> dict[str, int]:
+    """Return the counters of a sequencer by name."""
+    counts = sequencer.counts
+    return {name: getattr(counts, name) for name in _SEQUENCER_COUNTS} | count_rejections(counts.rejected)

@@ -9,16 +9,18 @@ from dataclasses import fields, replace
 from threading import Event
 from typing import Any, Protocol
 
+import numpy as np
+
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.daemon.config.schema import StreamSection
 from igbss_stream.daemon.config.sources import FileInput
+from igbss_stream.daemon.pause import Pause
+from igbss_stream.daemon.published import compute_mixing, describe_removed, pick_cleaned
 from igbss_stream.daemon.sources import Source
 from igbss_stream.errors import IgbssError, ParameterError
 from igbss_stream.feeds.wire import Mixing
 from igbss_stream.preparation.online import OnlinePreparation
 from igbss_stream.preparation.repair.stage import RepairStage
-from igbss_stream.separation.cleaning import Cleaner
-from igbss_stream.separation.stages import LinearStage
 from igbss_stream.streaming.model_updates import StreamModel
 from igbss_stream.streaming.pipeline import LearningPlan, Pipeline
 
@@ -74,6 +76,10 @@ class StreamRunner:
     ----------
     samples_in, samples_out, samples_gap : int
         Number of samples received, published, and published as gaps.
+    failures : int
+        Number of times that a stage or the source failed.
+    error : Exception or None
+        What ended the stream for good.
     is_refused : bool
         Whether the stream does not match the settings; its samples are discarded.
     delays : list of int
@@ -105,6 +111,11 @@ class StreamRunner:
         self._config, self._sinks = config, sinks
         self._executor, self._wait, self._stop = executor, wait, stop
         self._model = model
+        self.failures = 0
+        self.error: Exception | None = None
+        self._pause, self._has_failed, self._is_source_broken = Pause(), False, False
+        self._run = 0  # of the source, which the stages belong to
+        self._stop_index: int | None = None  # of the published items of this run
         self._published_kinds = [sink.publish for sink in config.sinks]
         self._descriptions: dict[str, Stream] = {}
         self._mixing_version = 0  # version of the model whose mixing was sent to the sinks
@@ -122,11 +133,13 @@ class StreamRunner:
 
     @property
     def status(self) -> str:
-        """One word: "ok", "learning", "waiting" for the first samples, "silent", "refused" or "ended"."""
+        """One word: "ok", "learning", "silent", "failed", "refused", "ended", or "waiting" for samples."""
         if self.source.ended:
-            return "ended"
+            return "ended" if self.error is None else "failed"
         if self.is_silent:
             return "silent"
+        if self._has_failed:
+            return "failed"
         if self.is_refused:
             return "refused"
         if self.pipeline is None:
@@ -134,24 +147,73 @@ class StreamRunner:
         return "learning" if self.model is None else "ok"
 
     def step(self, timeout: float) -> None:
-        """Wait up to a number of seconds for samples, and process them up to the sinks."""
-        items = self.source.receive(timeout)
+        """Wait up to a number of seconds for samples, and process them up to the sinks.
+
+        Nothing that arrives ends more than this stream. If a stage fails, the samples that it had become
+        a gap with the reason ``"failed"``, and after a pause the stages begin anew.
+        """
+        if self._is_source_broken and not self._pause.is_over:
+            time.sleep(timeout)
+            return
+        try:
+            self._is_source_broken = True
+            items = self.source.receive(timeout)
+            self._is_source_broken = False
+            self._process(items)
+            while self.source.has_pending:
+                self._process(self.source.receive(0.0))
+        except Exception as error:
+            self._fail(error)
+
+    def _process(self, items: Sequence[Chunk | Gap]) -> None:
+        """Process items of one run of the source."""
         if not items:
             return
         arrived = time.perf_counter()
+        if self._run != self.source.run:
+            self._end_stages()
+        if not self._pause.is_over:
+            self.samples_in += _count_samples(items)
+            return
         if self.pipeline is None and not self._create_stages(items[0].start):
             return
+        self.samples_in += _count_samples(items)
         for item in items:
-            self.samples_in += len(item.data) if isinstance(item, Chunk) else 0
             self._separate(item)
+        self._has_failed = False
         delay = time.perf_counter() - arrived
         self.delays[bisect_left(DELAY_BOUNDS, delay)] += 1
         self.delay_sum += delay
         self._log_events()
 
+    def _fail(self, error: Exception) -> None:
+        """Discard the stages; they begin anew after a pause, or never for a file, which does not change."""
+        self.failures += 1
+        is_expected = isinstance(error, IgbssError | ArithmeticError | np.linalg.LinAlgError)
+        trace = None if is_expected else error
+        if isinstance(self._config.source, FileInput):
+            self.source.ended, self.error = True, error
+            log.error("stream %s: %s; it has ended", self.name, error, exc_info=trace)
+        else:
+            seconds = self._pause.begin()
+            log.error("stream %s: %s; it begins anew in %g s", self.name, error, seconds, exc_info=trace)
+        self._model = None if self._has_failed else self.model  # the model may be the cause
+        self._has_failed = True
+        self.repair = self.preparation = self.pipeline = None
+
+    def _end_stages(self) -> None:
+        """Publish the pending samples of a run; the next one has its own model and description."""
+        self._flush()
+        self.repair = self.preparation = self.pipeline = self._model = None
+        self._run, self._stop_index, self.is_refused = self.source.run, None, False
+        self._descriptions.clear()
+
     def get_events(self) -> dict[str, int]:
         """Return the number of events by kind. Any thread may call this."""
-        events = dict(self.source.get_counts()) | {"sink_failures": self.sink_failures}
+        events = dict(self.source.get_counts()) | {
+            "sink_failures": self.sink_failures,
+            "failures": self.failures,
+        }
         if self.is_refused:
             events["rejected_description"] = events.get("rejected_description", 0) + 1
         for sink in self._sinks:
@@ -167,20 +229,28 @@ class StreamRunner:
     def serve(self) -> None:
         """Do periodic work of the sinks."""
         for sink in self._sinks:
-            sink.serve()
+            self._try_sink(sink.serve)
 
     def finish(self) -> None:
         """Process and publish pending samples, and close the source and the sinks."""
         self.source.close()
-        if self.pipeline is not None and self.repair is not None and self.preparation is not None:
-            for repaired in self.repair.flush():
-                for item in self.preparation.push(repaired):
-                    self._publish(self.pipeline.push(item))
-            for item in self.preparation.flush():
-                self._publish(self.pipeline.push(item))
-            self._publish(self.pipeline.flush())
+        try:
+            self._flush()
+        except Exception as error:
+            self._fail(error)
         for sink in self._sinks:
-            sink.close()
+            self._try_sink(sink.close)
+
+    def _flush(self) -> None:
+        """Process and publish the samples that wait in the stages."""
+        if self.pipeline is None or self.repair is None or self.preparation is None:
+            return
+        for repaired in self.repair.flush():
+            for item in self.preparation.push(repaired):
+                self._publish(self.pipeline.push(item))
+        for item in self.preparation.flush():
+            self._publish(self.pipeline.push(item))
+        self._publish(self.pipeline.flush())
 
     def _create_stages(self, start: int) -> bool:
         """Create the stages once the stream is described; return whether that was possible.
@@ -253,6 +323,10 @@ class StreamRunner:
 
     def _publish(self, items: Sequence[Chunk | Gap]) -> None:
         for item in items:
+            if self._stop_index is not None and self._stop_index < item.start:
+                missing = Gap(self._stop_index, item.start - self._stop_index, "failed")
+                self._publish([missing])
+            self._stop_index = item.stop
             if isinstance(item, Chunk):
                 self.samples_out += len(item.data)
                 known = self._descriptions.get("sources")
@@ -265,10 +339,10 @@ class StreamRunner:
             for sink, kind in zip(self._sinks, self._published_kinds, strict=True):
                 self._try_sink(sink.publish, pick_cleaned(item) if kind == "cleaned" else item)
 
-    def _try_sink(self, call: Callable[[Any], None], argument: Any) -> None:
+    def _try_sink(self, call: Callable[..., None], *arguments: Any) -> None:
         """Call a sink. If it fails, as on a full disk, the other sinks continue."""
         try:
-            call(argument)
+            call(*arguments)
         except IgbssError as error:
             self.sink_failures += 1
             if self.sink_failures == 1:
@@ -313,50 +387,11 @@ class StreamRunner:
             log.warning("stream %s: no model could be learned: %s", self.name, learner.failure)
 
 
+def _count_samples(items: Sequence[Chunk | Gap]) -> int:
+    return sum(len(item.data) for item in items if isinstance(item, Chunk))
+
+
 def _get_counts(counts: Any) -> dict[str, int]:
     """Return the counters of a dataclass that are whole numbers."""
     values = {field.name: getattr(counts, field.name) for field in fields(counts)}
     return {name: count for name, count in values.items() if isinstance(count, int)}
-
-
-def pick_cleaned(item: Chunk | Gap) -> Chunk | Gap:
-    """Return the cleaned channels of a chunk of sources as a chunk; a gap stays as it is."""
-    if isinstance(item, Gap):
-        return item
-    if item.cleaned is None:
-        raise RuntimeError("the chunk has no cleaned channels")
-    return Chunk(item.cleaned, item.start, item.model_version)
-
-
-def describe_removed(cleaner: Cleaner | None) -> str:
-    """Return which sources a model removes from the channels, as the end of a sentence."""
-    if cleaner is None:
-        return ""
-    return "; ".join((f", without {cleaner}", *cleaner.notices))
-
-
-def compute_mixing(model: StreamModel, stream: Stream) -> Mixing | None:
-    """Return the mixing of a model in the unit of the channels.
-
-    Parameters
-    ----------
-    model : StreamModel
-    stream : Stream
-        Description of the channels.
-
-    Returns
-    -------
-    Mixing or None
-        None if the model has no single mixing matrix, because the transform is not linear or the structure
-        has periods.
-    """
-    stage = model.separator.stage
-    if not (model.separator.transform.linear and isinstance(stage, LinearStage) and len(stage.mixing) == 1):
-        return None
-    return Mixing(
-        version=model.version,
-        channels=stream.channels,
-        unit=stream.unit,
-        matrix=tuple(map(tuple, stage.mixing[0].tolist())),
-        mean=None if stage.mean is None else tuple(stage.mean.tolist()),
-    )

@@ -13,7 +13,8 @@ The position of a message is the sender's sample index, `start`. Without `start`
 A new run is recognised by another `run` in the header. If senders give no `run`, a message is considered
 the first of a new run if it is more than `horizon` samples back, or if it is more than `patience` samples
 back and has `seq` or `start` 0. A jump ahead by more than `max_gap` samples is a new run as well, or a gap
-if both messages have the same `run`. In all these cases a second message must follow the first; otherwise
+if both messages have the same `run`; if the sender then continues where it was before the gap, that is a
+new run as well. In all these cases a second message must follow the first; otherwise
 the first was a stray and is dropped.
 """
 
@@ -29,6 +30,7 @@ from igbss_stream.chunk import Chunk, Gap
 from igbss_stream.errors import ParameterError
 from igbss_stream.feeds.wire import DataMessage, GapMessage
 
+_MAX_INDEX = 2**53  # of an output sample; larger integers lose digits in JSON and in float64
 _REMEMBERED = 64  # past gaps and runs, which distinguish late messages from duplicates
 
 
@@ -101,6 +103,8 @@ class Sequencer:
     Attributes
     ----------
     counts : SequencerCounts
+    is_exhausted : bool
+        Whether an output index would be 2^53 or more: only another sequencer can continue.
 
     Raises
     ------
@@ -119,6 +123,7 @@ class Sequencer:
         reason: str = "lost",
     ) -> None:
         self.counts = SequencerCounts()
+        self.is_exhausted = False
         self._patience = _check_at_least(0, "patience", patience)
         self._max_waiting = _check_at_least(1, "max_waiting", max_waiting)
         self._max_gap = _check_at_least(1, "max_gap", max_gap)
@@ -144,6 +149,7 @@ class Sequencer:
         self._seq: int | None = None  # largest counter received, unwrapped
         self._block: int | None = None  # length of the blocks counted by `seq`
         self._lost: deque[tuple[int, int]] = deque(maxlen=_REMEMBERED)
+        self._left: int | None = None  # position before a jump within the run
 
     @property
     def stop(self) -> int:
@@ -179,6 +185,10 @@ class Sequencer:
         elif self._exceeds_block(message):
             return self._restart([message])
         placed = self._place(message)
+        if placed.stop + self._offset >= _MAX_INDEX:
+            self.is_exhausted = True
+            self._drop(placed)
+            return []
         if self._is_far(placed, header.seq):
             return self._check_suspect(placed, message)
         self._dismiss_suspect()
@@ -189,8 +199,10 @@ class Sequencer:
         self._dismiss_suspect()
         return self._release(patience=-1)
 
-    def end(self, stop: int | None = None) -> list[Chunk | Gap]:
-        """Flush, and return a gap up to the index at which the sender declares its end."""
+    def end(self, stop: int | None = None, run: int | None = None) -> list[Chunk | Gap]:
+        """Flush, and return a gap up to the index at which the sender declares the end of a run."""
+        if run != self._run:
+            return []
         out = self.flush()
         if stop is not None and self._has_begun and 0 < stop - self._next <= self._max_gap:
             out.append(self._declare_lost(stop))
@@ -249,6 +261,8 @@ class Sequencer:
         ahead = placed.stop - self._next
         if ahead > self._max_gap + _count_samples(placed):
             return True
+        if self._left is not None and self._left <= placed.start and -ahead > self._horizon:
+            return True  # the jump was a mistake of the sender
         if self._run is not None or self._wrap is not None:
             return False
         first = seq == 0 or placed.start == 0
@@ -276,8 +290,10 @@ class Sequencer:
     def _jump(self, messages: list[DataMessage | GapMessage]) -> list[Chunk | Gap]:
         """Continue at the position of two consecutive messages."""
         self._suspect = None
-        if self._run is None:
+        position = self._place(messages[0]).start
+        if self._run is None or position < self._next:
             return self._restart(messages)
+        self._left = self._next
         return [item for message in messages for item in self._accept(self._place(message))]
 
     def _dismiss_suspect(self) -> None:

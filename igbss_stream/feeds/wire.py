@@ -29,7 +29,10 @@ Frames = list[Any]
 Count = Annotated[int, msgspec.Meta(ge=0, le=_MAX_INTEGER)]
 Positive = Annotated[int, msgspec.Meta(ge=1, le=_MAX_INTEGER)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
-Rate = Annotated[float, msgspec.Meta(gt=0)]
+Label = Annotated[str, msgspec.Meta(max_length=256)]
+Rate = Annotated[float, msgspec.Meta(ge=1e-6, le=1e9)]
+Time = Annotated[float, msgspec.Meta(ge=-1e12, le=1e12)]
+Scale = Annotated[float, msgspec.Meta(gt=0)]
 
 
 class RejectReason(StrEnum):
@@ -43,6 +46,7 @@ class RejectReason(StrEnum):
     DTYPE = "dtype"
     CHANNELS = "channels"  # more than the limit
     LENGTH = "length"  # of the buffer, differs from the header
+    INDEX = "index"  # of a sample, is 2^53 or more
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +81,8 @@ class _Header(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
 class _StreamHeader(_Header, frozen=True, kw_only=True):
     rate: Rate
     dtype: str
-    t0: float | None = None
-    unit: str | None = None
+    t0: Time | None = None
+    unit: Label | None = None
     delay: Count = 0
     model: Count = 0
 
@@ -88,7 +92,7 @@ class DataHeader(_StreamHeader, frozen=True, kw_only=True, tag="data"):
 
     shape: tuple[Positive, Positive]
     start: Count | None = None
-    scale: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    scale: Scale | None = None
 
 
 class DataMessage(msgspec.Struct, frozen=True):
@@ -116,9 +120,9 @@ class Mixing(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     version: Count
-    channels: tuple[str, ...]
+    channels: tuple[Label, ...]
     matrix: tuple[tuple[float, ...], ...]
-    unit: str | None = None
+    unit: Label | None = None
     mean: tuple[float, ...] | None = None
 
     @property
@@ -130,8 +134,8 @@ class Mixing(msgspec.Struct, frozen=True, kw_only=True):
 class MetaMessage(_StreamHeader, frozen=True, kw_only=True, tag="meta"):
     """A message that describes its stream."""
 
-    channels: tuple[str, ...]
-    software: str = ""
+    channels: tuple[Label, ...]
+    software: Label = ""
     extra: dict[str, Any] = {}
     mixing: Mixing | None = None
 
@@ -217,7 +221,10 @@ def decode(frames: Sequence[bytes], limits: WireLimits = _DEFAULT_LIMITS) -> Mes
             RejectReason.TOPIC, f"the topic {topic[:64]!r} is not the stream {header.stream!r}."
         )
     if isinstance(header, DataHeader):
+        _check_last_index(header.start, header.shape[0])
         return DataMessage(header, _read_samples(header, buffer, limits))
+    if isinstance(header, GapMessage):
+        _check_last_index(header.start, header.n_samples)
     if len(buffer):
         raise WireError(
             RejectReason.LENGTH, f"{len(buffer)} bytes follow a header of a kind without samples."
@@ -228,6 +235,13 @@ def decode(frames: Sequence[bytes], limits: WireLimits = _DEFAULT_LIMITS) -> Mes
         if header.mixing is not None:
             _check_mixing(header.mixing, len(header.channels), limits)
     return header
+
+
+def _check_last_index(start: int | None, n_samples: int) -> None:
+    if start is not None and start + n_samples > _MAX_INTEGER:
+        raise WireError(
+            RejectReason.INDEX, f"{n_samples} samples from index {start} on end at 2^53 or beyond."
+        )
 
 
 def _check_size(what: str, frame: bytes, limit: int) -> None:

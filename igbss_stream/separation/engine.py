@@ -150,7 +150,7 @@ class Separator:
     def has_log(self, x: NDArray[Any]) -> NDArray[np.bool_]:
         """Return which samples have a logarithm in all channels, (samples,); all have one with "exp"."""
         with np.errstate(invalid="ignore"):
-            return np.asarray(np.isfinite(self.transform.log(x)).all(axis=1))
+            return np.asarray(self.transform.has_log(x).all(axis=1))
 
     def estimate_log_sources(self, x: NDArray[Any]) -> Array:
         """Return log z by the left inverse, without a fit, (samples, sources)."""

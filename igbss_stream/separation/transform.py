@@ -49,6 +49,10 @@ class Transform(ABC):
         """Return log v, in float64; -inf where v is zero."""
 
     @abstractmethod
+    def has_log(self, x: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return which values have a finite logarithm; `log` raises an error for those below."""
+
+    @abstractmethod
     def inverse(self, log_values: Array) -> Array:
         """Return the samples with this log v, in the unit of the input."""
 
@@ -88,6 +92,10 @@ class Exp(Transform):
         with np.errstate(over="ignore"):  # the model reports infinity as a scale that is too small
             center = np.asarray(_require_state(self.center), dtype=np.float64)
             return np.asarray((x - center) / _require_state(self.scale))
+
+    def has_log(self, x: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return which values are finite."""
+        return np.asarray(np.isfinite(x))
 
     def inverse(self, log_values: Array) -> Array:
         """Return center + scale log v."""
@@ -143,6 +151,10 @@ class MinMax(Transform):
         """Return log((x - low) / span)."""
         return _log((x - np.float64(_require_state(self.low))) / _require_state(self.span), self.name)
 
+    def has_log(self, x: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return which values are above `low`."""
+        return _is_positive(x - np.float64(_require_state(self.low)))
+
     def inverse(self, log_values: Array) -> Array:
         """Return low + span v."""
         return np.asarray(np.exp(log_values) * _require_state(self.span) + _require_state(self.low))
@@ -178,6 +190,10 @@ class Sum(Transform):
         """Return log(x / scale)."""
         return _log(x / np.float64(_require_state(self.scale)), self.name)
 
+    def has_log(self, x: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return which values are above 0."""
+        return _is_positive(x / np.float64(_require_state(self.scale)))
+
     def inverse(self, log_values: Array) -> Array:
         """Return scale v."""
         return np.asarray(np.exp(log_values) * _require_state(self.scale))
@@ -209,6 +225,10 @@ class Centred(Transform):
     def log(self, x: NDArray[Any]) -> Array:
         """Return log v of the other transform less its mean."""
         return np.asarray(self.of.log(x) - self.mean)
+
+    def has_log(self, x: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return which values have a finite logarithm."""
+        return self.of.has_log(x)
 
     def inverse(self, log_values: Array) -> Array:
         """Return the samples with this log v, in the unit of the input."""
@@ -266,6 +286,10 @@ def _require_state(state: Any) -> Any:
     if state is None:
         raise RuntimeError("the transform has no state yet: fit it to a survey first")
     return state
+
+
+def _is_positive(values: NDArray[Any]) -> NDArray[np.bool_]:
+    return np.asarray((values > 0) & np.isfinite(values))
 
 
 def _log(values: NDArray[Any], name: str) -> Array:

@@ -130,7 +130,7 @@ class LearningCounts:
     late : int
         Not ready at their index.
     skipped : int
-        Not begun, because two models were still pending.
+        Not begun, because two models were still pending or no sample arrived in their window.
     """
 
     learned: int = 0
@@ -234,7 +234,10 @@ class Learner:
             Index of the next sample: the boundary, or beyond it if samples are missing.
         """
         if self._next_stop is not None and self._next_stop <= index:
-            self._submit(self._next_stop)
+            if self._has_samples(self._next_stop - self.schedule.window):
+                self._submit(self._next_stop)
+            else:
+                self._skip_to(index)
         if not self._tasks or self._is_late or self._tasks[0].due > index:
             return None
         self._wait_for(self._tasks[0].result)
@@ -255,6 +258,19 @@ class Learner:
         """Wait for a result, if waiting is allowed, until `stop` is set."""
         while self._wait and not (result.done() or self._stop.is_set()):
             wait([result], _POLL_INTERVAL)
+
+    def _has_samples(self, start: int) -> bool:
+        """Return whether samples from an index on are in the buffer."""
+        return any(isinstance(item, Chunk) and item.stop > start for item in reversed(self._buffer))
+
+    def _skip_to(self, index: int) -> None:
+        """Skip the models up to an index, in whose windows no sample arrived, however many they are."""
+        if self._next_stop is None or self.schedule.every is None:
+            self._next_stop = index + self.schedule.first
+            return
+        n_skipped = (index - self._next_stop) // self.schedule.every + 1
+        self._next_stop += n_skipped * self.schedule.every
+        self.counts.skipped += n_skipped
 
     def _submit(self, stop: int) -> None:
         schedule = self.schedule

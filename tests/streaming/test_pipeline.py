@@ -335,3 +335,41 @@ class TestWindowSeparator:
         separator = SeparationPlan(changing, 3).prepare_for(x, ["a", "b", "c"])
         with pytest.raises(ParameterError, match="changes from sample to sample"):
             Pipeline(STREAM, changing, window=(20, 10), model=StreamModel(1, separator, 0))
+
+
+@pytest.mark.parametrize("transform", ["sum", "min-max"])
+def test_samples_below_those_of_the_model_are_a_gap(transform: str) -> None:
+    x = np.random.default_rng(0).uniform(1.0, 2.0, (1000, 2)).astype(np.float32)
+    x[800, 1] = -100.0
+    with ThreadPoolExecutor(1) as executor:
+        pipeline = Pipeline(
+            Stream("s", 100.0, ("a", "b")),
+            ModelSettings(transform=transform, structure="systematic"),
+            window=(100, 50),
+            learning=LearningPlan(LearningSchedule(500, 500), executor),
+        )
+        out = [
+            item
+            for start in range(0, 1000, 100)
+            for item in pipeline.push(Chunk(x[start : start + 100], start))
+        ]
+    gaps = [(gap.start, gap.n_samples) for gap in out if isinstance(gap, Gap) and gap.reason == "range"]
+    assert gaps == [(800, 1)]
+    assert sum(len(item.data) for item in out if isinstance(item, Chunk)) == 499
+
+
+def test_a_long_gap_takes_no_work_of_the_schedule() -> None:
+    x = np.random.default_rng(0).normal(size=(600, 2)).astype(np.float32)
+    with ThreadPoolExecutor(1) as executor:
+        pipeline = Pipeline(
+            Stream("s", 100.0, ("a", "b")),
+            ModelSettings(),
+            learning=LearningPlan(LearningSchedule(200, 200, every=100), executor),
+        )
+        later = 2**50
+        out = [*pipeline.push(Chunk(x, 0)), *pipeline.push(Gap(600, later - 600, "lost"))]
+        out += pipeline.push(Chunk(x, later))
+    assert pipeline.learner is not None
+    assert pipeline.learner.counts.skipped > 2**40
+    assert pipeline.learner.counts.failed == 0
+    assert out[-1].stop == later + 600

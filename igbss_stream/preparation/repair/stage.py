@@ -1,6 +1,7 @@
 """Repair stage of a stream: fill missing and bad samples or declare a gap, and report faulty channels.
 
-After it, each sample is finite (or, with the policy "nan", NaN with its entire row), and each index is in
+Values are bad if they are not finite, or so large that sums of their products would overflow. After the
+stage, each sample is finite (or, with the policy "nan", NaN with its entire row), and each index is in
 exactly one chunk or gap, in order. The samples are bit-identical for all chunk sizes of the input; only the
 boundaries of chunks and gaps differ. Samples that need no repair are passed on without a copy.
 
@@ -31,6 +32,7 @@ from igbss_stream.preparation.repair.gap_filler import POLICIES, GapFiller, Repa
 _LONGEST_FILL = 60.0  # seconds; longer ones would be invented data, and use memory
 _MIN_CELL = 16  # samples, for a median and a deviation
 _MAX_EVENTS = 1024  # kept until they are read
+_LARGEST = {4: 1e30, 8: 1e100}  # by the size of the dtype: the magnitude beyond which a value is bad
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +141,7 @@ class RepairStage:
         self.delay = n_fill if settings.gap == "interpolate" else 0
         self._filler = GapFiller(settings.gap, n_fill, stream.n_channels, stream.dtype, self.counts)
         self._stop: int | None = None
+        self._largest = _LARGEST[stream.dtype.itemsize]
         self._streak = np.zeros(stream.n_channels, np.int64)  # consecutive bad samples of a channel
         self._is_clean = True  # all streaks are 0
         self._events: deque[ChannelEvent] = deque(maxlen=_MAX_EVENTS)
@@ -260,8 +263,8 @@ class RepairStage:
 
     def _find_bad(self, x: NDArray[Any], start: int) -> Mask | None:
         """Return the values to replace, or None if there are none, and report on channels."""
-        finite = np.isfinite(x)
-        bad = None if np.count_nonzero(finite) == x.size else ~finite
+        usable = np.abs(x) <= self._largest  # not for NaN
+        bad = None if np.count_nonzero(usable) == x.size else ~usable
         if bad is not None:
             self.counts.bad += int(bad.sum())
         events: list[ChannelEvent] = []

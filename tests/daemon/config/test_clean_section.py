@@ -12,7 +12,7 @@ from igbss_stream.daemon import state
 from igbss_stream.daemon.config.clean_section import CleanSection, ExcludeLike
 from igbss_stream.daemon.config.lint import lint
 from igbss_stream.daemon.config.summary import summarize
-from igbss_stream.daemon.stream_runner import describe_removed, pick_cleaned
+from igbss_stream.daemon.published import describe_removed, pick_cleaned
 from igbss_stream.errors import StateError
 from igbss_stream.preparation.settings import Preparation
 from igbss_stream.separation.cleaning import MIN_CORRELATION, Cleaning, Excluded
