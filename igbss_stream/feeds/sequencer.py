@@ -185,9 +185,7 @@ class Sequencer:
         elif self._exceeds_block(message):
             return self._restart([message])
         placed = self._place(message)
-        if placed.stop + self._offset >= _MAX_INDEX:
-            self.is_exhausted = True
-            self._drop(placed)
+        if not self._has_room(placed):
             return []
         if self._is_far(placed, header.seq):
             return self._check_suspect(placed, message)
@@ -256,6 +254,14 @@ class Sequencer:
         """Return the position after all samples received so far."""
         return max(self._waiting[-1].stop, self._next) if self._waiting else self._next
 
+    def _has_room(self, placed: _PlacedMessage) -> bool:
+        """Return whether the output indices of a message are below the limit; drop it if not."""
+        if placed.stop + self._offset < _MAX_INDEX:
+            return True
+        self.is_exhausted = True
+        self._drop(placed)
+        return False
+
     def _is_far(self, placed: _PlacedMessage, seq: int | None) -> bool:
         """Return whether a message is too far from the current position to belong to this run."""
         ahead = placed.stop - self._next
@@ -321,7 +327,8 @@ class Sequencer:
             placed = self._place(message)
             if message is messages[0]:
                 self._next, self._offset = placed.start, stop - placed.start
-            out += self._accept(placed)
+            if self._has_room(placed):
+                out += self._accept(placed)
         return out
 
     def _accept(self, placed: _PlacedMessage) -> list[Chunk | Gap]:
