@@ -35,7 +35,7 @@ ALLOWED = {
     "dask": ("batch/dask_cluster.py",),
     "distributed": ("batch/dask_runner.py", "batch/dask_cluster.py", "batch/dask_task.py"),
     "bokeh": ("pages/view/*",),
-    "prometheus_client": ("daemon/health.py", "pages/view/feed.py"),
+    "prometheus_client": ("daemon/health.py", "daemon/metrics.py", "pages/view/feed.py"),
     "click": ("cli/*",),
     "yaml": ("daemon/config/yaml_file.py",),
     "rich": ("cli/*", "playback/render.py"),

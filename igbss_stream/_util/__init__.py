@@ -14,4 +14,5 @@
     scheduling     thread priorities
     signals        stop a command on SIGINT or SIGTERM at a safe point
     version        the version of the package
+    web_hosts      names by which a web server may be addressed
 """

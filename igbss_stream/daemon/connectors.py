@@ -19,7 +19,8 @@ from igbss_stream.errors import RecordingError
 from igbss_stream.feeds.keys import ServerKeys
 
 if TYPE_CHECKING:
-    from igbss_stream.daemon.stream_runner import Sink, StreamRunner
+    from igbss_stream.daemon.sink_guard import Sink
+    from igbss_stream.daemon.stream_runner import StreamRunner
     from igbss_stream.feeds.lsl_publisher import LslPublisher
     from igbss_stream.feeds.wire import Mixing
     from igbss_stream.files.writers.stream_recording import RecordingSink

@@ -113,7 +113,10 @@ class Daemon:
             if config.health.port is not None:
                 from igbss_stream.daemon import health  # 10 MB, only if it is used
 
-                self._health = health.HealthServer(config.health.host, config.health.port, self.runners)
+                section = config.health
+                self._health = health.HealthServer(
+                    section.host, config.health.port, self.runners, section.allowed_hosts
+                )
                 log.info("health at http://%s:%d/health", config.health.host, self._health.port)
             if config.view is not None:
                 from igbss_stream.daemon import viewer

@@ -3,11 +3,11 @@
 import logging
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import fields, replace
 from threading import Event
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -16,9 +16,9 @@ from igbss_stream.daemon.config.schema import StreamSection
 from igbss_stream.daemon.config.sources import FileInput
 from igbss_stream.daemon.pause import Pause
 from igbss_stream.daemon.published import compute_mixing, describe_removed, pick_cleaned
+from igbss_stream.daemon.sink_guard import GuardedSink, Sink
 from igbss_stream.daemon.sources import Source
 from igbss_stream.errors import IgbssError, ParameterError
-from igbss_stream.feeds.wire import Mixing
 from igbss_stream.preparation.online import OnlinePreparation
 from igbss_stream.preparation.repair.stage import RepairStage
 from igbss_stream.streaming.model_updates import StreamModel
@@ -31,28 +31,6 @@ DELAY_BOUNDS = (
     *(0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0),
 )
 """Upper bounds of the delay histogram, in seconds."""
-
-
-class Sink(Protocol):
-    """Interface of a sink."""
-
-    def start(self, stream: Stream) -> None:
-        """Start a run of a stream, or change its description."""
-
-    def set_mixing(self, mixing: Mixing | None) -> None:
-        """Set the mixing of the next samples; None if it is unknown."""
-
-    def publish(self, item: Chunk | Gap) -> None:
-        """Publish samples or a gap."""
-
-    def serve(self) -> None:
-        """Do periodic work; called a few times a second."""
-
-    def get_counts(self) -> Mapping[str, int]:
-        """Return counters by name. Any thread may call this."""
-
-    def close(self) -> None:
-        """End the stream."""
 
 
 class StreamRunner:
@@ -80,6 +58,8 @@ class StreamRunner:
         Number of times that a stage or the source failed.
     error : Exception or None
         What ended the stream for good.
+    sinks : list of GuardedSink
+        The sinks, whose failures do not stop the stream.
     is_refused : bool
         Whether the stream does not match the settings; its samples are discarded.
     delays : list of int
@@ -106,9 +86,9 @@ class StreamRunner:
         self.samples_in = self.samples_out = self.samples_gap = 0
         self.delays = [0] * (len(DELAY_BOUNDS) + 1)
         self.delay_sum = 0.0
-        self.sink_failures = 0
         self.is_refused = False
-        self._config, self._sinks = config, sinks
+        self.sinks = [GuardedSink(config.name, f"sinks[{i}]", sink) for i, sink in enumerate(sinks)]
+        self._config = config
         self._executor, self._wait, self._stop = executor, wait, stop
         self._model = model
         self.failures = 0
@@ -210,13 +190,11 @@ class StreamRunner:
 
     def get_events(self) -> dict[str, int]:
         """Return the number of events by kind. Any thread may call this."""
-        events = dict(self.source.get_counts()) | {
-            "sink_failures": self.sink_failures,
-            "failures": self.failures,
-        }
+        events = dict(self.source.get_counts()) | {"failures": self.failures}
+        events["sink_failures"] = sum(sink.failures for sink in self.sinks)
         if self.is_refused:
             events["rejected_description"] = events.get("rejected_description", 0) + 1
-        for sink in self._sinks:
+        for sink in self.sinks:
             for name, count in sink.get_counts().items():
                 events[name] = events.get(name, 0) + count
         if self.repair is not None:
@@ -228,8 +206,8 @@ class StreamRunner:
 
     def serve(self) -> None:
         """Do periodic work of the sinks."""
-        for sink in self._sinks:
-            self._try_sink(sink.serve)
+        for sink in self.sinks:
+            sink.serve()
 
     def finish(self) -> None:
         """Process and publish pending samples, and close the source and the sinks."""
@@ -238,8 +216,8 @@ class StreamRunner:
             self._flush()
         except Exception as error:
             self._fail(error)
-        for sink in self._sinks:
-            self._try_sink(sink.close)
+        for sink in self.sinks:
+            sink.close()
 
     def _flush(self) -> None:
         """Process and publish the samples that wait in the stages."""
@@ -336,17 +314,8 @@ class StreamRunner:
                     self._send_mixing(item.model_version)
             else:
                 self.samples_gap += item.n_samples
-            for sink, kind in zip(self._sinks, self._published_kinds, strict=True):
-                self._try_sink(sink.publish, pick_cleaned(item) if kind == "cleaned" else item)
-
-    def _try_sink(self, call: Callable[..., None], *arguments: Any) -> None:
-        """Call a sink. If it fails, as on a full disk, the other sinks continue."""
-        try:
-            call(*arguments)
-        except IgbssError as error:
-            self.sink_failures += 1
-            if self.sink_failures == 1:
-                log.error("stream %s: %s", self.name, error)
+            for sink, kind in zip(self.sinks, self._published_kinds, strict=True):
+                sink.publish(pick_cleaned(item) if kind == "cleaned" else item)
 
     def _describe(self) -> None:
         """Send the sinks the description of the stream, if it has changed."""
@@ -359,9 +328,9 @@ class StreamRunner:
                 continue
             self._descriptions[kind] = stream
             self._mixing_version = 0  # a new run needs its mixing
-            for sink, published in zip(self._sinks, self._published_kinds, strict=True):
+            for sink, published in zip(self.sinks, self._published_kinds, strict=True):
                 if published == kind:
-                    self._try_sink(sink.start, stream)
+                    sink.start(stream)
 
     def _send_mixing(self, version: int) -> None:
         """Send the sinks the mixing of a model before its first samples."""
@@ -369,9 +338,9 @@ class StreamRunner:
         if self.model is None or self.preparation is None:
             return
         mixing = compute_mixing(self.model, self.preparation.output_stream)
-        for sink, kind in zip(self._sinks, self._published_kinds, strict=True):
+        for sink, kind in zip(self.sinks, self._published_kinds, strict=True):
             if kind == "sources":
-                self._try_sink(sink.set_mixing, mixing)
+                sink.set_mixing(mixing)
 
     def _log_events(self) -> None:
         """Log events of channels, and failures to learn a model."""

@@ -7,7 +7,8 @@ import subprocess
 import sys
 import tempfile
 
-from igbss_stream.daemon.config.schema import Config, ViewSection
+from igbss_stream.daemon.config.schema import Config
+from igbss_stream.daemon.config.web_sections import ViewSection
 from igbss_stream.daemon.viewer_keys import ViewerKeys
 from igbss_stream.errors import ParameterError
 from igbss_stream.feeds.addresses import parse_address

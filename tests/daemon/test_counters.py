@@ -14,8 +14,9 @@ from prometheus_client import CollectorRegistry, generate_latest
 from igbss_stream.chunk import Stream
 from igbss_stream.daemon import lsl_source
 from igbss_stream.daemon.config.sources import LslInput, ZmqInput
-from igbss_stream.daemon.health import StreamCollector, get_status
+from igbss_stream.daemon.health import get_status
 from igbss_stream.daemon.lsl_source import LslStreamSource
+from igbss_stream.daemon.metrics import StreamCollector
 from igbss_stream.daemon.sources import SocketSource, count_rejections
 from igbss_stream.feeds.sequencer import Sequencer
 from tests.stream_runners import CollectingSink, create_runner

@@ -3,6 +3,7 @@
 import ast
 import dataclasses
 import re
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -10,9 +11,10 @@ import numpy as np
 import pytest
 import yaml
 import zmq
+from prometheus_client import generate_latest
 
 from igbss_stream.chunk import Stream
-from igbss_stream.daemon.health import StreamCollector
+from igbss_stream.daemon.metrics import BuildCollector, StreamCollector, create_registry
 from igbss_stream.feeds.keys import ServerKeys
 from igbss_stream.feeds.zmq_publisher import ZmqPublisher
 from igbss_stream.streaming.model_updates import LearningCounts
@@ -37,7 +39,12 @@ def test_alerts_use_metrics_that_exist() -> None:
     for kind in re.findall(r'kind="(\w+)"', text):
         assert kind in kinds or f'"{kind}": sink.' in source, kind
     table = re.findall(r"^\| `(igbss_\w+)`", text_of("docs/operations.md"), re.M)
-    assert {name.removesuffix("_total") for name in table} == set(families)
+    builds = {f"{family.name}_info" for family in BuildCollector().collect()}
+    assert {name.removesuffix("_total") for name in table} == set(families) | builds
+    process = set(re.findall(r"`(process_\w+)`", text_of("docs/operations.md")))
+    served = generate_latest(create_registry([])).decode()
+    assert len(process) == 5
+    assert all(f"\n{name} " in served for name in process) or sys.platform != "linux"
 
 
 @pytest.fixture

@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.cli import main
-from igbss_stream.daemon.config.schema import Config, StreamSection, ViewSection
+from igbss_stream.daemon.config.schema import Config, StreamSection
 from igbss_stream.daemon.config.sinks import ZmqOutput
 from igbss_stream.daemon.config.sources import ZmqInput
+from igbss_stream.daemon.config.web_sections import ViewSection
 from igbss_stream.daemon.viewer import ViewerProcess
 from igbss_stream.errors import FeedError, ParameterError
 from igbss_stream.feeds.wire import MetaMessage, Mixing

@@ -9,6 +9,7 @@
     model_section     how to separate
     prepare_section   re-reference, filter, resample
     clean_section     remove sources from the channels
+    web_sections      metrics, health and the live page over HTTP
     keys              secrets and CURVE keys
     base              the base class of sections and common types of values
     type_text         describe types of values in words

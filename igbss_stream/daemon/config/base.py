@@ -33,6 +33,10 @@ Picks = Annotated[
     tuple[Text | Annotated[int, Meta(ge=0)], ...],
     Meta(min_length=1, description="a list of channels (names, positions, ranges)"),
 ]
+HostNames = Annotated[
+    tuple[Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,253}(?!\n)$", description="a host name")], ...],
+    Meta(description="a list of host names, without ports"),
+]
 Channels = Annotated[tuple[Text, ...], Meta(min_length=1, description="a list of names (one per channel)")]
 
 

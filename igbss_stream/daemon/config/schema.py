@@ -1,7 +1,7 @@
 """Configuration of `igbss-stream run`: the root `Config` and the sections of a stream.
 
 docs/configuration.md is generated from the docstrings here and in `sources`, `sinks`, `keys`,
-`model_section`, `prepare_section` and `clean_section`.
+`model_section`, `prepare_section`, `clean_section` and `web_sections`.
 """
 
 import itertools
@@ -17,6 +17,7 @@ from igbss_stream.daemon.config.model_section import ModelSection
 from igbss_stream.daemon.config.prepare_section import PrepareSection
 from igbss_stream.daemon.config.sinks import Hdf5Output, LslOutput, Output, ZmqOutput
 from igbss_stream.daemon.config.sources import FileInput, Input, ZmqInput
+from igbss_stream.daemon.config.web_sections import HealthSection, ViewSection
 from igbss_stream.errors import ParameterError
 from igbss_stream.feeds.addresses import SocketAddress, parse_address
 
@@ -192,53 +193,6 @@ class StateSection(Section, frozen=True, kw_only=True):
     def get_file(self, stream: str) -> Path:
         """Return the path of the state of a stream, given the name of the stream."""
         return self.path / f"{stream}.h5"
-
-
-class HealthSection(Section, frozen=True, kw_only=True):
-    """Metrics for Prometheus (`/metrics`) and the state of the daemon (`/health`) over HTTP.
-
-    Parameters
-    ----------
-    host : str
-        Address to bind to. The default is open to this machine only. There is no password.
-    port : int or None
-        Port; 0 selects a free one, `null` opens none.
-    """
-
-    host: Annotated[str, Meta(pattern=r"^[A-Za-z0-9.:_-]+$", description="a host name or IP address")] = (
-        "127.0.0.1"
-    )
-    port: Annotated[int, Meta(ge=0, le=65535)] | None = None
-
-    @property
-    def endpoint(self) -> SocketAddress | None:
-        """The address of the server, or None if there is none."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return None if self.port is None else SocketAddress(host, str(self.port))
-
-
-class ViewSection(Section, frozen=True, kw_only=True):
-    """Live page of one stream, open to this machine only (docs/view.md).
-
-    A separate process serves the page and reads the stream as any subscriber does (needs Bokeh).
-
-    Parameters
-    ----------
-    port : int
-        Port of the page; 0 selects a free one.
-    stream : str or None
-        Name of the stream; may be left out if there is only one. The stream needs a sink of kind `zmq` with
-        a fixed port. If this sink has a section `curve`, the page is admitted with its own keys, new in
-        each run.
-    """
-
-    port: Annotated[int, Meta(ge=0, le=65535)] = 5006
-    stream: Name | None = None
-
-    @property
-    def endpoint(self) -> SocketAddress:
-        """The address of the page."""
-        return SocketAddress("127.0.0.1", str(self.port))
 
 
 class LogSection(Section, frozen=True, kw_only=True):

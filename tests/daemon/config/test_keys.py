@@ -11,10 +11,10 @@ import yaml
 from igbss_stream.daemon.config.keys import CurveClientSection, CurveServerSection, Secret
 from igbss_stream.daemon.config.lint import lint
 from igbss_stream.daemon.config.load import load
-from igbss_stream.daemon.config.schema import HealthSection
 from igbss_stream.daemon.config.sinks import ZmqOutput
 from igbss_stream.daemon.config.sources import ZmqInput
 from igbss_stream.daemon.config.summary import summarize
+from igbss_stream.daemon.config.web_sections import HealthSection
 from igbss_stream.errors import ConfigError, ParameterError
 from igbss_stream.feeds.addresses import check_address, parse_address
 from tests.configurations import CLIENT, LEAST, PUBLIC, SECRET, SERVER, LoadConfig, stream
