@@ -82,6 +82,12 @@ def split_netloc(netloc: str) -> str | None:
     return None if match is None else _normalize(match[1])
 
 
+def is_host_name(name: str) -> bool:
+    """Return whether a text is a host name or IP address, without a port."""
+    match = _NETLOC.fullmatch(name)
+    return match is not None and match[2] is None
+
+
 def _normalize(name: str) -> str:
     return name.strip("[]").lower().removesuffix(".")
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from igbss_stream._util.web_hosts import is_host_name
 from igbss_stream.cli.console import key_options, report_errors
 from igbss_stream.errors import ParameterError
 
@@ -40,6 +41,13 @@ Examples:
     show_default=True,
     help="Port of the page on this machine; 0 selects a free port.",
 )
+@click.option(
+    "--allowed-host",
+    "allowed_hosts",
+    metavar="NAME",
+    multiple=True,
+    help="Host name at which browsers may open the page, such as that of a reverse proxy; may be repeated.",
+)
 @click.option("--open", "opened", is_flag=True, help="Open the page in the browser.")
 @click.option("--parent", type=int, hidden=True, help="Exit when the process with this ID has ended.")
 @report_errors
@@ -52,6 +60,7 @@ def view(
     channels_server_key: str | None,
     metrics: str | None,
     port: int,
+    allowed_hosts: tuple[str, ...],
     opened: bool,
     parent: int | None,
 ) -> None:
@@ -65,6 +74,12 @@ def view(
         raise ParameterError(
             f"--metrics must be an address such as http://127.0.0.1:9464/metrics. Got {metrics!r} instead."
         )
+    for name in allowed_hosts:
+        if not is_host_name(name):
+            raise ParameterError(
+                f"--allowed-host must be a host name without a port, such as eeg.example.org. Got {name!r} "
+                "instead."
+            )
     if channels_server_key is not None and channels is None:
         raise ParameterError(
             "--channels-server-key requires --channels; pass the address of that publisher."
@@ -97,6 +112,10 @@ def view(
     feed = Feed(address, topic, keys=keys, channels=channels, channels_keys=channels_keys, metrics=metrics)
     with StopSignal() as stop, feed:
         serve(
-            feed, port, show_url, lambda: stop.requested or (parent is not None and os.getppid() != parent)
+            feed,
+            port,
+            show_url,
+            lambda: stop.requested or (parent is not None and os.getppid() != parent),
+            allowed_hosts,
         )
     sys.exit(0 if parent is not None else stop.exit_code)

@@ -65,6 +65,8 @@ class ViewerProcess:
             "--port",
             str(port),
         ]
+        for name in view.allowed_hosts:
+            command += ["--allowed-host", name]
         if health_port is not None and config.health.endpoint is not None:
             host = parse_address(str(config.health.endpoint)).reachable.host
             command += ["--metrics", f"http://{host}:{health_port}/metrics"]

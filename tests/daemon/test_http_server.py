@@ -228,7 +228,7 @@ def test_slow_clients_are_cut_off(
     monkeypatch.setattr(http_server, "_TIMEOUT", 0.3)
     if is_reader_slow:
         page = http_server.WebResponse("text/plain", bytes(1 << 24))
-        monkeypatch.setitem(server._pages, "/large", lambda: page)  # type: ignore[arg-type]
+        monkeypatch.setitem(server._pages, "/large", lambda: page)
     with connected(server) as client:
         if is_reader_slow:
             client.sendall(request("Host: localhost", target="/large"))
@@ -246,7 +246,7 @@ def test_a_fault_of_a_page_is_logged_and_the_server_continues(
     server: HealthServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setitem(server._pages, "/health", lambda: 1 / 0)  # type: ignore[arg-type]
+        patched.setitem(server._pages, "/health", lambda: 1 / 0)
         assert ask(server, HEAD)[0] == 500
     assert "ZeroDivisionError" in caplog.text
     assert ask(server, HEAD)[0] == 200

@@ -21,6 +21,7 @@ from igbss_stream.daemon.metrics import create_registry
 from igbss_stream.daemon.sink_guard import GuardedSink
 from igbss_stream.daemon.stream_runner import StreamRunner
 from igbss_stream.errors import RecordingError
+from igbss_stream.feeds.wire import Mixing
 from tests.commands import Spawn
 from tests.daemon.test_daemon import Running, collect, connect
 from tests.stream_runners import CollectingSink
@@ -42,11 +43,21 @@ class FragileSink(CollectingSink):
         self._fail()
         self.items.append(item)
 
-    def _fail(self, *arguments: Any) -> None:
+    def _fail(self) -> None:
         if self.is_full:
             raise RecordingError("the disk is full")
 
-    start = set_mixing = serve = close = _fail
+    def start(self, stream: Stream) -> None:
+        self._fail()
+
+    def set_mixing(self, mixing: Mixing | None) -> None:
+        self._fail()
+
+    def serve(self) -> None:
+        self._fail()
+
+    def close(self) -> None:
+        self._fail()
 
 
 @pytest.fixture
@@ -73,7 +84,7 @@ def test_no_failure_is_raised(call: str) -> None:
 
 def test_faults_of_the_program_are_raised() -> None:
     sink = CollectingSink()
-    sink.publish = lambda item: 1 / 0  # type: ignore[assignment, return-value]
+    sink.publish = lambda item: 1 / 0  # type: ignore[assignment]
     with pytest.raises(ZeroDivisionError):
         GuardedSink("s", "sinks[0]", sink).publish(CHUNK)
 
@@ -107,7 +118,7 @@ def test_one_line_for_a_failure_and_one_for_the_recovery(
 
 
 def as_runner(**facts: Any) -> StreamRunner:
-    usual = {"name": "s", "status": "ok", "model": None, "is_silent": False, "sinks": []}
+    usual: dict[str, Any] = {"name": "s", "status": "ok", "model": None, "is_silent": False, "sinks": []}
     counts = {"samples_in": 0, "samples_out": 0, "samples_gap": 0, "delays": [0] * 18, "delay_sum": 0.0}
     return cast("StreamRunner", SimpleNamespace(**usual | counts | {"get_events": dict} | facts))
 

@@ -42,7 +42,7 @@ OTHERS = {
     "systemctl",
 }
 OF_SHELL = {"&", "|", ">", "2>", ">>", "2>>", "&&"}
-LANGUAGES = {"", "bash", "console", "ini", "json", "matlab", "python", "yaml"}
+LANGUAGES = {"", "bash", "console", "ini", "json", "matlab", "nginx", "python", "yaml"}
 
 
 def parsed(words: list[str]) -> None:

@@ -420,17 +420,18 @@ def test_bokeh_that_is_missing_is_named(refused: Refusal, monkeypatch: pytest.Mo
     assert "pip install 'igbss-stream[view]'" in refused("view", "5560")
 
 
-def config(port: int, address: str) -> Config:
+def config(port: int, address: str, *allowed_hosts: str) -> Config:
     stream = StreamSection(name="s", source=ZmqInput(address="1"), sinks=(ZmqOutput(address=address),))
-    return Config(streams=(stream,), view=ViewSection(port=port))
+    return Config(streams=(stream,), view=ViewSection(port=port, allowed_hosts=allowed_hosts))
 
 
 def test_the_page_of_a_daemon_is_a_process_that_ends_with_it(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, published: Published
 ) -> None:
-    viewer = ViewerProcess(config(0, published.sink.address), None)
+    viewer = ViewerProcess(config(0, published.sink.address, "eeg.example.org"), None)
     place = Path(f"/proc/{viewer.pid}/cmdline")
     until(lambda: published.sink.address in place.read_text())  # before that it is a copy of this process
+    assert "--allowed-host\0eeg.example.org\0" in place.read_text()
     viewer.close()
     viewer.close()
     assert not place.exists()

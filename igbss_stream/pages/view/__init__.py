@@ -3,6 +3,7 @@
 ::
 
     serve        serve the page on this machine
+    web_server   check names and limits before Bokeh sees a request
     port         find a free port
     feed         threads that read the stream and the metrics of the daemon
     state        what the page shows of the stream

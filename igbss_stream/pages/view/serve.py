@@ -1,24 +1,30 @@
 """Serve the page on this machine until a stop is requested."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from bokeh.application import Application
 from bokeh.application.handlers import FunctionHandler
 from bokeh.document import Document
-from bokeh.server.server import Server
 from tornado.ioloop import PeriodicCallback
 
 from igbss_stream.pages.view.feed import Feed
 from igbss_stream.pages.view.page import Page
 from igbss_stream.pages.view.port import HOST, find_free_port
+from igbss_stream.pages.view.web_server import create_server
 
 _CHECK_INTERVAL = 200  # ms between checks for a stop request
 _QUIET_LOGGERS = ("bokeh", "tornado")  # loggers whose messages are not useful to viewers
 
 
-def serve(feed: Feed, port: int, on_ready: Callable[[str], None], should_stop: Callable[[], bool]) -> None:
+def serve(
+    feed: Feed,
+    port: int,
+    on_ready: Callable[[str], None],
+    should_stop: Callable[[], bool],
+    allowed_hosts: Sequence[str] = (),
+) -> None:
     """Serve pages that show a feed.
 
     Parameters
@@ -30,6 +36,9 @@ def serve(feed: Feed, port: int, on_ready: Callable[[str], None], should_stop: C
         Called with the address of the page once it can be opened.
     should_stop : callable
         Returns whether to stop; called a few times a second.
+    allowed_hosts : sequence of str
+        Names at which browsers may open the page, such as that of a reverse proxy. IP addresses and
+        ``localhost`` are always allowed.
 
     Raises
     ------
@@ -40,8 +49,7 @@ def serve(feed: Feed, port: int, on_ready: Callable[[str], None], should_stop: C
         logging.getLogger(name).setLevel(logging.ERROR)
     port = find_free_port(port)
     application = Application(FunctionHandler(partial(_open, feed)))
-    origins = [f"{host}:{port}" for host in (HOST, "localhost")]
-    server = Server({"/": application}, address=HOST, port=port, allow_websocket_origin=origins)
+    server = create_server(application, port, allowed_hosts)
     server.start()
 
     def check() -> None:
