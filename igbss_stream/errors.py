@@ -40,7 +40,16 @@ class ParameterError(IgbssError, ValueError):
 
 
 class ConfigError(ParameterError):
-    """A configuration file cannot be read or has mistakes; the message has one line per mistake."""
+    """A configuration file cannot be read or has mistakes; the message has one line per mistake.
+
+    Parameters
+    ----------
+    *mistakes : str
+        Lines of the message; unprintable characters are escaped.
+    """
+
+    def __init__(self, *mistakes: str) -> None:
+        super().__init__("\n".join(map(printable, mistakes)))
 
 
 class InputError(IgbssError, ValueError):
@@ -86,3 +95,8 @@ class IgbssWarning(UserWarning):
 def printable(name: str) -> str:
     """Escape unprintable characters of a name, which could break a line or control a terminal."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in name)
+
+
+def printable_lines(text: str) -> str:
+    """Escape unprintable characters of a text of several lines, except the line breaks."""
+    return "\n".join(map(printable, text.split("\n")))

@@ -83,6 +83,19 @@ def test_the_rule_of_libraries_sees_every_way_to_import() -> None:
     assert {library for library, _ in found} == set(ALLOWED)
 
 
+def test_all_that_is_printed_passes_through_the_console() -> None:
+    """Which escapes control characters; `render` prints lines that it has escaped."""
+    printing = {
+        name_of(file)
+        for file in FILES
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func)
+        in ("print", "click.echo", "click.secho", "sys.stdout.write", "sys.stderr.write")
+    }
+    assert printing == {"cli/console.py", "playback/render.py"}
+
+
 def test_feeds_know_no_sockets() -> None:
     code = "import sys\nfrom igbss_stream.playback import monitoring, pacing, replay, simulate\nprint([m for m in ('zmq', 'h5py', 'numba') if m in sys.modules])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -15,6 +15,7 @@ from igbss_stream.files.writers.write_errors import is_same_file
 
 ENDINGS = (".csv", ".json", ".jsonl")
 EXIT_FAULT, EXIT_FAILED = 1, 2
+_FORMULA = ("=", "+", "-", "@")  # with which a formula of a spreadsheet begins
 
 
 def check_summary_path(path: Path, inputs: Sequence[Path], *, replace: bool) -> None:
@@ -99,11 +100,17 @@ def get_exit_code(results: Sequence[Result]) -> int:
 
 
 def _as_csv(rows: Sequence[dict[str, Any]]) -> str:
+    """Return rows as CSV; texts that a spreadsheet would take for a formula begin with an apostrophe."""
     text = io.StringIO()
     writer = csv.DictWriter(text, rows[0] if rows else ["input"], lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows({key: _as_cell(value) for key, value in row.items()} for row in rows)
     return text.getvalue()
+
+
+def _as_cell(value: Any) -> Any:
+    is_formula = isinstance(value, str) and value.lstrip().startswith(_FORMULA)
+    return f"'{value}" if is_formula else value
 
 
 def _as_json(rows: Sequence[dict[str, Any]]) -> str:

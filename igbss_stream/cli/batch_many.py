@@ -9,7 +9,15 @@ from pathlib import Path
 from igbss_stream.batch import summary
 from igbss_stream.batch.job import FAILED, Job, Result, Watch, run_sequentially
 from igbss_stream.batch.shared_models import assign_shared_models
-from igbss_stream.cli.console import FilesProgress, files_progress, say, show_table, warn
+from igbss_stream.cli.console import (
+    FilesProgress,
+    files_progress,
+    say,
+    say_lines,
+    show_table,
+    warn,
+    warn_lines,
+)
 from igbss_stream.errors import printable
 
 PER_FILE = "file"
@@ -120,13 +128,13 @@ def _format_result(result: Result) -> str:
 def _print_results(many: ManyRun, results: Sequence[Result], seconds: float) -> None:
     with suppress(BrokenPipeError):
         if many.as_json:
-            say(summary.format_json_lines([result.row() for result in results]).rstrip("\n"))
+            say_lines(summary.format_json_lines([result.row() for result in results]).rstrip("\n"))
         elif not many.quiet:
             show_table(_COLUMNS, [_make_row(result) for result in results], text=_TEXT)
             say(summary.format_totals(results, len(many.jobs), seconds))
         for result in results:
             if result.trace is not None:
-                warn(f"Fault of the program in '{printable(str(result.job.input))}':\n{result.trace}")
+                warn_lines(f"Fault of the program in '{printable(str(result.job.input))}':\n{result.trace}")
             elif many.quiet and not many.as_json and result.status == FAILED:
                 warn(f"Error: {printable(str(result.job.input))}: {result.message}")
     if many.summary is not None:

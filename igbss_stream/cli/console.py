@@ -1,4 +1,9 @@
-"""Errors, progress bars, tables and options that commands share."""
+"""Errors, progress bars, tables and options that commands share.
+
+Everything that commands print passes through `say`, `warn` and `show_table`, which escape control
+characters: names of files, streams and channels come from elsewhere, and could otherwise control the
+terminal or forge a line.
+"""
 
 import functools
 import logging
@@ -16,7 +21,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from igbss_stream._util.progress import Progress
-from igbss_stream.errors import IgbssError, IgbssWarning
+from igbss_stream.errors import ConfigError, IgbssError, IgbssWarning, printable, printable_lines
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
@@ -48,10 +53,11 @@ def report_errors(command: Callable[..., None]) -> Callable[..., None]:
         except IgbssError as error:
             if debug:
                 traceback.print_exc()
-            click.echo(f"Error: {error}", err=True)
+            show = warn_lines if isinstance(error, ConfigError) else warn  # which has a line per mistake
+            show(f"Error: {error}")
             sys.exit(EXIT_MISTAKE)
         except KeyboardInterrupt:
-            click.echo("Interrupted; no incomplete output is left.", err=True)
+            warn("Interrupted; no incomplete output is left.")
             sys.exit(EXIT_INTERRUPTED)
 
     return wrapped
@@ -137,14 +143,16 @@ class _WarningHandler(logging.Handler):
     """Print log records as warnings."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        warn(self.format(record))
+        warn(record.getMessage())
+        if record.exc_info:
+            warn_lines(logging.Formatter().formatException(record.exc_info))
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
     if issubclass(category, IgbssWarning):
         warn(f"Warning: {message}")
     else:
-        warn(warnings.formatwarning(message, category, *where[:2]))
+        warn_lines(warnings.formatwarning(message, category, *where[:2]))
 
 
 def _can_show_bars(quiet: bool) -> bool:
@@ -231,7 +239,7 @@ class FilesProgress:
         """Note that a file is done, with its result."""
         self.done += 1
         if not self._quiet:
-            click.echo(f"{self.done} of {self.total}: {text}", err=True)
+            warn(f"{self.done} of {self.total}: {text}")
 
 
 class _FileBars(FilesProgress):
@@ -264,7 +272,7 @@ class _FileBars(FilesProgress):
 
 def _shorten(name: str, doing: str, room: int) -> str:
     """Return the step and the file; long names are shortened in the middle."""
-    room = max(_LEAST_NAME, room - len(doing))
+    name, room = printable(name), max(_LEAST_NAME, room - len(doing))
     if len(name) > room:
         name = f"{name[: room // 2 - 1]}..{name[len(name) - room // 2 + 1 :]}"
     return f"{name}: {doing}"
@@ -292,11 +300,12 @@ def show_table(header: Sequence[str], rows: Sequence[Sequence[str]], text: Seque
     text : sequence of str
         Names of the text columns, including the first; the others contain numbers, aligned to the right.
     """
+    rows = [list(map(printable, row)) for row in rows]
     if not sys.stdout.isatty():
         table = [header, *rows]
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
         for row in table:
-            click.echo("  ".join(map(str.ljust, row, widths)).rstrip())
+            say("  ".join(map(str.ljust, row, widths)).rstrip())
         return
     from rich.console import Console
     from rich.table import Table
@@ -305,7 +314,7 @@ def show_table(header: Sequence[str], rows: Sequence[Sequence[str]], text: Seque
     console = Console()
     if console.width < _get_min_width(header, rows, text):
         for row in rows:
-            click.echo(_format_paragraph(header, row, text, console.width))
+            say_lines(_format_paragraph(header, row, text, console.width))
         return
     shown = Table(box=None, pad_edge=False)
     for name in header:
@@ -334,11 +343,21 @@ def _format_paragraph(header: Sequence[str], row: Sequence[str], text: Sequence[
     return "\n".join([first, *(f"  {line.replace(_TIE, ' ')}" for line in lines)])
 
 
-def say(text: str) -> None:
-    """Print a line for the user."""
-    click.echo(text)
+def say(text: str, *, err: bool = False) -> None:
+    """Print a line for the user, by default on standard output."""
+    click.echo(printable(text), err=err)
+
+
+def say_lines(text: str) -> None:
+    """Print several lines for the user."""
+    click.echo(printable_lines(text))
 
 
 def warn(text: str) -> None:
     """Print a line on standard error; active bars redirect it above themselves."""
-    print(text, file=sys.stderr, flush=True)
+    print(printable(text), file=sys.stderr, flush=True)
+
+
+def warn_lines(text: str) -> None:
+    """Print several lines on standard error."""
+    print(printable_lines(text), file=sys.stderr, flush=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from igbss_stream._util.atomic_write import write_atomically
-from igbss_stream.cli.console import EXIT_MISTAKE, report_errors
+from igbss_stream.cli.console import EXIT_MISTAKE, report_errors, say, say_lines
 from igbss_stream.errors import RecordingError
 
 _CHECK_EXAMPLES = """\b
@@ -43,12 +43,12 @@ def check(path: Path, json: bool) -> None:
 
     if json:
         text, is_valid = check_as_json(path)
-        click.echo(text)
+        say(text)
         sys.exit(0 if is_valid else EXIT_MISTAKE)
     config = load(path)
-    click.echo(summarize(config, path))
+    say_lines(summarize(config, path))
     for text in lint(config, path):
-        click.echo(f"Warning: {text}.", err=True)
+        say(f"Warning: {text}.", err=True)
 
 
 @click.command(epilog=_INIT_EXAMPLES)
@@ -79,7 +79,7 @@ def init(path: Path, source: str, sink: str, overwrite: bool) -> None:
         write_atomically(path, lambda file: file.write(build_template(source, sink).encode()))
     except OSError as error:
         raise RecordingError(f"'{path}' cannot be written: {error.strerror}; choose another path") from None
-    click.echo(f"{path} is written; `igbss-stream check {path}` shows what it would run.")
+    say(f"{path} is written; `igbss-stream check {path}` shows what it would run.")
 
 
 @click.command(epilog=_SCHEMA_EXAMPLES)
@@ -91,7 +91,7 @@ def schema(markdown: bool) -> None:
 
     from igbss_stream.daemon.config.reference import build_page, build_schema
 
-    click.echo(build_page() if markdown else json.dumps(build_schema(), indent=2), nl=not markdown)
+    say_lines(build_page().rstrip("\n") if markdown else json.dumps(build_schema(), indent=2))
 
 
 @click.command(epilog=_RUN_EXAMPLES)

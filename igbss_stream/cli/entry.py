@@ -11,7 +11,7 @@ import click
 
 from igbss_stream._util.version import __version__
 from igbss_stream.cli.batch import batch
-from igbss_stream.cli.console import progress_bar, reading_options, report_errors
+from igbss_stream.cli.console import progress_bar, reading_options, report_errors, say, say_lines
 from igbss_stream.cli.daemon_commands import check, init, run, schema
 from igbss_stream.cli.export import export
 from igbss_stream.cli.feed_commands import listen, replay, simulate
@@ -98,11 +98,11 @@ def inspect(path: Path, fast: bool, as_json: bool, quiet: bool, **wanted: Any) -
     with progress_bar(quiet) as progress:
         found = examining.examine(path, options, read=not fast, progress=progress)
     if as_json:
-        click.echo(examining.as_json(path, found, description))
+        say(examining.as_json(path, found, description))
     elif description is None:
-        click.echo(examining.as_text(found))
+        say_lines(examining.as_text(found))
     else:
-        click.echo(f"{format_description(description)}\n\n{examining.as_text(found)}")
+        say_lines(f"{format_description(description)}\n\n{examining.as_text(found)}")
 
 
 @main.command(epilog=_DEMO_EXAMPLES)
@@ -121,4 +121,4 @@ def demo(seed: int, samples: int, json: bool, quiet: bool) -> None:
         raise ParameterError(f"--seed must be a whole number >= 0. Got {seed} instead.")
     with progress_bar(quiet) as progress:
         scores = run(seed, samples, progress)
-    click.echo(as_json(scores, seed, samples) if json else render(scores, samples))
+    say_lines(as_json(scores, seed, samples) if json else render(scores, samples))

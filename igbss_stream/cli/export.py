@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from igbss_stream.cli.console import progress_bar, report_errors, warn
+from igbss_stream.cli.console import progress_bar, report_errors, say, warn
 from igbss_stream.errors import ParameterError, RecordingError, printable
 
 if TYPE_CHECKING:
@@ -58,11 +58,11 @@ def export(
         content = Content.from_series(file.open_series(dataset), rate, progress)
         written = _write(content, output, kind)
     if as_json:
-        click.echo(_format_json(content, written, output))
+        say(_format_json(content, written, output))
     elif not quiet:
         for note in written.notes:
             warn(f"Note: {printable(note)}.")
-        click.echo(_format_summary(content, written, output))
+        say(_format_summary(content, written, output))
 
 
 def _check_places(output: Path, kind: str, overwrite: bool, source: Path) -> None:

@@ -14,6 +14,7 @@ from igbss_stream.cli.console import (
     progress_bar,
     reading_options,
     report_errors,
+    say,
 )
 from igbss_stream.errors import ParameterError
 
@@ -219,7 +220,7 @@ def listen(
         StopSignal() as stop,
         Subscriber(address, topic, keys=keys) as subscriber,
         _open_recorder(record, if_exists) as recorder,
-        open_display(quiet=quiet, json=json) as show,
+        open_display(quiet=quiet, as_json=json) as show,
     ):
         listening.listen(
             subscriber, stop, show, seconds=math.inf if seconds is None else seconds, recorder=recorder
@@ -249,20 +250,20 @@ def _publish(paced: "PacedStream", address: str, *, wait: bool, as_json: bool, q
         place = sink.address
         if not quiet:
             where = f"'{stream.name}' at {place}: {stream.n_channels} channels, {stream.rate:g} Hz"
-            click.echo(where, err=as_json)
+            say(where, err=as_json)
         with progress_bar(quiet) as progress:
             done = publish(paced, sink, stop, wait=wait, progress=progress)
     if done.overflows:
-        click.echo(
+        say(
             f"Warning: subscribers fell behind and missed messages ({done.overflows} x); lower --speed, or "
             "use longer blocks.",
             err=True,
         )
     if as_json:
-        click.echo(done.as_json(stream, place, interrupted=stop.requested))
+        say(done.as_json(stream, place, interrupted=stop.requested))
     elif not quiet:
         how = "interrupted" if stop.requested else "done"
-        click.echo(f"{how}: {done.n_samples} samples in {done.seconds:.2f} s")
+        say(f"{how}: {done.n_samples} samples in {done.seconds:.2f} s")
     sys.exit(stop.exit_code)
 
 

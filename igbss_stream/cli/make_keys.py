@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from igbss_stream.cli.console import report_errors
+from igbss_stream.cli.console import report_errors, say
 from igbss_stream.errors import ParameterError, RecordingError
 
 _EXAMPLES = """\b
@@ -40,5 +40,5 @@ def make_keys(path: Path, variable: str) -> None:
         raise RecordingError(f"'{path}' cannot be written: {error.strerror}") from None
     with os.fdopen(handle, "w") as file:
         file.write(f"{variable}={secret_key}\n")
-    click.echo(f"secret key  {path} (as {variable}, readable only by its owner)")
-    click.echo(f"public key  {derive_public_key(secret_key)}")
+    say(f"secret key  {path} (as {variable}, readable only by its owner)")
+    say(f"public key  {derive_public_key(secret_key)}")

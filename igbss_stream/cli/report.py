@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from igbss_stream.cli.console import progress_bar, report_errors
+from igbss_stream.cli.console import progress_bar, report_errors, say
 from igbss_stream.errors import ParameterError, printable
 
 _EXAMPLES = """\b
@@ -84,9 +84,9 @@ def report(
     if as_json:
         counts = {"n_sources": written.n_sources, "n_details": written.n_details, "bytes": written.size}
         name = printable(str(written.path))
-        click.echo(json.dumps({"output": name, **counts, "seconds": round(seconds, 6)}))
+        say(json.dumps({"output": name, **counts, "seconds": round(seconds, 6)}))
     elif not quiet:
-        click.echo(
+        say(
             f"{written.n_sources} sources, {written.n_details} in detail -> {written.path} "
             f"({written.size / 1e6:.1f} MB) in {seconds:.2f} s"
         )

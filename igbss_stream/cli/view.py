@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from igbss_stream._util.web_hosts import is_host_name
-from igbss_stream.cli.console import key_options, report_errors
+from igbss_stream.cli.console import key_options, report_errors, say
 from igbss_stream.errors import ParameterError
 
 _NICENESS = 5  # lower priority than the daemon that started the page
@@ -102,7 +102,7 @@ def view(
         os.nice(_NICENESS)
 
     def show_url(url: str) -> None:
-        click.echo(f"The page is at {url}; Ctrl-C ends it.")
+        say(f"The page is at {url}; Ctrl-C ends it.")
         if opened:
             click.launch(url)
 

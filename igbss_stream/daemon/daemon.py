@@ -6,6 +6,7 @@ configuration again; `config.reload` applies the values that can change while th
 """
 
 import logging
+import platform
 import signal
 import threading
 import time
@@ -18,6 +19,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from igbss_stream._util.scheduling import use_normal_priority
+from igbss_stream._util.version import __version__
 from igbss_stream.daemon import logs
 from igbss_stream.daemon.config.load import format_keys, load
 from igbss_stream.daemon.config.reload import apply_reloadable, iter_differences
@@ -143,6 +145,8 @@ class Daemon:
             finally:
                 self._close()
                 self._save()
+                for runner in self.runners:
+                    log.info("stream %s: %s", runner.name, runner.summarize())
 
     def _run_streams(self) -> None:
         next_tick, last_save = 0.0, time.monotonic()
@@ -186,7 +190,7 @@ class Daemon:
         try:
             config = load(self._path)
         except IgbssError as error:
-            log.error("the configuration was not reloaded: %s", error)
+            log.error("the configuration was not reloaded: %s", "; ".join(str(error).split("\n")))
             return
         before, self._config = self._config, apply_reloadable(self._config, config)
         logs.set_level(self._config.log.level)
@@ -295,6 +299,7 @@ def run(path: Path) -> None:
     """
     config = load(path)
     logs.configure(config.log.level, config.log.format)
+    log.info("igbss_stream %s, Python %s, configuration %s", __version__, platform.python_version(), path)
     daemon = Daemon(config, path)
     daemon.handle_signals()
     log.info("running %d stream(s); stop with Ctrl-C or SIGTERM", len(daemon.runners))

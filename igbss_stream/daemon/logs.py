@@ -1,23 +1,30 @@
-"""Log to standard error: plain lines on a terminal, JSON elsewhere."""
+"""Log to standard error: plain lines on a terminal, JSON elsewhere.
+
+Each record is one line, and control characters are escaped: messages contain names that come from
+elsewhere.
+"""
 
 import json
 import logging
 import sys
-import time
+import warnings
+from datetime import datetime
 from typing import Any, Literal
+
+from igbss_stream.errors import IgbssWarning, printable, printable_lines
 
 
 class _TextFormatter(logging.Formatter):
-    """``12:03:04 WARNING stream eeg has been silent for 5 s``."""
+    """``2026-11-29T12:03:04.123+01:00 WARNING stream eeg has been silent for 5 s``; a traceback follows."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
-        at = time.strftime("%H:%M:%S", time.localtime(record.created))
+        at = datetime.fromtimestamp(record.created).astimezone().isoformat(timespec="milliseconds")
         level = "" if record.levelno == logging.INFO else f"{record.levelname} "
-        return f"{at} {level}{record.getMessage()}{self._format_trace(record)}"
+        return f"{at} {level}{printable(record.getMessage())}{self._format_trace(record)}"
 
     def _format_trace(self, record: logging.LogRecord) -> str:
-        return f"\n{self.formatException(record.exc_info)}" if record.exc_info else ""
+        return f"\n{printable_lines(self.formatException(record.exc_info))}" if record.exc_info else ""
 
 
 class _JsonFormatter(logging.Formatter):
@@ -33,7 +40,7 @@ class _JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             entry["trace"] = self.formatException(record.exc_info)
-        return json.dumps(entry)
+        return json.dumps(entry)  # in ASCII
 
 
 def configure(level: str, style: Literal["auto", "text", "json"]) -> None:
@@ -50,8 +57,14 @@ def configure(level: str, style: Literal["auto", "text", "json"]) -> None:
     handler.setFormatter(_TextFormatter() if is_text else _JsonFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    logging.captureWarnings(True)
+    warnings.showwarning = _log_warning
     set_level(level)
+
+
+def _log_warning(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+    """Log a warning of Python, with its place unless it is one of the package."""
+    place = "" if issubclass(category, IgbssWarning) else f"{where[0]}:{where[1]}: {category.__name__}: "
+    logging.getLogger("py.warnings").warning("%s%s", place, message)
 
 
 def set_level(level: str) -> None:

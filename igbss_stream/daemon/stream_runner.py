@@ -204,6 +204,14 @@ class StreamRunner:
             events |= {f"models_{name}": count for name, count in counts.items()}
         return events
 
+    def summarize(self) -> str:
+        """Return the number of samples, models and failures of sinks in one line, for the log."""
+        failures = sum(sink.failures for sink in self.sinks)
+        return (
+            f"{self.samples_in} samples in, {self.samples_out} out, {self.samples_gap} in gaps; "
+            f"model {0 if self.model is None else self.model.version}; {failures} failures of sinks"
+        )
+
     def serve(self) -> None:
         """Do periodic work of the sinks."""
         for sink in self.sinks:

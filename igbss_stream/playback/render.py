@@ -1,5 +1,6 @@
 """Print reports on a stream: as a live table, as lines of text, or as JSON."""
 
+import json
 import math
 import sys
 from collections.abc import Callable, Iterator
@@ -24,22 +25,22 @@ _SILENT = 1.5  # seconds of silence from which on they are shown
 
 
 @contextmanager
-def open_display(*, quiet: bool, json: bool) -> Iterator[Show]:
+def open_display(*, quiet: bool, as_json: bool) -> Iterator[Show]:
     """Open the display of reports.
 
     Parameters
     ----------
     quiet : bool
         Print nothing; JSON is printed all the same.
-    json : bool
+    as_json : bool
         Print one JSON object a line. Otherwise show a table on a terminal, and print lines elsewhere.
 
     Returns
     -------
     context manager of a callable that takes a `Report`
     """
-    if json:
-        yield lambda report: print(msgspec.json.encode(report).decode(), flush=True)
+    if as_json:
+        yield lambda report: print(encode_json(report), flush=True)
     elif quiet:
         yield lambda report: None
     elif sys.stdout.isatty():
@@ -48,7 +49,13 @@ def open_display(*, quiet: bool, json: bool) -> Iterator[Show]:
         with Live(auto_refresh=False, redirect_stderr=sys.stderr.isatty()) as live:
             yield lambda report: live.update(format_screen(report, *live.console.size), refresh=True)
     else:
-        yield lambda report: print(format_line(report), flush=True)
+        yield lambda report: print(printable(format_line(report)), flush=True)
+
+
+def encode_json(report: Report) -> str:
+    """Return a report as a JSON object in one line, without characters that could control a terminal."""
+    text = msgspec.json.encode(report).decode()  # escapes the control characters of ASCII only
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
 
 
 def format_line(report: Report) -> str:

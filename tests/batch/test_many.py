@@ -13,7 +13,7 @@ import pytest
 from igbss_stream.batch import job as jobs
 from igbss_stream.batch.separate import separate_recording
 from igbss_stream.cli import console
-from tests.commands import Command, Refusal, assert_says, contents
+from tests.commands import SYSTEMATIC, Command, Refusal, assert_says, contents
 from tests.recordings import RATE, noise, read_output, write_recording
 
 NAMES = ["a.h5", "bad.h5", "sub/c.h5"]
@@ -211,3 +211,33 @@ def test_bar_of_the_current_file_tells_its_name(monkeypatch: pytest.MonkeyPatch)
         report("surveying", 30, 60)
         progress.end("done")
     assert_says(bars.getvalue(), "[b]a.h5: surveying", "50%", "recordings 1 of 2")
+
+
+@pytest.mark.parametrize("begins", ["=", "+", "-", "@", " =", "\t="])
+def test_a_spreadsheet_takes_no_name_for_a_formula(
+    igbss: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begins: str
+) -> None:
+    name = f"{begins}cmd|' !A1.h5"
+    monkeypatch.chdir(tmp_path)
+    x = noise()
+    x[:, 1] = 0  # is left out, and named
+    for one in name, "other.h5":
+        write_recording(Path(one), x, rate=RATE, channels=("a", "-2+3", "c", "d"))
+    result = igbss(
+        "batch",
+        "--drop-flat",
+        "-o",
+        "out/{stem}.h5",
+        "--summary",
+        "sum.csv",
+        *SYSTEMATIC,
+        "--",
+        "other.h5",
+        name,
+    )
+    assert result.exit_code == 0, result.output
+    rows = as_rows(Path("sum.csv"))
+    assert [row["input"] for row in rows] == ["other.h5", f"'{name}"]
+    assert {row["left_out"] for row in rows} == {"'-2+3"}
+    cells = [cell for row in rows for cell in row.values()]
+    assert not [cell for cell in cells if cell.strip().startswith(("=", "+", "-", "@"))]

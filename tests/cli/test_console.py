@@ -1,16 +1,32 @@
 """What terminals show: nothing that moves on one that cannot go back, nothing cut off on a narrow one."""
 
 import io
+import logging
 import os
 import pty
 import re
 import subprocess
 import sys
+import warnings
+from pathlib import Path
+from typing import Any
 
+import click
 import pytest
+from click.testing import CliRunner
 
-from igbss_stream.cli.console import show_table
-from tests.commands import read_terminal
+from igbss_stream.cli.console import (
+    FilesProgress,
+    report_errors,
+    say,
+    say_lines,
+    show_table,
+    warn,
+    warn_lines,
+)
+from igbss_stream.errors import IgbssWarning, RecordingError
+from tests.commands import SYSTEMATIC, Command, read_terminal
+from tests.recordings import RATE, noise, write_recording
 from tests.waiting import DEADLINE
 
 HEADER = ("file", "status", "samples", "message")
@@ -127,3 +143,77 @@ def test_in_the_background_there_are_lines() -> None:
 @pytest.mark.parametrize("term", ["xterm", "dumb"])
 def test_quiet_is_quiet(term: str) -> None:
     assert seen(term, "--quiet") == ""
+
+
+HOSTILE = "a\x1b[2J\nError: forged\x9b\u202e\udcff"
+ESCAPED = r"a\x1b[2J\nError: forged\x9b\u202e\udcff"
+
+
+def test_nothing_that_is_printed_controls_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    say(HOSTILE)
+    say_lines(HOSTILE)
+    show_table(("file",), ((HOSTILE,),), text=("file",))
+    first, *rest = r"a\x1b[2J", r"Error: forged\x9b\u202e\udcff"
+    assert capsys.readouterr().out.splitlines() == [ESCAPED, first, *rest, "file", ESCAPED]
+    say(HOSTILE, err=True)
+    warn(HOSTILE)
+    warn_lines(HOSTILE)
+    FilesProgress(2).end(HOSTILE)
+    assert capsys.readouterr().err.splitlines() == [ESCAPED, ESCAPED, first, *rest, f"1 of 2: {ESCAPED}"]
+
+
+@pytest.mark.parametrize("columns", [20, 200])
+def test_no_table_controls_the_terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "ROWS", ((HOSTILE, "done", "1", HOSTILE),))
+    lines = table(monkeypatch, columns)
+    assert all(line.isprintable() for line in lines)
+    assert ESCAPED.split("\\n")[0] in lines[columns == 200]
+
+
+@pytest.mark.parametrize("kind", [RecordingError, IgbssWarning, logging.Logger])
+def test_errors_warnings_and_log_records_are_one_line(kind: Any) -> None:
+    @click.command()
+    @report_errors
+    def command() -> None:
+        if kind is RecordingError:
+            raise RecordingError(HOSTILE)
+        if kind is IgbssWarning:
+            warnings.warn(HOSTILE, IgbssWarning, stacklevel=1)
+        else:
+            logging.getLogger("igbss_stream").warning("%s", HOSTILE)
+
+    root, show = logging.getLogger(), warnings.showwarning
+    handlers, level = root.handlers[:], root.level
+    root.handlers[:] = []
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            printed = CliRunner().invoke(command).stderr
+    finally:
+        root.handlers[:], warnings.showwarning = handlers, show
+        root.setLevel(level)
+    before = {RecordingError: "Error: ", IgbssWarning: "Warning: "}.get(kind, "")
+    assert printed == f"{before}{ESCAPED}\n"
+
+
+def test_files_of_any_name_are_inspected_and_separated(igbss: Command, tmp_path: Path) -> None:
+    """Names of files and channels, and of stored texts, appear escaped wherever they are printed."""
+    names = tuple(f"{HOSTILE[:-1]}{i}" for i in range(4))
+    path = tmp_path / f"{HOSTILE[:-1]}.h5"
+    write_recording(path, noise(600), rate=RATE, unit="uV", channels=names)
+    (tmp_path / "other.h5").write_bytes(path.read_bytes())
+    output = tmp_path / f"out{HOSTILE[:-1]}.h5"
+    for words in (
+        ("inspect", path),
+        ("batch", path, "-o", output, *SYSTEMATIC),
+        ("batch", path, "-o", output, *SYSTEMATIC),  # refused, because it exists
+        ("batch", path, tmp_path / "other.h5", "-o", tmp_path / "{stem}-out.h5", *SYSTEMATIC),
+        ("report", output),
+        ("export", output, "-o", tmp_path / "out.bdf"),
+        ("inspect", tmp_path / f"missing{HOSTILE[:-1]}.h5"),
+        ("check", tmp_path / f"missing{HOSTILE[:-1]}.yaml"),
+    ):
+        result = igbss(*words)
+        assert result.output.strip() != ""
+        assert all(line.isprintable() for line in result.output.splitlines()), words
+        assert not re.search("^Error: forged", result.output, re.M)

@@ -17,6 +17,7 @@ import pytest
 
 from igbss_stream.daemon import http_server, logs
 from igbss_stream.daemon.health import HealthServer
+from igbss_stream.daemon.http_server import RequestHead, parse_head
 from tests.waiting import DEADLINE, until
 
 HEAD = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
@@ -265,3 +266,8 @@ def test_closing_ends_open_connections_at_once(server: HealthServer) -> None:
             assert client.recv(1) == b""
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", server.port), DEADLINE)
+
+
+def test_a_head_is_parsed_as_written() -> None:
+    head = parse_head(b"GET /a?b HTTP/1.1\r\nHost:  x \r\nA: 1\r\na: 2\r\n\r\n")
+    assert head == RequestHead("GET", "/a?b", "HTTP/1.1", {"host": ["x"], "a": ["1", "2"]})

@@ -170,7 +170,7 @@ def test_a_small_terminal_has_sources_side_by_side() -> None:
 
 
 def test_json_is_one_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    with open_display(quiet=True, json=True) as show:  # it was asked for
+    with open_display(quiet=True, as_json=True) as show:  # it was asked for
         show(report(rms={"a": float("nan"), "b": 1.5}))
         show(report(ended=True))
     first, last = map(json.loads, capsys.readouterr().out.splitlines())
@@ -178,11 +178,23 @@ def test_json_is_one_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert (first["ended"], last["ended"], last["index"]) == (False, True, 120)
 
 
+def test_names_of_a_sender_control_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """In lines, and in JSON, where they stay what they are."""
+    name = "a\x1b[2J\nb\x9b\u202e\U000e0001é"
+    for as_json in False, True:
+        with open_display(quiet=False, as_json=as_json) as show:
+            show(report(stream=name, rms={name: 1.0}))
+        (line,) = capsys.readouterr().out.splitlines()
+        assert line.isprintable()
+        if as_json:
+            assert (json.loads(line)["stream"], json.loads(line)["rms"]) == (name, {name: 1.0})
+
+
 def test_quiet_is_quiet_and_text_is_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    with open_display(quiet=True, json=False) as show:
+    with open_display(quiet=True, as_json=False) as show:
         show(report())
     assert capsys.readouterr().out == ""
-    with open_display(quiet=False, json=False) as show:
+    with open_display(quiet=False, as_json=False) as show:
         show(report())
     assert capsys.readouterr().out == format_line(report()) + "\n"
 

@@ -67,7 +67,7 @@ def load(path: str | os.PathLike[str], environ: Mapping[str, str] | None = None)
         if not mistakes:
             return config
     lines = [f"{document.locate(keys)}: {format_keys(keys)} {text}" for keys, text in mistakes]
-    raise ConfigError("\n".join(lines))
+    raise ConfigError(*lines)
 
 
 def format_keys(keys: KeyPath) -> str:
