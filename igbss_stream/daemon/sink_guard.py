@@ -92,12 +92,13 @@ class GuardedSink:
         """Call the sink; return whether it succeeded."""
         try:
             call(*arguments)
-        except IgbssError as error:
+        except Exception as error:  # a fault of the program in one sink is no fault of the others
             self.failures += 1
             self._last = time.monotonic()
             if not self.is_failing:
                 self.is_failing = True
-                log.error("stream %s: %s fails: %s", self._stream, self.label, error)
+                trace = None if isinstance(error, IgbssError) else error
+                log.error("stream %s: %s fails: %s", self._stream, self.label, error, exc_info=trace)
             return False
         return True
 

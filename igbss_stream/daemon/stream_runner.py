@@ -103,8 +103,9 @@ class StreamRunner:
 
     @property
     def model(self) -> StreamModel | None:
-        """The active model."""
-        return self._model if self.pipeline is None else self.pipeline.model
+        """The active model. Any thread may ask for it."""
+        pipeline = self.pipeline  # which a failure may remove meanwhile
+        return self._model if pipeline is None else pipeline.model
 
     @property
     def is_silent(self) -> bool:
@@ -197,10 +198,11 @@ class StreamRunner:
         for sink in self.sinks:
             for name, count in sink.get_counts().items():
                 events[name] = events.get(name, 0) + count
-        if self.repair is not None:
-            events |= {f"repair_{name}": count for name, count in _get_counts(self.repair.counts).items()}
-        if self.pipeline is not None and self.pipeline.learner is not None:
-            counts = _get_counts(self.pipeline.learner.counts)
+        repair, pipeline = self.repair, self.pipeline  # which a failure may remove meanwhile
+        if repair is not None:
+            events |= {f"repair_{name}": count for name, count in _get_counts(repair.counts).items()}
+        if pipeline is not None and pipeline.learner is not None:
+            counts = _get_counts(pipeline.learner.counts)
             events |= {f"models_{name}": count for name, count in counts.items()}
         return events
 

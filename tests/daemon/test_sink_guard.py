@@ -82,11 +82,14 @@ def test_no_failure_is_raised(call: str) -> None:
     assert (guarded.failures, guarded.is_failing) == (1, True)
 
 
-def test_faults_of_the_program_are_raised() -> None:
+def test_faults_of_the_program_are_logged_with_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
     sink = CollectingSink()
     sink.publish = lambda item: 1 / 0  # type: ignore[assignment]
-    with pytest.raises(ZeroDivisionError):
-        GuardedSink("s", "sinks[0]", sink).publish(CHUNK)
+    guarded = GuardedSink("s", "sinks[0]", sink)
+    for _ in range(2):
+        guarded.publish(CHUNK)
+    assert caplog.text.count("ZeroDivisionError") == 1
+    assert (guarded.failures, guarded.is_failing) == (2, True)
 
 
 def test_one_line_for_a_failure_and_one_for_the_recovery(
