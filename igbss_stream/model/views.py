@@ -23,8 +23,9 @@ and c to H. This keeps two sources from sharing one large artefact. c is rho / (
 which can be far more accurate than correlations of a finite sample, are not affected. With a prior around
 an earlier unmixing matrix c is 0, as short windows correlate by chance.
 
-The curvature neglects that more than two sources can be large at the same time, as they are in EEG. The
-steps are therefore corrected by what earlier ones did to the gradient (`StepMemory`).
+The curvature neglects that more than two sources can be large at the same time, as they are in EEG. After
+the first steps, later ones are therefore corrected by what earlier ones did to the gradient (`StepMemory`).
+A few sources are found without it; corrected steps could leave the optimum that the view started near.
 
 The mean of G over a part of the samples gives the step that this part alone would take. The scatter of the
 steps of several parts yields the sampling error of W (a sandwich estimate from batch means), which allows
@@ -57,6 +58,7 @@ _MIN_CURVATURE = 0.05  # of a pair, relative to that of independent sources
 _MIN_DECREASE = 5e-3  # nats per parameter; a descent stops when the next step is expected to gain less
 _SLACK = 1e-3  # nats per sample that a step may lose, as taps and densities change with it
 _MAX_HALVINGS = 6
+_PLAIN_STEPS = 10  # of Newton, before later ones learn from earlier ones
 
 
 @dataclass(frozen=True)
@@ -182,7 +184,8 @@ class ViewDescent:
             losses.append(state.loss)
             before = gradient
             gradient, hessian = self._differentiate(state, weight)
-            memory.remember(taken, gradient - before)
+            if len(losses) > _PLAIN_STEPS:
+                memory.remember(taken, gradient - before)
             step_done()
         error = np.zeros_like(hessian)
         if with_error:
