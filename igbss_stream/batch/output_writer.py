@@ -14,7 +14,7 @@ from igbss_stream.batch.models import KnownModel
 from igbss_stream.files.gaps import get_gap_rows
 from igbss_stream.files.recording import Recording
 from igbss_stream.files.writers.hdf5_output import Hdf5Sink
-from igbss_stream.files.writers.stream_recording import GAP
+from igbss_stream.files.writers.recording_layout import GAP
 from igbss_stream.separation.engine import Separator
 
 _ROWS = np.dtype([("start", "i8"), ("n_samples", "i8")])

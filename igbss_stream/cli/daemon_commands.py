@@ -10,7 +10,7 @@ import click
 
 from igbss_stream._util.atomic_write import write_atomically
 from igbss_stream.cli.console import EXIT_MISTAKE, report_errors, say, say_lines
-from igbss_stream.errors import RecordingError
+from igbss_stream.errors import ConfigError, RecordingError
 
 _CHECK_EXAMPLES = """\b
 Examples:
@@ -36,10 +36,15 @@ Examples:
 @click.option("--json", is_flag=True, help="Print one JSON object, even if there are mistakes.")
 @report_errors
 def check(path: Path, json: bool) -> None:
-    """Report the mistakes in a configuration and their places, or else what it would run."""
+    """Report the mistakes in a configuration and their places, or else what it would run.
+
+    Whatever `run` would refuse on this machine is reported, such as a folder that does not exist; only
+    addresses are not tried.
+    """
+    from igbss_stream.daemon.check import check_as_json, find_obstacles
     from igbss_stream.daemon.config.lint import lint
     from igbss_stream.daemon.config.load import load
-    from igbss_stream.daemon.config.summary import check_as_json, summarize
+    from igbss_stream.daemon.config.summary import summarize
 
     if json:
         text, is_valid = check_as_json(path)
@@ -49,6 +54,9 @@ def check(path: Path, json: bool) -> None:
     say_lines(summarize(config, path))
     for text in lint(config, path):
         say(f"Warning: {text}.", err=True)
+    obstacles = find_obstacles(config)
+    if obstacles:
+        raise ConfigError("\n".join(f"{path}: {text}" for text in obstacles))
 
 
 @click.command(epilog=_INIT_EXAMPLES)

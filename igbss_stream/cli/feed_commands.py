@@ -19,7 +19,8 @@ from igbss_stream.cli.console import (
 from igbss_stream.errors import ParameterError
 
 if TYPE_CHECKING:
-    from igbss_stream.files.writers.stream_recording import IfExists, RecordingSink
+    from igbss_stream.files.writers.recording_layout import IfExists
+    from igbss_stream.files.writers.stream_recording import RecordingSink
     from igbss_stream.playback.pacing import PacedStream
 
 

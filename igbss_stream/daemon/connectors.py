@@ -6,6 +6,7 @@ Each kind is imported only where it is used.
 import logging
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -67,16 +68,20 @@ def open_sink(sink: Output, viewer_keys: ViewerKeys | None = None) -> "Sink":
     if isinstance(sink, ZmqOutput):
         return _SocketSink(sink if viewer_keys is None else viewer_keys.add_to(sink))
     if isinstance(sink, Hdf5Output):
-        from igbss_stream.files.writers.stream_recording import RecordingSink
-
-        if sink.if_exists == "refuse" and sink.path.exists():
-            raise RecordingError(
-                f"'{sink.path}' exists; set if_exists to append or overwrite, or choose another path."
-            )
-        return _FileSink(RecordingSink(sink.path, flush_every=sink.flush, if_exists=sink.if_exists))
+        return _open_file_sink(sink)
     from igbss_stream.feeds.lsl_publisher import LslPublisher
 
     return _OutletSink(LslPublisher(sink.type), sink.name)
+
+
+def _open_file_sink(sink: Hdf5Output) -> "_FileSink":
+    from igbss_stream.files.writers.recording_layout import check_recording_path
+    from igbss_stream.files.writers.stream_recording import RecordingSink
+
+    check_recording_path(sink.path, sink.if_exists, sink.rotation)
+    return _FileSink(
+        RecordingSink(sink.path, flush_every=sink.flush, if_exists=sink.if_exists, rotate=sink.rotation)
+    )
 
 
 class _SocketSink:
@@ -124,12 +129,15 @@ class _WithoutMixing:
 
 
 class _FileSink(_WithoutMixing):
-    """Record to a file. The recording starts with the first samples, because their index is certain."""
+    """Record to a file. A run starts with its first samples, because their index is certain.
+
+    While the file cannot be written, e.g. on a full disk, `publish` raises and counts the samples; later
+    ones are recorded again as soon as that is possible.
+    """
 
     def __init__(self, sink: "RecordingSink") -> None:
         self._sink = sink
         self._pending: Stream | None = None
-        self.serve, self.close = sink.serve, sink.close
 
     def start(self, stream: Stream) -> None:
         """Start a run of the stream."""
@@ -140,13 +148,25 @@ class _FileSink(_WithoutMixing):
         if self._pending is not None:
             if isinstance(item, Gap):
                 return
-            self._sink.start(self._pending)
+            self._sink.set_stream(self._pending)
             self._pending = None
         self._sink.write(item)
 
+    def serve(self) -> None:
+        """Flush; an error is left to the next `publish`, which meets it as well."""
+        with suppress(RecordingError):
+            self._sink.serve()
+
     def get_counts(self) -> dict[str, int]:
         """Return counters by name."""
-        return {"recorded": self._sink.n_samples}
+        return {"recorded": self._sink.n_recorded, "unrecorded": self._sink.n_unrecorded}
+
+    def close(self) -> None:
+        """Close the file; an error is logged, so that the daemon still closes its other sinks."""
+        try:
+            self._sink.close()
+        except RecordingError as error:
+            log.error("%s", error)
 
 
 class _OutletSink(_WithoutMixing):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from igbss_stream.batch import shared_models
-from igbss_stream.files.writers.stream_recording import GAP
+from igbss_stream.files.writers.recording_layout import GAP
 from tests.commands import SYSTEMATIC, Command, Refusal, assert_says, contents
 from tests.recordings import RATE, Array, read_output, write_recording
 

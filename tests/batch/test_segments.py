@@ -8,7 +8,7 @@ import h5py
 import numpy as np
 import pytest
 
-from igbss_stream.files.writers.stream_recording import GAP
+from igbss_stream.files.writers.recording_layout import GAP
 from tests.commands import SYSTEMATIC, Command, assert_says, contents
 from tests.recordings import NAMES, RATE, noise, read_output, write_recording
 

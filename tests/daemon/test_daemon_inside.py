@@ -212,10 +212,15 @@ def test_sockets_are_described_repaired_and_monitored(
 def test_errors_on_opening(written: Written, recording: Path, tmp_path: Path) -> None:
     source = f"{{kind: file, path: {recording}}}"
     path = written(
-        ("s", source, f"{{kind: hdf5, path: {recording.parent / 'old.h5'}}}", "{structure: systematic}")
+        (
+            "s",
+            source,
+            f"{{kind: hdf5, path: {recording.parent / 'old.h5'}, if_exists: refuse}}",
+            "{structure: systematic}",
+        )
     )
     (recording.parent / "old.h5").write_bytes(b"")
-    with pytest.raises(RecordingError, match="exists; set if_exists"):
+    with pytest.raises(RecordingError, match="already exists; choose another output, or if_exists"):
         Daemon(load(path), path)
     with pytest.raises(FeedError, match="health cannot be served"):
         HealthServer("256.0.0.1", 0, [])

@@ -33,6 +33,7 @@ OTHERS = {
     "curl",
     "dask",
     "export",
+    "find",
     "journalctl",
     "kill",
     "promtool",

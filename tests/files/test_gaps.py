@@ -12,7 +12,7 @@ from igbss_stream.batch.windows import FitWindow, cut_windows, plan_windows
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.files.gaps import Run, count_missing, get_gap_rows, make_gaps, split_at_gaps
 from igbss_stream.files.open import open_recording
-from igbss_stream.files.writers.stream_recording import GAP
+from igbss_stream.files.writers.recording_layout import GAP
 from igbss_stream.playback.replay import read_chunks
 from igbss_stream.separation.transform import Exp
 from igbss_stream.streaming.pipeline import Pipeline

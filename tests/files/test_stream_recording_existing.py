@@ -9,10 +9,11 @@ import h5py
 import numpy as np
 import pytest
 
-from igbss_stream.chunk import Gap, Stream
+from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import ParameterError, RecordingError
 from igbss_stream.files.writers import stream_recording
 from igbss_stream.files.writers.growing_hdf5 import claim_existing
+from igbss_stream.files.writers.recording_layout import IfExists, check_recording_path
 from igbss_stream.files.writers.stream_recording import RecordingSink
 from tests.files.test_stream_recording import STREAM, chunk, read, samples_hold_their_index
 
@@ -51,7 +52,7 @@ def test_a_recording_that_exists(path: Path) -> None:
 
 
 @pytest.mark.parametrize("if_exists", ["overwrite", "append", "number"])
-def test_nothing_exists(path: Path, if_exists: stream_recording.IfExists) -> None:
+def test_nothing_exists(path: Path, if_exists: IfExists) -> None:
     assert record(path, if_exists=if_exists) == path
     assert samples_hold_their_index(path) == 10
 
@@ -99,63 +100,169 @@ def test_a_second_run_in_one_process(path: Path) -> None:
         sink.write(chunk(0, 3))
         sink.start(STREAM)
         sink.write(chunk(0, 2))
-        with pytest.raises(RecordingError, match=r"with rate 250.0, but the stream has 500.0"):
-            sink.start(Stream("eeg.sources", 500.0, STREAM.channels, "uV"))
+        assert sink.path == path
     assert read(path)[0][:, 0].tolist() == [0, 1, 2, 0, 1]
+    assert read(path)[2] == [(3, 3, 0, b"restart")]
 
 
-@pytest.mark.parametrize(
-    ("stream", "message"),
-    [
-        (
-            Stream("eeg", 250.0, STREAM.channels, "uV"),
-            "with stream 'eeg.sources', but the stream has 'eeg'",
-        ),
-        (Stream("eeg.sources", 251.0, STREAM.channels, "uV"), "with rate 250.0, but"),
-        (Stream("eeg.sources", 250.0, STREAM.channels, "V"), "with unit 'uV', but"),
-        (Stream("eeg.sources", 250.0, STREAM.channels), "with unit 'uV', but"),
-        (Stream("eeg.sources", 250.0, ("a", "b", "c"), "uV"), "with channels "),
-        (Stream("eeg.sources", 250.0, STREAM.channels, "uV", np.dtype("f8")), "with dtype 'float32', but"),
-    ],
-)
-def test_another_stream_is_not_appended(path: Path, stream: Stream, message: str) -> None:
+OTHERS = {
+    "stream": (Stream("eeg", 250.0, STREAM.channels, "uV"), "stream 'eeg' instead of 'eeg.sources'"),
+    "rate": (Stream("eeg.sources", 251.0, STREAM.channels, "uV"), "rate 251.0 instead of 250.0"),
+    "unit": (Stream("eeg.sources", 250.0, STREAM.channels, "V"), "unit 'V' instead of 'uV'"),
+    "no unit": (Stream("eeg.sources", 250.0, STREAM.channels), "unit None instead of 'uV'"),
+    "names": (Stream("eeg.sources", 250.0, ("a", "b"), "uV"), "channels ['a', 'b'] instead of ['source-0'"),
+    "channels": (Stream("eeg.sources", 250.0, ("a", "b", "c"), "uV"), "3 channels instead of 2"),
+    "dtype": (
+        Stream("eeg.sources", 250.0, STREAM.channels, "uV", np.dtype("f8")),
+        "dtype 'float64' instead of 'float32'",
+    ),
+}
+
+
+def samples_of(stream: Stream, start: int) -> Chunk:
+    """Return samples with the layout of a stream, whose values are their indices."""
+    values = np.repeat(np.arange(start, start + 10.0)[:, None], stream.n_channels, axis=1)
+    return Chunk(values.astype(stream.dtype), start, 1)
+
+
+def describe(path: Path) -> tuple[Any, ...]:
+    """Return the layout of a file, read with h5py only."""
+    with h5py.File(path) as file:
+        attrs = file["data"].attrs
+        names = tuple(map(str, attrs["channels"]))
+        return file.attrs["stream"], attrs["rate"], names, attrs.get("unit"), file["data"].dtype
+
+
+@pytest.mark.parametrize(("other", "difference"), OTHERS.values(), ids=OTHERS)
+def test_samples_of_another_layout_never_go_into_the_same_file(
+    path: Path, caplog: pytest.LogCaptureFixture, other: Stream, difference: str
+) -> None:
+    with RecordingSink(path, flush_every=0) as sink:
+        for number, stream in enumerate((STREAM, other, STREAM, STREAM)):
+            sink.start(stream)
+            sink.write(samples_of(stream, 100 * number))
+        assert sink.path.name == "live-3.h5"
+        assert (sink.n_recorded, sink.n_samples) == (40, 20)
+    for name, stream, starts in (
+        ("live.h5", STREAM, [0]),
+        ("live-2.h5", other, [100]),
+        ("live-3.h5", STREAM, [200, 300]),
+    ):
+        file = path.with_name(name)
+        assert describe(file) == (stream.name, stream.rate, stream.channels, stream.unit, stream.dtype)
+        data, index, gaps, models = read(file)
+        np.testing.assert_array_equal(data[:, 0], np.concatenate([np.arange(s, s + 10) for s in starts]))
+        assert models[0] == (0, starts[0], 1)
+        assert [reason for *_, reason in gaps] == [b"restart"] * (len(starts) - 1)
+        assert index[0] == starts[0]
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert len(warnings) == 2
+    assert warnings[0].startswith(f"'{path}' is closed: the stream has ")
+    assert difference in warnings[0]
+
+
+@pytest.mark.parametrize(("other", "difference"), OTHERS.values(), ids=OTHERS)
+def test_another_stream_is_not_appended(
+    path: Path, caplog: pytest.LogCaptureFixture, other: Stream, difference: str
+) -> None:
     record(path)
-    assert message in refused(path, stream, if_exists="append")
+    before = path.read_bytes()
+    for n_runs in (1, 2):  # the second run continues the file of the first
+        with RecordingSink(path, if_exists="append") as sink:
+            sink.start(other)
+            sink.write(samples_of(other, 0))
+        assert (sink.path.name, path.read_bytes() == before) == ("live-2.h5", True)
+        assert len(read(sink.path)[0]) == 10 * n_runs
+    (warning,) = (record.getMessage() for record in caplog.records if record.levelname == "WARNING")
+    assert warning.startswith(f"the recording continues in '{sink.path}': '{path}' cannot be continued")
+    assert difference in warning
 
 
-def test_other_files_are_not_appended_to(path: Path) -> None:
+def test_a_full_recording_is_continued_in_its_last_file(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream_recording, "_CAPACITY", 2)
+    for _ in range(4):
+        record(path, if_exists="append")
+    assert [read(path.with_name(name))[2] for name in ("live.h5", "live-2.h5")] == [
+        [(10, 10, 0, b"restart"), (20, 20, 0, b"restart")],
+        [(10, 30, 0, b"restart")],
+    ]
+    assert [read(path.with_name(name))[1][0] for name in ("live.h5", "live-2.h5")] == [0, 20]
+
+
+def test_a_file_that_was_never_a_recording_is_refused(path: Path) -> None:
     path.write_text("precious")
-    assert "is not a recording of a stream" in refused(path, if_exists="append")
+    assert "is not a recording of a stream and cannot be continued" in refused(path, if_exists="append")
     with h5py.File(path, "w") as file:
         file["data"] = np.zeros((3, 2), "f4")
         file["data"].attrs.update(rate=250.0, unit="uV", channels=list(STREAM.channels))
         file.attrs["stream"] = "eeg.sources"
-    assert "is not a recording that can be continued" in refused(path, if_exists="append")
+    assert "is not a recording of a stream and cannot be continued" in refused(path, if_exists="append")
 
 
-@pytest.mark.parametrize("change", ["shape", "place", "table", "gaps"])
-def test_a_recording_whose_layout_was_changed(path: Path, change: str) -> None:
+def spoil(path: Path, how: str) -> None:
+    """Damage a recording, as a power failure or another program may."""
+    if how == "cut":
+        os.truncate(path, 5000)
+    elif how == "empty":
+        os.truncate(path, 0)
+    elif how == "zeros":
+        path.write_bytes(bytes(len(path.read_bytes())))
+    else:
+        with h5py.File(path, "r+") as file:
+            layout = file.attrs["layout"]
+            if how == "shape":
+                file.attrs["layout"] = layout[:5]
+            elif how == "gaps":
+                del file["gaps"]
+                file["gaps"] = np.arange(3)
+            else:
+                layout[3, int(how == "table")] = 5000
+                file.attrs["layout"] = layout
+
+
+@pytest.mark.parametrize("how", ["cut", "empty", "zeros", "shape", "place", "table", "gaps"])
+def test_a_damaged_recording_is_left_and_the_next_file_begun(
+    path: Path, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
     record(path)
-    with h5py.File(path, "r+") as file:
-        layout = file.attrs["layout"]
-        if change == "shape":
-            file.attrs["layout"] = layout[:5]
-        elif change == "gaps":
-            del file["gaps"]
-            file["gaps"] = np.arange(3)
-        else:
-            layout[3, int(change == "table")] = 5000
-            file.attrs["layout"] = layout
-    assert "changed by another program" in refused(path, if_exists="append")
+    spoil(path, how)
+    before = path.read_bytes()
+    assert record(path, 30, if_exists="append").name == "live-2.h5"
+    assert path.read_bytes() == before
+    assert samples_hold_their_index(path.with_name("live-2.h5")) == 10
+    assert f"the recording continues in '{path.with_name('live-2.h5')}': '{path}'" in caplog.text
 
 
-@pytest.mark.parametrize("if_exists", ["overwrite", "append"])
-def test_a_recording_in_progress(path: Path, if_exists: stream_recording.IfExists) -> None:
+def test_a_recording_in_progress(path: Path) -> None:
     with RecordingSink(path) as sink:
         sink.start(STREAM)
         sink.write(chunk(0, 10))
-        assert "is being recorded to or read by another program" in refused(path, if_exists=if_exists)
+        assert "is being recorded to or read by another program" in refused(path, if_exists="overwrite")
+        assert record(path, 50, if_exists="append").name == "live-2.h5"
     assert samples_hold_their_index(path) == 10
+
+
+def test_a_path_is_checked_without_changing_it(path: Path) -> None:
+    def complaint(path: Path, if_exists: IfExists) -> str:
+        before = sorted(os.listdir(path.parent)) if path.parent.is_dir() else []
+        try:
+            check_recording_path(path, if_exists)
+        except RecordingError as error:
+            return str(error)
+        finally:
+            assert before == (sorted(os.listdir(path.parent)) if path.parent.is_dir() else [])
+        return ""
+
+    choices: tuple[IfExists, ...] = ("refuse", "overwrite", "append", "number")
+    assert [complaint(path, choice) for choice in choices] == [""] * 4
+    record(path)
+    assert [bool(complaint(path, choice)) for choice in choices] == [True, False, False, False]
+    path.write_text("precious")
+    assert [bool(complaint(path, choice)) for choice in choices] == [True, False, True, False]
+    assert "create it first" in complaint(path.parent / "none" / "x.h5", "append")
+    assert "name too long" in complaint(path.parent / f"{'x' * 300}.h5", "append")
 
 
 def test_invalid_paths(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from scipy import signal, stats
 
 from igbss_stream.batch.fits import FIT
 from igbss_stream.files.results.output import OutputFile
-from igbss_stream.files.writers.stream_recording import GAP
+from igbss_stream.files.writers.recording_layout import GAP
 from igbss_stream.pages.report import blocks
 from igbss_stream.pages.report.data import ReportData
 from igbss_stream.pages.report.reconstruct import ChannelReconstructor

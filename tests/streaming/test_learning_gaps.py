@@ -14,7 +14,7 @@ from igbss_stream.batch.separate import separate_recording
 from igbss_stream.batch.settings import BatchSettings
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.files.open import open_recording
-from igbss_stream.files.writers.stream_recording import GAP
+from igbss_stream.files.writers.recording_layout import GAP
 from igbss_stream.model.structure import learn_structure, subtract_run_means
 from igbss_stream.separation.api import separate
 from igbss_stream.separation.metrics import sir

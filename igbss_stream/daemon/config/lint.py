@@ -3,13 +3,12 @@
 import os
 import stat
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
 from igbss_stream.daemon.config.keys import CurveServerSection
 from igbss_stream.daemon.config.schema import Config, LearningSection, StreamSection
-from igbss_stream.daemon.config.sinks import Hdf5Output, LslOutput, ZmqOutput
-from igbss_stream.daemon.config.sources import FileInput, LslInput, ZmqInput
+from igbss_stream.daemon.config.sinks import ZmqOutput
+from igbss_stream.daemon.config.sources import FileInput, ZmqInput
 from igbss_stream.feeds.addresses import parse_address
 
 _OPEN = "is open to the network without encryption: add a section curve, or use 127.0.0.1"
@@ -38,8 +37,6 @@ def lint(config: Config, path: str | os.PathLike[str]) -> list[str]:
 def _lint_config(config: Config, path: Path) -> Iterator[str]:
     if config.health.endpoint is not None and not config.health.endpoint.is_local:
         yield "health.host is open to the network without a password: use 127.0.0.1, or a proxy"
-    if config.view is not None and find_spec("bokeh") is None:
-        yield "view needs Bokeh, which is not installed: pip install 'igbss-stream[view]'"
     if config.view is not None and config.find_viewed()[1].curve is not None:
         yield (
             "view shows an encrypted stream to every user of this machine: remove view if they should not "
@@ -64,12 +61,8 @@ def _get_zmq_sections(stream: StreamSection) -> list[ZmqInput | ZmqOutput]:
 
 def _lint_stream(stream: StreamSection) -> Iterator[str]:
     source = stream.source
-    if isinstance(source, LslInput):
-        yield from _lint_lsl("source")
     if isinstance(source, ZmqInput):
         yield from _lint_socket(source, "source", source.bind, "send samples")
-    if isinstance(source, FileInput) and not os.path.exists(source.path):
-        yield f"source.path '{source.path}' does not exist"
     if not stream.is_model_learned and stream.learning != LearningSection():
         yield "learning has no effect: the structure is not learned"
     if stream.clean is not None and all(sink.publish == "sources" for sink in stream.sinks):
@@ -80,15 +73,6 @@ def _lint_stream(stream: StreamSection) -> Iterator[str]:
             yield from _lint_socket(sink, place, True, "read the sources")
             if isinstance(source, FileInput) and source.speed == 0:
                 yield f"{place} may lose messages: at speed 0 the replay is faster than subscribers read"
-        elif isinstance(sink, LslOutput):
-            yield from _lint_lsl(place)
-        elif isinstance(sink, Hdf5Output):
-            yield from _lint_output_file(sink, place)
-
-
-def _lint_lsl(place: str) -> Iterator[str]:
-    if find_spec("pylsl") is None:
-        yield f"{place} needs pylsl, which is not installed: pip install 'igbss-stream[lsl]'"
 
 
 def _lint_socket(section: ZmqInput | ZmqOutput, place: str, bound: bool, access: str) -> Iterator[str]:
@@ -96,10 +80,3 @@ def _lint_socket(section: ZmqInput | ZmqOutput, place: str, bound: bool, access:
         yield f"{place}.address {_OPEN}; anybody may {access} now"
     if isinstance(section.curve, CurveServerSection) and section.curve.allowed is None:
         yield f"{place}.curve.allowed admits every client that knows the public key"
-
-
-def _lint_output_file(sink: Hdf5Output, place: str) -> Iterator[str]:
-    if not os.path.isdir(sink.path.parent):
-        yield f"{place}.path '{sink.path}' cannot be written: there is no folder '{sink.path.parent}'"
-    if sink.if_exists == "refuse" and os.path.exists(sink.path):
-        yield f"{place}.path '{sink.path}' exists, and if_exists is refuse: the daemon will not start"

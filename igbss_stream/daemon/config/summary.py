@@ -1,52 +1,14 @@
-"""Summarise what a configuration runs, as text and as JSON."""
+"""Summarise what a configuration runs."""
 
-import json
 import os
 from pathlib import Path
-from typing import Any
 
 from igbss_stream.daemon.config.clean_section import CleanSection
-from igbss_stream.daemon.config.lint import lint
-from igbss_stream.daemon.config.load import load
 from igbss_stream.daemon.config.prepare_section import PrepareSection
 from igbss_stream.daemon.config.schema import Config, StreamSection
 from igbss_stream.daemon.config.sinks import LslOutput, Output, ZmqOutput
 from igbss_stream.daemon.config.sources import FileInput, Input, LslInput, ZmqInput
-from igbss_stream.errors import ConfigError
 from igbss_stream.feeds.addresses import parse_address
-
-
-def check_as_json(path: str | os.PathLike[str]) -> tuple[str, bool]:
-    """Check a configuration; return the findings as one JSON object, and whether it is valid.
-
-    Parameters
-    ----------
-    path : str or path
-
-    Returns
-    -------
-    tuple of (str, bool)
-    """
-    found: dict[str, Any] = {"path": os.fspath(path), "mistakes": [], "warnings": [], "streams": []}
-    try:
-        config = load(path)
-    except ConfigError as error:
-        found["mistakes"] = str(error).splitlines()
-    else:
-        found["warnings"] = lint(config, path)
-        found["streams"] = [
-            {
-                "name": stream.name,
-                "source": _get_kind(stream.source),
-                "sinks": [_get_kind(sink) for sink in stream.sinks],
-            }
-            for stream in config.streams
-        ]
-    return json.dumps(found), not found["mistakes"]
-
-
-def _get_kind(section: Input | Output) -> str:
-    return str(type(section).__struct_config__.tag)
 
 
 def summarize(config: Config, path: str | os.PathLike[str]) -> str:
@@ -136,4 +98,4 @@ def _describe_destination(sink: Output) -> str:
         return f"zmq {_describe_socket(sink, True)}"
     if isinstance(sink, LslOutput):
         return f"lsl outlet {sink.name}"
-    return f"hdf5 {sink.path}"
+    return f"hdf5 {sink.path}{'' if sink.rotate is None else f', a new file every {sink.rotate}'}"

@@ -60,6 +60,22 @@ class GrowingFile:
         self._page = os.pread(file.fileno(), PAGE, 0)
         self._committed = list(lengths)
 
+    @property
+    def is_in_place(self) -> bool:
+        """Whether the file still has its name; False if it was deleted, renamed or replaced."""
+        try:
+            return os.path.samestat(os.fstat(self._file.fileno()), os.stat(self.path))
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:  # unknown, e.g. on a network disk that does not respond
+            return True
+
+    @property
+    def n_data_bytes(self) -> int:
+        """Size of the rows of the last dataset, which grows without limit."""
+        name, table = list(self._tables.items())[-1]
+        return self.lengths[name] * table.row_bytes
+
     def has_room(self, name: str) -> bool:
         """Return whether a dataset has room for another row."""
         capacity = self._tables[name].capacity

@@ -4,35 +4,48 @@ Any HDF5 reader can open the file at any moment, while it is written and after t
 docs/recording.md describes its content, and `growing_hdf5` how it is written.
 """
 
-import json
+import logging
 import os
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-import h5py
 import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream._util.closeable import Closeable
-from igbss_stream._util.version import __version__
 from igbss_stream.chunk import Chunk, Gap, Stream
-from igbss_stream.errors import ParameterError, RecordingError
+from igbss_stream.errors import IgbssError, ParameterError, RecordingError, printable
 from igbss_stream.files.writers.growing_hdf5 import (
     GrowingFile,
     claim_existing,
     create_growing,
     open_growing,
 )
-from igbss_stream.files.writers.growing_header import Table
+from igbss_stream.files.writers.recording_layout import (
+    GAP,
+    IF_EXISTS,
+    MODEL,
+    IfExists,
+    check_is_recording,
+    describe_stream,
+    explain_difference,
+    find_free_path,
+    find_last_path,
+    make_attributes,
+    make_tables,
+    read_description,
+    read_end,
+    refuse_existing,
+)
+from igbss_stream.files.writers.rotation import Rotation, make_dated_path
 
-IfExists = Literal["refuse", "overwrite", "append", "number"]
-_IF_EXISTS = ("refuse", "overwrite", "append", "number")
+log = logging.getLogger(__name__)
 
-GAP = np.dtype([("row", "<i8"), ("start", "<i8"), ("n_samples", "<i8"), ("reason", "S40")])
-MODEL = np.dtype([("row", "<i8"), ("start", "<i8"), ("version", "<i8")])
 _CAPACITY = 1 << 16  # gaps, and model changes, in one file; unused room takes no disk space
+_RETRY = 1.0  # seconds until a file that could not be opened is tried again
 
 
 class RecordingSink(Closeable):
@@ -41,6 +54,10 @@ class RecordingSink(Closeable):
     A context manager that closes the file. After a kill, the file contains everything that was written
     until `flush_every` seconds before.
 
+    Recording continues in the next numbered file, ``NAME-2.h5`` and so on, if the stream is described anew
+    with other channels, rate, unit or type, if the file was deleted or renamed, and after 65536 gaps or
+    model changes. The log says so.
+
     Parameters
     ----------
     path : str or path
@@ -48,14 +65,21 @@ class RecordingSink(Closeable):
     flush_every : float
         Largest delay in seconds until readers see written samples; 0 makes them visible at once.
     if_exists : {"refuse", "overwrite", "append", "number"}
-        What to do if the file exists. ``"append"`` continues it after a gap with the reason ``"restart"``;
-        ``"number"`` records to ``NAME-2.h5`` and so on instead.
+        What to do if the file exists. ``"append"`` continues the last numbered file after a gap with the
+        reason ``"restart"``, or begins the next one if that is not possible; ``"number"`` always begins the
+        next one.
+    rotate : Rotation, optional
+        Begin a new file after a time or a size. All files are then named by the time at which they begin,
+        such as ``NAME-20260131T130000Z.h5``, so none exists.
 
     Attributes
     ----------
     path : Path
-        The file that is written. After 65536 gaps or model changes, recording continues in the next
-        numbered file.
+        The file that is written.
+    n_recorded : int
+        Number of samples that were written to all files.
+    n_unrecorded : int
+        Number of samples that could not be written, e.g. while the disk was full.
 
     Raises
     ------
@@ -64,22 +88,32 @@ class RecordingSink(Closeable):
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], *, flush_every: float = 1.0, if_exists: IfExists = "refuse"
+        self,
+        path: str | os.PathLike[str],
+        *,
+        flush_every: float = 1.0,
+        if_exists: IfExists = "refuse",
+        rotate: Rotation | None = None,
     ) -> None:
-        if if_exists not in _IF_EXISTS:
+        if if_exists not in IF_EXISTS:
             raise ParameterError(
-                f"if_exists must be one of {', '.join(_IF_EXISTS)}. Got {if_exists!r} instead."
+                f"if_exists must be one of {', '.join(IF_EXISTS)}. Got {if_exists!r} instead."
             )
         if not 0 <= flush_every < float("inf"):
             raise ParameterError(f"flush_every must be 0 s or more. Got {flush_every!r} instead.")
         self.path = Path(path)
+        self.n_recorded = self.n_unrecorded = 0
         self._asked = self.path
-        self._if_exists = if_exists
+        self._if_exists, self._rotate = if_exists, rotate
         self._flush_every = flush_every
         self._file: GrowingFile | None = None
-        self._stream: Stream
+        self._is_first = True  # whether no file was opened yet
+        self._began = 0.0  # Unix time at which the file was begun
+        self._failure: tuple[float, str] | None = None  # when to open again, and why opening failed
+        self._stream: Stream | None = None
         self._extra: Mapping[str, Any] | None = None
         self._model: int | None = None  # version of the last samples in the file
+        self._first: int | None = None  # first index of this run
         self._shift: int | None = None  # file index minus index of this run
         self._gap: Gap | None = None  # last gap of this run in the file, in file indices
         self._due = 0.0
@@ -94,7 +128,8 @@ class RecordingSink(Closeable):
     def start(self, stream: Stream, extra: Mapping[str, Any] | None = None) -> None:
         """Open the file, and write the description of the stream.
 
-        Another call starts another run of the same stream, after a gap with the reason ``"restart"``.
+        Another call starts another run after a gap with the reason ``"restart"``, or in a new file if the
+        samples of this run do not fit into the first.
 
         Parameters
         ----------
@@ -105,22 +140,23 @@ class RecordingSink(Closeable):
         Raises
         ------
         RecordingError
-            If the file exists and must not be changed, is in use, is not a recording of this stream, or
-            cannot be written.
+            If the file exists and must not be changed, is in use, is not a recording, or cannot be written.
         ParameterError
             If the description is too large, e.g. more than 4000 channels.
         """
-        if self._file is not None:
-            _check_same(self.path, _describe_stream(self._stream), stream)
-        elif self._if_exists == "append" and os.path.lexists(self.path):
-            self._open_to_append(stream)
-        else:
-            self.path = self._choose_path()
-            self._file = create_growing(self.path, _make_tables(stream), _make_attributes(stream, extra))
-            self._t0 = stream.t0
+        self.set_stream(stream, extra)
+        if self._file is None:
+            self._open()
+
+    def set_stream(self, stream: Stream, extra: Mapping[str, Any] | None = None) -> None:
+        """Describe the next run, as `start` does, but let the first `write` open the file."""
+        if self._stream is not None:
+            difference = explain_difference(describe_stream(self._stream), stream)
+            if difference:
+                self._leave_file(logging.WARNING, difference)
+                self._stop = self._t0 = None
         self._stream, self._extra = stream, extra
-        self._model = self._shift = None
-        self._due = time.monotonic() + self._flush_every
+        self._model = self._shift = self._first = self._failure = None
 
     def write(self, item: Chunk | Gap) -> None:
         """Write samples or a gap. The array may be changed afterwards.
@@ -142,21 +178,25 @@ class RecordingSink(Closeable):
         RuntimeError
             If no stream was started.
         """
-        if self._file is None:
-            raise RuntimeError("call start before write")
-        start = self._find_start(item)
-        if isinstance(item, Gap):
-            self._write_gap(start, item.n_samples, item.reason)
-        elif len(item.data):
-            self._write_chunk(item, start)
+        n_samples = len(item.data) if isinstance(item, Chunk) else 0
+        try:
+            self._write_item(item)
+        except IgbssError:
+            self.n_unrecorded += n_samples
+            raise
+        self.n_recorded += n_samples
         self.serve()
 
     def serve(self) -> None:
-        """Flush if `flush_every` seconds have passed.
+        """Flush if `flush_every` seconds have passed, and close a file whose period is over.
 
         `write` calls it. While nothing is written, call it a few times per second.
         """
-        if self._file is not None and time.monotonic() >= self._due:
+        if self._file is None:
+            return
+        if self._rotate is not None and self._rotate.is_over(self._began, time.time()):
+            self._leave_file(logging.INFO)
+        elif time.monotonic() >= self._due:
             self.flush()
 
     def flush(self) -> None:
@@ -167,9 +207,13 @@ class RecordingSink(Closeable):
         RecordingError
             If the file cannot be written.
         """
-        if self._file is not None:
-            self._due = time.monotonic() + self._flush_every
+        if self._file is None:
+            return
+        self._due = time.monotonic() + self._flush_every
+        if self._file.is_in_place:
             self._file.commit()
+        else:
+            self._leave_file(logging.WARNING, "it was deleted or renamed")
 
     def close(self) -> None:
         """Flush to the disk and close. Closing it twice is allowed.
@@ -183,31 +227,112 @@ class RecordingSink(Closeable):
         if file is not None:
             file.close()
 
-    def _choose_path(self) -> Path:
-        """Return the path to record to; refuse one that exists unless `if_exists` allows it."""
-        if not os.path.lexists(self.path):
-            return self.path
-        if self._if_exists == "number":
-            return _find_next_path(self._asked)
-        if self._if_exists != "overwrite":
-            raise RecordingError(
-                f"'{self.path}' already exists; choose another output, or if_exists = overwrite, append or "
-                "number"
-            )
-        if os.path.isfile(self.path):
-            claim_existing(self.path).close()  # refuse if another program records to it
-        return self.path
+    def _leave_file(self, level: int, reason: str = "") -> None:
+        """Close the file; the next item opens another one. An error is only logged."""
+        path, is_open = self.path, self._file is not None
+        try:
+            self.close()
+        except RecordingError as error:
+            log.error("%s", error)
+        self._model = self._gap = None
+        if is_open:
+            log.log(level, "'%s' is closed%s", path, f": {printable(reason)}" if reason else "")
 
-    def _open_to_append(self, stream: Stream) -> None:
-        """Open a recording to append to it."""
-        _check_same(self.path, _read_description(self.path), stream)
-        self._file = open_growing(self.path, _make_tables(stream))
-        self._t0, self._stop = _read_end(self.path)
+    def _open(self) -> None:
+        """Open the first or the next file."""
+        stream = self._stream
+        if stream is None:
+            raise RuntimeError("call start before write")
+        if self._failure is not None and time.monotonic() < self._failure[0]:
+            raise RecordingError(self._failure[1])
+        try:
+            if not self._try_to_append(stream):
+                self._create(stream)
+        except IgbssError as error:
+            self._failure = time.monotonic() + _RETRY, str(error)
+            raise
+        self._due = time.monotonic() + self._flush_every
+        if self.path != self._asked or not self._is_first:
+            log.info("recording %s to '%s'", printable(stream.name), self.path)
+        self._failure, self._is_first = None, False
+
+    def _create(self, stream: Stream) -> None:
+        """Create a file; its indices continue those of the file before, if there was one."""
+        path, now = self._choose_path(), time.time()
+        if self._rotate is not None:
+            path = make_dated_path(self._asked, now)
+        t0 = stream.t0 if self._stop is None else self._t0
+        described = replace(stream, t0=t0)
+        tables, attributes = make_tables(described, _CAPACITY), make_attributes(described, self._extra)
+        self._file = create_growing(path, tables, attributes)
+        self.path, self._began, self._t0 = path, now, t0
+
+    def _choose_path(self) -> Path:
+        """Return the path to create; refuse one that exists unless `if_exists` allows it."""
+        if not self._is_first or self._if_exists in ("append", "number"):
+            return find_free_path(self._asked)
+        if self._if_exists == "refuse":
+            refuse_existing(self._asked)
+        if os.path.isfile(self._asked):
+            claim_existing(self._asked).close()  # refuse if another program records to it
+        return self._asked
+
+    def _try_to_append(self, stream: Stream) -> bool:
+        """Open the last recording to append to it; return False if there is none that can be continued."""
+        may_append = self._is_first and self._if_exists == "append" and self._rotate is None
+        if not (may_append and os.path.lexists(self._asked)):
+            return False
+        path = find_last_path(self._asked)
+        check_is_recording(path)
+        try:
+            difference = explain_difference(read_description(path), stream)
+            if difference:
+                raise RecordingError(f"'{path}' cannot be continued: {printable(difference)}")
+            t0, stop = read_end(path)
+            self._file = open_growing(path, make_tables(stream, _CAPACITY))
+        except RecordingError as error:
+            log.warning("the recording continues in '%s': %s", find_free_path(self._asked), error)
+            return False
+        self.path, self._t0, self._stop = path, t0, stop
+        return True
+
+    def _write_item(self, item: Chunk | Gap) -> None:
+        if isinstance(item, Chunk) and self._stream is not None:
+            self._check_shape(item, self._stream)
+        if self._first is None:
+            self._first = item.start
+        if self._file is not None and self._is_full(item):
+            self._leave_file(logging.INFO)
+        if self._file is None:
+            self._open()
+        start = self._find_start(item)
+        if isinstance(item, Gap):
+            self._write_gap(start, item.n_samples, item.reason)
+        elif len(item.data):
+            self._write_chunk(item, start)
+
+    def _check_shape(self, chunk: Chunk, stream: Stream) -> None:
+        if chunk.data.shape[1:] != (stream.n_channels,):
+            raise ValueError(
+                f"samples of shape {chunk.data.shape} do not have the {stream.n_channels} channels of the "
+                "stream"
+            )
+
+    def _is_full(self, item: Chunk | Gap) -> bool:
+        """Return whether an item belongs into the next file."""
+        if self._rotate is None or self._file is None:
+            return False
+        if self._rotate.is_over(self._began, time.time()):
+            return True
+        if isinstance(item, Gap) or not self.n_samples:
+            return False
+        row_bytes = self._file.n_data_bytes // self.n_samples
+        return self._rotate.exceeds(self._file.n_data_bytes + len(item.data) * row_bytes)
 
     def _find_start(self, item: Chunk | Gap) -> int:
         """Return the file index of an item; write a gap for missing samples before it."""
         if self._shift is None:
-            self._shift = self._begin_run(item.start)
+            self._shift = self._begin_run(item.start if self._first is None else self._first)
         start = item.start + self._shift
         if self._stop is None:
             self._stop = start
@@ -221,7 +346,7 @@ class RecordingSink(Closeable):
 
     def _begin_run(self, first: int) -> int:
         """Write the gap since the previous run, measured by the clock if known; return the shift."""
-        if self._stop is None:
+        if self._stop is None or self._stream is None:
             return 0
         now, missing = self._stream.time_of(first), 0
         if now is not None and self._t0 is not None:
@@ -241,11 +366,6 @@ class RecordingSink(Closeable):
         self._gap, self._stop = gap, gap.stop
 
     def _write_chunk(self, chunk: Chunk, start: int) -> None:
-        if chunk.data.shape[1:] != (self._stream.n_channels,):
-            raise ValueError(
-                f"samples of shape {chunk.data.shape} do not have the {self._stream.n_channels} "
-                "channels of the stream"
-            )
         file = self._get_file_with_room("models")
         before = dict(file.lengths)
         try:
@@ -260,102 +380,15 @@ class RecordingSink(Closeable):
 
     def _get_file_with_room(self, name: str) -> GrowingFile:
         """Return the file, or open the next one if the table of this name is full."""
-        file = self._file
-        assert file is not None
-        if not file.has_room(name):
-            file.close()
-            self.path = _find_next_path(self._asked)
-            file = create_growing(
-                self.path, _make_tables(self._stream), _make_attributes(self._stream, self._extra)
-            )
-            self._file, self._model, self._gap = file, None, None
-        return file
+        if self._file is not None and not self._file.has_room(name):
+            self._leave_file(logging.INFO, f"its table of {name} is full")
+        if self._file is None:
+            self._open()
+        assert self._file is not None
+        return self._file
 
 
 def _as_row(gap: Gap, file: GrowingFile) -> NDArray[np.void]:
     """Return a gap after the last sample of the file as a row of the table of gaps."""
     reason = gap.reason.encode()[: GAP["reason"].itemsize]
     return np.array([(file.lengths["data"], gap.start, gap.n_samples, reason)], GAP)
-
-
-def _find_next_path(path: Path) -> Path:
-    """Return the first of ``NAME-2.h5``, ``NAME-3.h5``, ... that does not exist."""
-    number = 2
-    while os.path.lexists(candidate := path.with_name(f"{path.stem}-{number}{path.suffix}")):
-        number += 1
-    return candidate
-
-
-def _make_tables(stream: Stream) -> list[Table]:
-    attrs = {
-        "rate": stream.rate,
-        "unit": None if stream.unit is None else _clean_text(stream.unit),
-        "channels": [_clean_text(name) for name in stream.channels],
-        "t0": stream.t0,
-    }
-    samples = Table("data", stream.dtype.newbyteorder("<"), (stream.n_channels,), None, attrs)
-    return [Table("gaps", GAP, (), _CAPACITY), Table("models", MODEL, (), _CAPACITY), samples]
-
-
-def _make_attributes(stream: Stream, extra: Mapping[str, Any] | None) -> dict[str, Any]:
-    return {
-        "stream": _clean_text(stream.name),
-        "delay": stream.delay,
-        "extra": json.dumps(dict(extra or {})),
-        "igbss_stream_version": __version__,
-    }
-
-
-def _clean_text(text: str) -> str:
-    """Remove from a text what HDF5 cannot store."""
-    return text.replace("\0", "").encode(errors="replace").decode()
-
-
-def _describe_stream(stream: Stream) -> dict[str, Any]:
-    """Return the properties that all runs of a recording share."""
-    return {
-        "stream": _clean_text(stream.name),
-        "rate": stream.rate,
-        "unit": None if stream.unit is None else _clean_text(stream.unit),
-        "channels": [_clean_text(name) for name in stream.channels],
-        "dtype": stream.dtype.name,
-    }
-
-
-def _read_description(path: Path) -> dict[str, Any]:
-    """Read the result of `_describe_stream` from a recording."""
-    try:
-        with h5py.File(path, "r") as file:
-            data = file["data"]
-            return {
-                "stream": file.attrs["stream"],
-                "rate": float(data.attrs["rate"]),
-                "unit": data.attrs.get("unit"),
-                "channels": list(data.attrs["channels"]),
-                "dtype": data.dtype.name,
-            }
-    except (OSError, RuntimeError, KeyError, ValueError, TypeError, AttributeError) as error:
-        raise RecordingError(
-            f"'{path}' is not a recording of a stream and cannot be continued; choose another output"
-        ) from error
-
-
-def _check_same(path: Path, recorded: dict[str, Any], stream: Stream) -> None:
-    for name, value in _describe_stream(stream).items():
-        if recorded[name] != value:
-            raise RecordingError(
-                f"'{path}' is a recording with {name} {recorded[name]!r}, but the stream has {value!r}; "
-                "choose another output"
-            )
-
-
-def _read_end(path: Path) -> tuple[float | None, int | None]:
-    """Read the time of index 0 of a recording, and the index after its last."""
-    with h5py.File(path, "r") as file:
-        data, gaps, models = (file[name] for name in ("data", "gaps", "models"))
-        t0 = data.attrs.get("t0")
-        for table in (gaps[-1:], models[:1]):
-            for row in table:
-                missing = row["n_samples"] if "n_samples" in table.dtype.names else 0
-                return t0, int(row["start"] + missing + len(data) - row["row"])
-    return t0, None

@@ -190,22 +190,9 @@ CAUTIONS: dict[str, tuple[Any, list[str]]] = {
         stream(model={"structure": "cyclic"}, learning={"every": 3}),
         ["streams[0].learning has no effect"],
     ),
-    "a replay that is not there": (
+    "a replay at full speed": (
         stream(source={"kind": "file", "path": "in.h5", "speed": 0}),
-        ["streams[0].source.path '", "streams[0].sinks[0] may lose messages"],
-    ),
-    "a sink that is there": (
-        stream(sinks=[{"kind": "hdf5", "path": "run.yaml"}]),
-        ["streams[0].sinks[0].path '"],
-    ),
-    "a sink that may be": (stream(sinks=[{"kind": "hdf5", "path": "run.yaml", "if_exists": "append"}]), []),
-    "a name that no disk takes": (
-        stream(source={"kind": "file", "path": "x" * 5000}, sinks=[{"kind": "hdf5", "path": "x" * 300}]),
-        ["streams[0].source.path '"],
-    ),
-    "a folder that is not there": (
-        stream(sinks=[{"kind": "hdf5", "path": "folder/out.h5"}]),
-        ["streams[0].sinks[0].path '"],
+        ["streams[0].sinks[0] may lose messages"],
     ),
 }  # fmt: skip
 

@@ -62,7 +62,7 @@ def test_some_values_apply_at_once(load_config: LoadConfig, where: str, value: A
         ("streams.0.model.transform", {"kind": "exp", "scale": 2}, "streams[0].model.transform"),
         ("streams.1.source.speed", 2, "streams[1].source.speed"),
         ("streams.1.sinks.0.flush", 2, "streams[1].sinks[0].flush"),
-        ("streams.1.sinks.0.if_exists", "append", "streams[1].sinks[0].if_exists"),
+        ("streams.1.sinks.0.if_exists", "number", "streams[1].sinks[0].if_exists"),
         ("streams.1", None, "streams"),
     ],
 )

@@ -1,0 +1,231 @@
+"""The layout of a recorded stream: its tables and attributes, and what a file that exists contains.
+
+docs/recording.md describes it.
+"""
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import h5py
+import numpy as np
+
+from igbss_stream._util.version import __version__
+from igbss_stream.chunk import Stream
+from igbss_stream.errors import IgbssError, RecordingError
+from igbss_stream.files.writers.growing_header import LAYOUT, Table
+from igbss_stream.files.writers.locking import get_partial_path
+from igbss_stream.files.writers.rotation import Rotation, make_dated_path
+from igbss_stream.files.writers.write_errors import check_output_path, explain_write_error
+
+IfExists = Literal["refuse", "overwrite", "append", "number"]
+IF_EXISTS = ("refuse", "overwrite", "append", "number")
+
+GAP = np.dtype([("row", "<i8"), ("start", "<i8"), ("n_samples", "<i8"), ("reason", "S40")])
+MODEL = np.dtype([("row", "<i8"), ("start", "<i8"), ("version", "<i8")])
+
+_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+_UNREADABLE = (OSError, RuntimeError, KeyError, ValueError, TypeError, AttributeError)
+
+
+def make_tables(stream: Stream, capacity: int) -> list[Table]:
+    """Return the datasets of a recording.
+
+    Parameters
+    ----------
+    stream : Stream
+    capacity : int
+        Largest number of gaps, and of changes of the model.
+    """
+    attrs = {
+        "rate": stream.rate,
+        "unit": None if stream.unit is None else _clean_text(stream.unit),
+        "channels": [_clean_text(name) for name in stream.channels],
+        "t0": stream.t0,
+    }
+    samples = Table("data", stream.dtype.newbyteorder("<"), (stream.n_channels,), None, attrs)
+    return [Table("gaps", GAP, (), capacity), Table("models", MODEL, (), capacity), samples]
+
+
+def make_attributes(stream: Stream, extra: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the attributes of the file."""
+    return {
+        "stream": _clean_text(stream.name),
+        "delay": stream.delay,
+        "extra": json.dumps(dict(extra or {})),
+        "igbss_stream_version": __version__,
+    }
+
+
+def _clean_text(text: str) -> str:
+    """Remove from a text what HDF5 cannot store."""
+    return text.replace("\0", "").encode(errors="replace").decode()
+
+
+def describe_stream(stream: Stream) -> dict[str, Any]:
+    """Return the properties that all samples of a file share."""
+    return {
+        "stream": _clean_text(stream.name),
+        "rate": stream.rate,
+        "unit": None if stream.unit is None else _clean_text(stream.unit),
+        "channels": [_clean_text(name) for name in stream.channels],
+        "dtype": stream.dtype.name,
+    }
+
+
+def read_description(path: Path) -> dict[str, Any]:
+    """Read the result of `describe_stream` from a recording.
+
+    Raises
+    ------
+    RecordingError
+        If it cannot be read.
+    """
+    try:
+        with h5py.File(path, "r") as file:
+            data = file["data"]
+            return {
+                "stream": file.attrs["stream"],
+                "rate": float(data.attrs["rate"]),
+                "unit": data.attrs.get("unit"),
+                "channels": list(data.attrs["channels"]),
+                "dtype": data.dtype.name,
+            }
+    except _UNREADABLE as error:
+        raise _make_unreadable_error(path, error) from error
+
+
+def _make_unreadable_error(path: Path, error: BaseException) -> IgbssError:
+    reason = " ".join(str(error).split())
+    return RecordingError(f"'{path}' is damaged or in use and cannot be continued: {reason}")
+
+
+def explain_difference(before: Mapping[str, Any], stream: Stream) -> str:
+    """Return how a stream differs from a description, as a clause; empty if it does not."""
+    for name, value in describe_stream(stream).items():
+        old = before[name]
+        if old != value and name == "channels" and len(old) != len(value):
+            return f"the stream has {len(value)} channels instead of {len(old)}"
+        if old != value:
+            return f"the stream has {name} {value!r} instead of {old!r}"
+    return ""
+
+
+def read_end(path: Path) -> tuple[float | None, int | None]:
+    """Read the time of index 0 of a recording, and the index after its last.
+
+    Raises
+    ------
+    RecordingError
+        If they cannot be read.
+    """
+    try:
+        with h5py.File(path, "r") as file:
+            data, gaps, models = (file[name] for name in ("data", "gaps", "models"))
+            t0 = data.attrs.get("t0")
+            for table in (gaps[-1:], models[:1]):
+                for row in table:
+                    missing = row["n_samples"] if "n_samples" in table.dtype.names else 0
+                    return t0, int(row["start"] + missing + len(data) - row["row"])
+    except _UNREADABLE as error:
+        raise _make_unreadable_error(path, error) from error
+    return t0, None
+
+
+def find_free_path(path: Path) -> Path:
+    """Return the first of ``NAME.h5``, ``NAME-2.h5``, ``NAME-3.h5``, ... that does not exist."""
+    number, candidate = 1, path
+    while os.path.lexists(candidate):
+        number += 1
+        candidate = path.with_name(f"{path.stem}-{number}{path.suffix}")
+    return candidate
+
+
+def find_last_path(path: Path) -> Path:
+    """Return the last of ``NAME.h5``, ``NAME-2.h5``, ... before the first that does not exist."""
+    number, last = 1, path
+    while os.path.lexists(candidate := path.with_name(f"{path.stem}-{number + 1}{path.suffix}")):
+        number, last = number + 1, candidate
+    return last
+
+
+def check_recording_path(path: Path, if_exists: IfExists, rotate: Rotation | None = None) -> None:
+    """Check that a recording can begin at a path, without changing anything.
+
+    A file that another program uses is not refused, because the program may have ended by then.
+
+    Parameters
+    ----------
+    path : Path
+    if_exists : {"refuse", "overwrite", "append", "number"}
+    rotate : Rotation, optional
+
+    Raises
+    ------
+    RecordingError
+        If `RecordingSink` would refuse it.
+    """
+    check_output_path(path)
+    longest = path if rotate is None else make_dated_path(path, time.time())
+    try:
+        os.lstat(get_partial_path(longest))
+    except FileNotFoundError:
+        pass
+    except OSError as error:  # e.g. a name that is too long
+        raise RecordingError(f"'{path}' cannot be written: {explain_write_error(error)}") from error
+    if rotate is not None:
+        return
+    if if_exists == "refuse":
+        refuse_existing(path)
+    if if_exists == "append" and os.path.lexists(path):
+        check_is_recording(find_last_path(path))
+
+
+def refuse_existing(path: Path) -> None:
+    """Refuse a path that exists.
+
+    Raises
+    ------
+    RecordingError
+    """
+    if os.path.lexists(path):
+        raise RecordingError(
+            f"'{path}' already exists; choose another output, or if_exists = overwrite, append or number"
+        )
+
+
+def check_is_recording(path: Path) -> None:
+    """Refuse a file that was never a recording of a stream.
+
+    A recording that is damaged, in use or of another stream is not refused: it is left as it is, and the
+    samples go to another file.
+
+    Raises
+    ------
+    RecordingError
+        If the file has other content.
+    """
+    if _is_other_file(path):
+        raise RecordingError(
+            f"'{path}' is not a recording of a stream and cannot be continued; choose another output, or "
+            "if_exists = number"
+        )
+
+
+def _is_other_file(path: Path) -> bool:
+    """Return whether a file is readable, but not a recording."""
+    try:
+        with open(path, "rb") as file:
+            start = file.read(len(_SIGNATURE))
+            if start != _SIGNATURE:
+                return any(start)  # a power failure leaves zeros or nothing
+    except OSError:
+        return not os.path.isfile(path)  # a recording without permission, or no file
+    try:
+        with h5py.File(path, "r") as file:
+            return LAYOUT not in file.attrs
+    except _UNREADABLE:
+        return False
