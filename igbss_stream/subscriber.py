@@ -56,7 +56,8 @@ class Subscriber(Closeable):
     Indices are those of the publisher. Samples that it declares missing are a `Gap` with its reason, as
     soon as they are declared; consecutive missing samples may arrive as several gaps (`Gap.continues`).
     Samples that were dropped on the way are a gap with the reason ``"dropped"``. If the publisher restarts,
-    a gap of zero samples with the reason ``"restart"`` precedes the new samples.
+    a gap of zero samples with the reason ``"restart"`` precedes the new samples. These may have another
+    rate, unit and number of channels, which `stream` then describes.
     """
 
     def __init__(
@@ -71,14 +72,20 @@ class Subscriber(Closeable):
         self._receiver = ZmqReceiver(
             address, topic, high_water_mark=high_water_mark, keys=keys, watch_handshakes=True
         )
-        self._sequencer = Sequencer(reason="dropped")
+        self._sequencer = Sequencer(reason="dropped", follows_layout=True)
         self._timeout = timeout
         self._keys = keys
         self._others: set[str] = set()
         self._name = topic
         self._meta: MetaMessage | None = None
+        self._messages: deque[Message] = deque()  # received, but not handled
         self._ready: deque[Chunk | Gap] = deque()
         self._ended = False
+
+    @property
+    def index_offset(self) -> int:
+        """Index of the items minus that of the publisher; 0 until it restarts."""
+        return self._sequencer.offset
 
     def close(self) -> None:
         """Close the socket. Closing it twice is allowed."""
@@ -91,7 +98,7 @@ class Subscriber(Closeable):
 
     @property
     def meta(self) -> MetaMessage:
-        """The complete description by the publisher; waits until it has arrived."""
+        """The complete description of the last items by the publisher; waits until it has arrived."""
         self._read_until(lambda: self._meta is not None)
         if self._meta is None:
             raise FeedError(
@@ -143,8 +150,7 @@ class Subscriber(Closeable):
             Empty if no samples arrived; `ended` shows whether the stream is over.
         """
         if not (self._ready or self._ended):
-            for message in self._receiver.receive(timeout):
-                self._handle_message(message)
+            self._handle_messages(timeout)
         ready = list(self._ready)
         self._ready.clear()
         return ready
@@ -174,8 +180,7 @@ class Subscriber(Closeable):
             wait = min(deadline - time.monotonic(), _MAX_WAIT)
             if wait <= 0:
                 raise self.silence(timeout)
-            for message in self._receiver.receive(wait):
-                self._handle_message(message)
+            self._handle_messages(wait)
 
     def _list_causes(self) -> str:
         causes = [f"that it publishes '{self._name}'"] if self._name else []
@@ -185,6 +190,21 @@ class Subscriber(Closeable):
                 f"that it uses this format ({dict(self._receiver.rejected)} messages were rejected)"
             )
         return "".join(f", {cause}" for cause in causes)
+
+    def _handle_messages(self, timeout: float) -> None:
+        """Handle what arrives, up to the description of another run if items are ready before it."""
+        if not self._messages:
+            self._messages.extend(self._receiver.receive(timeout))
+        while self._messages and not (self._ready and self._is_of_another_run(self._messages[0])):
+            self._handle_message(self._messages.popleft())
+
+    def _is_of_another_run(self, message: Message) -> bool:
+        return (
+            isinstance(message, MetaMessage)
+            and self._meta is not None
+            and message.stream == self._name
+            and message.run != self._meta.run
+        )
 
     def _handle_message(self, message: Message) -> None:
         header = message.header if isinstance(message, DataMessage) else message

@@ -166,6 +166,7 @@ _LISTEN_EXAMPLES = """\b
 Examples:
   igbss-stream listen 5556
   igbss-stream listen tcp://192.168.0.7:5556 --topic sources --seconds 60 --record sources.h5
+  igbss-stream listen 5556 --record eeg.h5 --rotate 1h
   igbss-stream listen 5556 --json | jq .delay
   igbss-stream listen 5560 --server-key "$SERVER_KEY" --key-file client.env"""
 
@@ -188,6 +189,11 @@ def _refuse_old_name(context: click.Context, parameter: click.Parameter, value: 
     type=click.Choice(["refuse", "overwrite", "append", "number"]),
     help="What to do if the file of --record exists; number writes a numbered file beside it.",
 )
+@click.option(
+    "--rotate",
+    metavar="LIMIT",
+    help="Begin a new file, named by time, after a time (1h, 1d), a size (500MB) or both (1d,2GB).",
+)
 @click.option("--existing", hidden=True, expose_value=False, callback=_refuse_old_name)
 @click.option("--seconds", type=float, help="Stop after this time.  [default: when the stream ends]")
 @click.option("--json", is_flag=True, help="Print one JSON object per second.")
@@ -200,6 +206,7 @@ def listen(
     key_file: Path | None,
     record: Path | None,
     if_exists: "IfExists",
+    rotate: str | None,
     seconds: float | None,
     json: bool,
     quiet: bool,
@@ -216,11 +223,13 @@ def listen(
 
     if seconds is not None and not 0 < seconds < math.inf:
         raise ParameterError(f"--seconds must be a time above 0. Got {seconds:g} instead.")
+    if rotate is not None and record is None:
+        raise ParameterError("--rotate needs --record, which names the files.")
     (keys,) = load_client_keys(key_file, {"--server-key": server_key})
     with (
         StopSignal() as stop,
         Subscriber(address, topic, keys=keys) as subscriber,
-        _open_recorder(record, if_exists) as recorder,
+        _open_recorder(record, if_exists, rotate) as recorder,
         open_display(quiet=quiet, as_json=json) as show,
     ):
         listening.listen(
@@ -230,14 +239,16 @@ def listen(
 
 
 def _open_recorder(
-    path: Path | None, if_exists: "IfExists"
+    path: Path | None, if_exists: "IfExists", rotate: str | None
 ) -> "AbstractContextManager[RecordingSink | None]":
     """Return the sink of a recording, if one was requested."""
     if path is None:
         return nullcontext()
+    from igbss_stream.files.writers.rotation import parse_rotation
     from igbss_stream.files.writers.stream_recording import RecordingSink
 
-    return RecordingSink(path, if_exists=if_exists)
+    rotation = None if rotate is None else parse_rotation(rotate)
+    return RecordingSink(path, if_exists=if_exists, rotate=rotation)
 
 
 def _publish(paced: "PacedStream", address: str, *, wait: bool, as_json: bool, quiet: bool) -> None:

@@ -6,7 +6,6 @@ Each kind is imported only where it is used.
 import logging
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,6 @@ from igbss_stream.daemon.config.sinks import Hdf5Output, Output, ZmqOutput
 from igbss_stream.daemon.config.sources import FileInput, LslInput
 from igbss_stream.daemon.sources import SocketSource, Source, as_socket_keys
 from igbss_stream.daemon.viewer_keys import ViewerKeys
-from igbss_stream.errors import RecordingError
 from igbss_stream.feeds.keys import ServerKeys
 
 if TYPE_CHECKING:
@@ -138,6 +136,7 @@ class _FileSink(_WithoutMixing):
     def __init__(self, sink: "RecordingSink") -> None:
         self._sink = sink
         self._pending: Stream | None = None
+        self.serve, self.close = sink.serve, sink.close
 
     def start(self, stream: Stream) -> None:
         """Start a run of the stream."""
@@ -152,21 +151,9 @@ class _FileSink(_WithoutMixing):
             self._pending = None
         self._sink.write(item)
 
-    def serve(self) -> None:
-        """Flush; an error is left to the next `publish`, which meets it as well."""
-        with suppress(RecordingError):
-            self._sink.serve()
-
     def get_counts(self) -> dict[str, int]:
         """Return counters by name."""
         return {"recorded": self._sink.n_recorded, "unrecorded": self._sink.n_unrecorded}
-
-    def close(self) -> None:
-        """Close the file; an error is logged, so that the daemon still closes its other sinks."""
-        try:
-            self._sink.close()
-        except RecordingError as error:
-            log.error("%s", error)
 
 
 class _OutletSink(_WithoutMixing):

@@ -4,6 +4,7 @@
 
     wire             encode and decode messages (docs/wire.md)
     sequencer        order messages by sample index; declare gaps
+    sequencer_counts counts of messages and samples by a sequencer
     timestamps       assign sample indices by timestamps; declare gaps
     addresses        parse socket addresses
     keys             CURVE keys

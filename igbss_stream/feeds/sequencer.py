@@ -19,8 +19,8 @@ the first was a stray and is dropped.
 """
 
 from bisect import insort
-from collections import Counter, deque
-from dataclasses import dataclass, field
+from collections import deque
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,44 +28,11 @@ from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap
 from igbss_stream.errors import ParameterError
+from igbss_stream.feeds.sequencer_counts import SequencerCounts
 from igbss_stream.feeds.wire import DataMessage, GapMessage
 
 _MAX_INDEX = 2**53  # of an output sample; larger integers lose digits in JSON and in float64
 _REMEMBERED = 64  # past gaps and runs, which distinguish late messages from duplicates
-
-
-@dataclass(slots=True)
-class SequencerCounts:
-    """Counts of messages and samples.
-
-    ``samples_in = samples_out + samples_dropped + waiting samples``; the number of output indices, from the
-    first to the last, is ``samples_out + samples_lost``.
-
-    Parameters
-    ----------
-    messages : int
-        All messages received.
-    reordered : int
-        Arrived after a later one, but in time.
-    duplicates, late, strays : int
-        Dropped because they arrived twice, arrived after their gap was declared, or belong to no run.
-    restarts : int
-    rejected : Counter
-        Rejected, by reason: ``channels`` and ``dtype`` differ from those of the first message.
-    samples_in, samples_out, samples_lost, samples_dropped : int
-    """
-
-    messages: int = 0
-    reordered: int = 0
-    duplicates: int = 0
-    late: int = 0
-    strays: int = 0
-    restarts: int = 0
-    rejected: Counter[str] = field(default_factory=Counter)
-    samples_in: int = 0
-    samples_out: int = 0
-    samples_lost: int = 0
-    samples_dropped: int = 0
 
 
 @dataclass(slots=True)
@@ -99,6 +66,8 @@ class Sequencer:
         distinguish n lost messages from n + `wrap`, nor show a restart.
     reason : str
         Reason of the gaps that the sender did not declare.
+    follows_layout : bool
+        Whether another run may have other channels and another type; otherwise its samples are rejected.
 
     Attributes
     ----------
@@ -121,6 +90,7 @@ class Sequencer:
         horizon: int | None = None,
         wrap: int | None = None,
         reason: str = "lost",
+        follows_layout: bool = False,
     ) -> None:
         self.counts = SequencerCounts()
         self.is_exhausted = False
@@ -131,7 +101,7 @@ class Sequencer:
             max(8 * patience, 8192) if horizon is None else _check_at_least(1, "horizon", horizon)
         )
         self._wrap = None if wrap is None else _check_at_least(2, "wrap", wrap)
-        self._reason = reason
+        self._reason, self._follows_layout = reason, follows_layout
         self._layout: tuple[int, np.dtype[Any]] | None = None
         self._has_begun = False
         self._next = 0  # position of the next output sample
@@ -157,6 +127,11 @@ class Sequencer:
         return self._next + self._offset
 
     @property
+    def offset(self) -> int:
+        """Output index minus the index of the sender, in its present run."""
+        return self._offset
+
+    @property
     def samples_waiting(self) -> int:
         """Number of samples that were received and are neither output nor dropped yet."""
         waiting = self._waiting + ([self._suspect[0]] if self._suspect else [])
@@ -175,9 +150,11 @@ class Sequencer:
             The items that are complete now; each begins where the previous one stopped.
         """
         self.counts.messages += 1
+        header = message.header if isinstance(message, DataMessage) else message
+        if self._follows_layout and header.run != self._run and header.run not in self._past_runs:
+            self._layout = None
         if isinstance(message, DataMessage) and not self._check_layout(message.data):
             return []
-        header = message.header if isinstance(message, DataMessage) else message
         if not self._has_begun:
             self._begin(message, header.run)
         elif header.run != self._run:

@@ -4,10 +4,11 @@ import math
 import time
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Protocol
 
 from igbss_stream._util.signals import StopSignal
-from igbss_stream.chunk import Stream
+from igbss_stream.chunk import Chunk, Stream
 from igbss_stream.errors import IgbssWarning, RecordingError
 from igbss_stream.feeds.wire import MetaMessage
 from igbss_stream.playback.monitoring import Monitor, Report
@@ -25,16 +26,22 @@ class Recorder(Protocol):
     """The interface of a recording; `igbss_stream.files.writers.stream_recording` has one."""
 
     def start(self, stream: Stream, extra: Mapping[str, Any] | None = None) -> None:
-        """Start the recording; called once, before the first item."""
+        """Start the recording, or continue it with another description."""
         ...
 
     def write(self, item: Item) -> None:
         """Write a chunk or a gap."""
         ...
 
+    def serve(self) -> None:
+        """Do periodic work."""
+        ...
+
 
 class DeferredRecorder:
     """Buffer items until the publisher has described the stream, then write them.
+
+    A description with another name, rate, unit or type, or other channels, starts the recording again.
 
     Parameters
     ----------
@@ -45,18 +52,20 @@ class DeferredRecorder:
         self._recorder = recorder
         self._kept: list[Item] = []
         self._since = 0.0
-        self._started = False
+        self._stream: Stream | None = None
 
-    def take(self, items: list[Item], meta: MetaMessage | None, now: float) -> None:
+    def take(self, items: list[Item], meta: MetaMessage | None, now: float, offset: int = 0) -> None:
         """Buffer or write items.
 
         Parameters
         ----------
         items : list of Chunk and Gap
         meta : MetaMessage or None
-            Description of the stream; None until it has arrived.
+            Description of the items; None until it has arrived.
         now : float
             Time in seconds.
+        offset : int
+            Index of the items minus that of the publisher.
 
         Raises
         ------
@@ -66,19 +75,37 @@ class DeferredRecorder:
         if not self._kept:
             self._since = now
         self._kept += items
-        if meta is None:
-            if now - self._since > _UNDESCRIBED:
-                raise RecordingError(
-                    f"the stream cannot be recorded: its publisher has sent no description for "
-                    f"{_UNDESCRIBED:g} s, so its rate and channels are unknown; check the publisher"
-                )
-            return
-        if not self._started:
-            self._recorder.start(meta.description, meta.extra)
-            self._started = True
+        if meta is not None:
+            if self._stream is None or (self._kept and _differ(self._stream, meta.description)):
+                self._start(meta, offset)
+            self._write(meta.description.n_channels)
+        if self._kept and now - self._since > _UNDESCRIBED:
+            raise RecordingError(
+                f"the stream cannot be recorded: its publisher has sent no description for "
+                f"{_UNDESCRIBED:g} s, so its rate and channels are unknown; check the publisher"
+            )
+
+    def _write(self, n_channels: int) -> None:
+        """Write items up to the first samples with other channels, which are not described yet."""
+        n_items = 0
         for item in self._kept:
+            if isinstance(item, Chunk) and item.data.shape[1] != n_channels:
+                break
             self._recorder.write(item)
-        self._kept.clear()
+            n_items += 1
+        del self._kept[:n_items]
+        self._recorder.serve()
+
+    def _start(self, meta: MetaMessage, offset: int) -> None:
+        """Start a file; its times are right though indices continue those of an earlier run."""
+        self._stream = stream = meta.description
+        t0 = None if stream.t0 is None else stream.t0 - offset / stream.rate
+        self._recorder.start(replace(stream, t0=t0), meta.extra)
+
+
+def _differ(one: Stream, other: Stream) -> bool:
+    """Return whether the samples of two runs cannot be in one file."""
+    return replace(one, t0=None, delay=0) != replace(other, t0=None, delay=0)
 
 
 def listen(
@@ -128,7 +155,7 @@ def listen(
         now = time.monotonic()
         monitor.take(items, meta.description if meta else None, now, time.time())
         if tape is not None:
-            tape.take(items, meta, now)
+            tape.take(items, meta, now, subscriber.index_offset)
         if due <= now < end:  # the last report follows below
             show(monitor.report(now, others=subscriber.others, refusal=subscriber.refusal))
             due += _INTERVAL * math.ceil((now - due) / _INTERVAL + 1e-9)

@@ -191,7 +191,9 @@ class Monitor:
         self._delay = None if time is None else time_of_day - time
         x = chunk.data.astype(np.float64)
         sums = np.stack([x.sum(axis=0), np.square(x).sum(axis=0)])
-        self._sums = sums if self._sums is None else self._sums + sums
+        if self._sums is None or self._sums.shape != sums.shape:  # the publisher has other channels now
+            self._sums, self._summed = np.zeros_like(sums), 0
+        self._sums += sums
         self._summed += len(x)
 
     def _rate(self, now: float) -> float | None:

@@ -18,7 +18,7 @@ from tests import published
 from tests.commands import Spawn
 from tests.daemon.test_daemon import RATE, STREAM, SYSTEMATIC, Running, connect
 from tests.files.test_stream_recording import read
-from tests.recordings import file_size_limit, write_recording
+from tests.recordings import write_recording
 from tests.waiting import DEADLINE, until
 
 pytestmark = pytest.mark.jit  # the process compiles or loads its kernels; coverage does not see it
@@ -166,7 +166,9 @@ def test_a_rotated_recording_has_every_sample(spawn: Spawn, tmp_path: Path) -> N
     np.testing.assert_array_equal(np.concatenate([part[0] for part in parts]), data)
     np.testing.assert_array_equal(data, published.separate(x).sources)
     lines = [json.loads(line)["message"] for line in errors.splitlines() if line.startswith("{")]
-    assert sum("is closed" in line for line in lines) == 4
+    assert [line for line in lines if line.startswith("recording s to") and "out/" in line] == [
+        f"recording s to '{tmp_path / 'out' / name}'" for name in names
+    ]
     with h5py.File(tmp_path / "out" / names[3]) as file:
         assert file.attrs["stream"] == "s"
         assert list(file["data"].attrs["channels"]) == ["source-0", "source-1", "source-2"]
@@ -189,17 +191,3 @@ def test_a_publisher_that_is_described_anew_is_recorded_to_another_file(tmp_path
             (130, 250),
         ]
         assert second["gaps"][:].tolist() == [(60, 60, 0, b"restart")]
-
-
-def test_an_error_at_the_end_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The other sinks are closed all the same."""
-    from igbss_stream.daemon.config.sinks import Hdf5Output
-    from igbss_stream.daemon.connectors import open_sink
-
-    sink = open_sink(Hdf5Output(path=tmp_path / "out.h5", flush=1000.0))
-    sink.start(STREAM)
-    sink.publish(Chunk(draw(50, 3, 11), 0, 1))
-    with file_size_limit(100):
-        sink.serve()
-        sink.close()
-    assert "the file has reached the limit on file sizes" in caplog.text

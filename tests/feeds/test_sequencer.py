@@ -326,6 +326,28 @@ def test_samples_unlike_the_first_are_refused_and_counted() -> None:
     assert sequencer.counts.rejected == {"channels": 1, "dtype": 1}
 
 
+@pytest.mark.parametrize("declares", [False, True])
+def test_another_run_may_have_another_layout(declares: bool) -> None:
+    """If that is wanted; messages of the old run are late then, and others of the new run are rejected."""
+    sequencer = Sequencer(follows_layout=True)
+    items = [item for start in (0, 5) for item in sequencer.push(message(start, 5, run=1))]
+    assert sequencer.push(message(10, 5, run=1, n_channels=3)) == []
+    assert sequencer.offset == 0
+    if declares:
+        items += sequencer.push(gap(100, 7, run=2))
+    items += sequencer.push(message(107, 5, run=2, n_channels=3))
+    assert sequencer.push(message(112, 5, run=2)) == []
+    assert sequencer.push(message(10, 5, run=1)) == []
+    items += sequencer.push(message(112, 5, run=2, n_channels=3))
+    spans = [(item.start, item.stop) for item in items]
+    gaps = [(10, 10), (10, 17)] if declares else [(10, 10)]
+    first = gaps[-1][1]
+    assert spans == [(0, 5), (5, 10), *gaps, (first, first + 5), (first + 5, first + 10)]
+    assert [item.data.shape[1] for item in items if isinstance(item, Chunk)] == [2, 2, 3, 3]
+    assert sequencer.offset == first - 107
+    assert sequencer.counts.rejected == {"channels": 3}
+
+
 @pytest.mark.parametrize(
     ("option", "value"), [("patience", -1), ("max_waiting", 0), ("max_gap", 0), ("horizon", 0), ("wrap", 1)]
 )

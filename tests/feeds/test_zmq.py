@@ -363,6 +363,33 @@ def test_a_restarted_publisher_is_followed(sink: ZmqPublisher) -> None:
         ]
 
 
+@pytest.mark.parametrize("reads", ["receive", "iterate"])
+def test_the_description_is_that_of_the_items(sink: ZmqPublisher, reads: str) -> None:
+    """Also if runs with different channels arrive at once."""
+    other = Stream("eeg", 500.0, ("x", "y"), "V", np.dtype(np.float64), 1.8e9)
+    with Subscriber(sink.address, "eeg", timeout=DEADLINE) as subscriber:
+        joined(sink)
+        for stream, dtype in ((STREAM, "f4"), (other, "f8"), (STREAM, "f4")):
+            sink.start(stream)
+            sink.publish(Chunk(np.ones((5, stream.n_channels), dtype), 0))
+            sink.publish(Chunk(np.ones((5, stream.n_channels), dtype), 5))
+        sink.close()
+        time.sleep(0.2)  # all that was sent has come
+        found: list[tuple[Stream, Chunk | Gap]] = []
+        if reads == "iterate":
+            found += ((subscriber.stream, item) for item in subscriber)
+        while not subscriber.ended:
+            found += [(subscriber.stream, item) for item in subscriber.receive(DEADLINE)]
+        assert subscriber.index_offset == 20
+    chunks = [(stream, item.data) for stream, item in found if isinstance(item, Chunk)]
+    assert [stream for stream, _ in chunks] == [STREAM] * 2 + [other] * 2 + [STREAM] * 2
+    assert all((data.shape[1], data.dtype) == (stream.n_channels, stream.dtype) for stream, data in chunks)
+    assert [item for _, item in found if isinstance(item, Gap)] == [
+        Gap(10, 0, "restart"),
+        Gap(20, 0, "restart"),
+    ]
+
+
 def test_streams_of_other_names_are_not_mixed_in() -> None:
     with zmq.Context() as context, context.socket(zmq.XPUB) as publisher:
         publisher.linger = 0

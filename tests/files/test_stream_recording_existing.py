@@ -157,7 +157,9 @@ def test_samples_of_another_layout_never_go_into_the_same_file(
         assert index[0] == starts[0]
     warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert len(warnings) == 2
-    assert warnings[0].startswith(f"'{path}' is closed: the stream has ")
+    assert warnings[0].startswith(
+        f"'{path}' is closed, and the recording continues in '{path.parent}/live-2.h5'"
+    )
     assert difference in warnings[0]
 
 

@@ -171,14 +171,16 @@ def test_an_hour_without_samples_has_no_file(path: Path, set_time: Callable[[flo
 def test_every_run_of_a_rotated_recording_begins_a_file(
     path: Path, set_time: Callable[[float], None]
 ) -> None:
+    path.write_text("precious")
     for if_exists in ("refuse", "append", "overwrite"):
         with RecordingSink(path, rotate=Rotation(every=86_400), if_exists=if_exists) as sink:
             sink.start(STREAM)
             sink.write(chunk(0, 5))
             sink.start(STREAM)
             sink.write(chunk(0, 5))
-    assert len(names(path)) == 3
-    assert all(len(read(path.with_name(name))[0]) == 10 for name in names(path))
+    assert names(path)[-1] == "live.h5"
+    assert path.read_text() == "precious"
+    assert [len(read(path.with_name(name))[0]) for name in names(path)[:-1]] == [10] * 3
 
 
 def test_the_time_of_index_0_is_that_of_all_files(path: Path, set_time: Callable[[float], None]) -> None:
@@ -253,7 +255,8 @@ def test_a_file_that_was_moved(path: Path, how: str, caplog: pytest.LogCaptureFi
     assert index.tolist() == data[:, 0].tolist() == [*range(12, 22)]
     assert (gaps, models) == ([(0, 10, 2, b"lost")], [(0, 12, 1)])
     (warning,) = (record.getMessage() for record in caplog.records if record.levelname == "WARNING")
-    assert warning == f"'{path}' is closed: it was deleted or renamed"
+    moved = f"'{path}' is closed, and the recording continues in '{sink.path}': it was deleted or renamed"
+    assert warning == moved
 
 
 def test_a_folder_that_was_deleted(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -214,9 +214,12 @@ class Kept:
         assert self.streams
         self.items.append(item)
 
+    def serve(self) -> None:
+        assert self.streams
 
-def described() -> MetaMessage:
-    meta = decode([bytes(frame) for frame in Encoder(STREAM, 1, {"note": 1}).encode_meta()])
+
+def described(stream: Stream = STREAM) -> MetaMessage:
+    meta = decode([bytes(frame) for frame in Encoder(stream, 1, {"note": 1}).encode_meta()])
     assert isinstance(meta, MetaMessage)
     return meta
 
@@ -241,6 +244,25 @@ def test_a_tape_does_not_keep_for_ever() -> None:
     tape.take([Chunk(noise(), 0)], None, 100.0)
     with pytest.raises(RecordingError, match="has sent no description for 10 s"):
         tape.take([Chunk(noise(), 60)], None, 110.5)
+
+
+def test_a_tape_starts_again_for_another_layout() -> None:
+    """Samples with other channels wait for their description; times follow from the index of the publisher."""
+    kept = Kept()
+    tape = DeferredRecorder(kept)
+    tape.take([Chunk(noise(), 0)], described(), 0.0)
+    changed = replace(STREAM, rate=500.0, channels=("a", "b"), t0=2e9)
+    tape.take([Chunk(noise(), 60), Gap(120, 0, "restart"), Chunk(noise(60, 2), 120)], described(), 1.0)
+    assert [item.start for item in kept.items] == [0, 60, 120]
+    assert kept.streams == [STREAM]
+    tape.take([], described(changed), 2.0, 120)
+    assert [item.start for item in kept.items] == [0, 60, 120, 120]
+    assert kept.streams == [STREAM, replace(changed, t0=2e9 - 120 / 500)]
+    tape.take([Chunk(noise(60, 2), 180)], described(changed), 3.0, 120)
+    assert len(kept.streams) == 2
+    tape.take([Chunk(noise(), 240)], described(changed), 4.0, 120)
+    with pytest.raises(RecordingError, match="has sent no description for 10 s"):
+        tape.take([], described(changed), 15.0, 120)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -399,6 +400,95 @@ def test_a_recording_that_exists_is_kept_unless_told_otherwise(
         assert (path.read_bytes() == older) == (code == 2)
     with open_recording(path) as recording:
         assert recording.n_samples == 100
+
+
+OTHERS = {
+    "rate": (replace(STREAM, rate=500.0), 4, "rate 500.0 instead of 250.0"),
+    "unit": (replace(STREAM, unit="V"), 4, "unit 'V' instead of 'uV'"),
+    "channels": (replace(STREAM, channels=("x", "y")), 2, "2 channels instead of 4"),
+    "dtype": (replace(STREAM, dtype=np.dtype(np.float32)), 4, "dtype 'float32' instead of 'float64'"),
+}
+
+
+@pytest.mark.parametrize(("other", "n_channels", "difference"), OTHERS.values(), ids=OTHERS)
+def test_another_description_begins_a_new_file(
+    igbss: Command,
+    aside: Callable[..., "Future[Any]"],
+    address: str,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    other: Stream,
+    n_channels: int,
+    difference: str,
+) -> None:
+    """A device that restarts: the same publisher, another run, indices from 0, the clock of the new run."""
+    other = replace(other, t0=1.8e9)
+    x = noise(80, n_channels, seed=9100).astype(other.dtype)
+
+    def feed() -> None:
+        with ZmqPublisher(address) as sink:
+            joined(sink)
+            sink.start(STREAM)
+            for item in ITEMS:
+                sink.publish(item)
+            sink.start(other)
+            sink.publish(Chunk(x[:50], 0, 1))
+            sink.publish(Chunk(x[50:], 50, 1))
+
+    published = aside(feed)
+    result = igbss("listen", address, "--record", tmp_path / "out.h5")
+    published.result(DEADLINE)
+    assert result.exit_code == 0, result.output
+    (said,) = (record.getMessage() for record in caplog.records)
+    files = [f"'{tmp_path / name}'" for name in ("out.h5", "out-2.h5")]
+    closed = f"{files[0]} is closed, and the recording continues in {files[1]}"
+    assert said == f"{closed}: the stream has {difference}"
+    with h5py.File(tmp_path / "out.h5") as file:
+        assert file["data"][()].tobytes() == samples(ITEMS).tobytes()
+        assert file["data"].attrs["rate"] == 250.0
+    with h5py.File(tmp_path / "out-2.h5") as file:
+        attrs = file["data"].attrs
+        assert file["data"][()].tobytes() == x.tobytes()
+        assert (attrs["rate"], attrs["unit"]) == (other.rate, other.unit)
+        assert tuple(attrs["channels"]) == other.channels
+        first = file["models"][0]["start"]
+        assert attrs["t0"] + first / attrs["rate"] == pytest.approx(1.8e9, abs=1e-6)
+        assert file["gaps"][()].tolist() == [(0, first, 0, b"restart")]
+
+
+def test_another_description_is_said_in_one_line(spawn: Spawn, address: str, tmp_path: Path) -> None:
+    listen = spawn("listen", address, "--record", tmp_path / "out.h5", "--json")
+    with ZmqPublisher(address) as sink:
+        joined(sink)
+        for stream in (STREAM, replace(STREAM, rate=500.0)):
+            sink.start(stream)
+            sink.publish(ITEMS[0])
+    code, out, err = finish(listen)
+    assert (code, json.loads(out.splitlines()[-1])["samples"]) == (0, 120)
+    (line,) = err.splitlines()
+    assert_says(line, "out.h5' is closed", "out-2.h5'", "the stream has rate 500.0 instead of 250.0")
+
+
+def test_listening_records_to_a_file_for_each_limit(
+    igbss: Command, refused: Refusal, aside: Callable[..., "Future[Any]"], address: str, tmp_path: Path
+) -> None:
+    published = aside(publish, address, ITEMS)
+    (tmp_path / "out.h5").write_text("precious")
+    result = igbss("listen", address, "--record", tmp_path / "out.h5", "--rotate", "1d, 2kB", "--quiet")
+    published.result(DEADLINE)
+    assert (result.exit_code, result.output) == (0, "")
+    files = sorted(tmp_path.glob("out-*.h5"))
+    parts = []
+    for path in files:
+        with h5py.File(path) as file:
+            parts.append(file["data"][()])
+    assert len(files) > 1
+    assert np.concatenate(parts).tobytes() == samples(ITEMS).tobytes()
+    assert (tmp_path / "out.h5").read_text() == "precious"
+    assert_says(
+        refused("listen", "5560", "--record", tmp_path / "x.h5", "--rotate", "often"), "a rotation must be"
+    )
+    assert_says(refused("listen", "5560", "--rotate", "1h"), "--rotate needs --record")
 
 
 def test_the_old_name_of_the_option_is_refused_with_the_new_one(igbss: Command, tmp_path: Path) -> None:

@@ -229,14 +229,16 @@ class RecordingSink(Closeable):
 
     def _leave_file(self, level: int, reason: str = "") -> None:
         """Close the file; the next item opens another one. An error is only logged."""
-        path, is_open = self.path, self._file is not None
+        is_open = self._file is not None
         try:
             self.close()
         except RecordingError as error:
             log.error("%s", error)
         self._model = self._gap = None
-        if is_open:
-            log.log(level, "'%s' is closed%s", path, f": {printable(reason)}" if reason else "")
+        if is_open and reason:
+            follows = "a new file" if self._rotate else f"'{find_free_path(self._asked)}'"
+            text = "'%s' is closed, and the recording continues in %s: %s"
+            log.log(level, text, self.path, follows, printable(reason))
 
     def _open(self) -> None:
         """Open the first or the next file."""
@@ -252,23 +254,24 @@ class RecordingSink(Closeable):
             self._failure = time.monotonic() + _RETRY, str(error)
             raise
         self._due = time.monotonic() + self._flush_every
-        if self.path != self._asked or not self._is_first:
+        if self._rotate is not None or (self._is_first and self.path != self._asked):
             log.info("recording %s to '%s'", printable(stream.name), self.path)
         self._failure, self._is_first = None, False
 
     def _create(self, stream: Stream) -> None:
         """Create a file; its indices continue those of the file before, if there was one."""
-        path, now = self._choose_path(), time.time()
-        if self._rotate is not None:
-            path = make_dated_path(self._asked, now)
+        now = time.time()
+        path = self._choose_path(now)
         t0 = stream.t0 if self._stop is None else self._t0
         described = replace(stream, t0=t0)
         tables, attributes = make_tables(described, _CAPACITY), make_attributes(described, self._extra)
         self._file = create_growing(path, tables, attributes)
         self.path, self._began, self._t0 = path, now, t0
 
-    def _choose_path(self) -> Path:
+    def _choose_path(self, now: float) -> Path:
         """Return the path to create; refuse one that exists unless `if_exists` allows it."""
+        if self._rotate is not None:
+            return make_dated_path(self._asked, now)
         if not self._is_first or self._if_exists in ("append", "number"):
             return find_free_path(self._asked)
         if self._if_exists == "refuse":
