@@ -101,7 +101,8 @@ def test_a_full_disk_stops_the_recording_only_until_there_is_space(start: Start,
 
     send_piece()
     until(lambda: count_rows(path) == 100)
-    set_limit(path.stat().st_size + 1000)
+    with h5py.File(path) as file:
+        set_limit(file["data"].id.get_offset() + 100 * 12 + 1000)
     while running.count("unrecorded") < 500:
         stop = send_piece()
     n_kept = running.count("recorded")
@@ -172,6 +173,26 @@ def test_a_rotated_recording_has_every_sample(spawn: Spawn, tmp_path: Path) -> N
     with h5py.File(tmp_path / "out" / names[3]) as file:
         assert file.attrs["stream"] == "s"
         assert list(file["data"].attrs["channels"]) == ["source-0", "source-1", "source-2"]
+
+
+def test_a_device_that_restarts_with_another_montage(start: Start, tmp_path: Path) -> None:
+    """The stream begins anew, and so does the recording."""
+    running, other = start(), Stream("s", 250.0, ("a", "b", "c", "d"), "V")
+    x, y = draw(100, 3, 12), draw(200, 4, 13)
+    send(running, STREAM, x)
+    sender = running.sender
+    assert sender is not None
+    sender.start(other)
+    for at in range(0, 200, 50):
+        sender.publish(Chunk(y[at : at + 50], at))
+    until(partial(has_rows, tmp_path / "out-2.h5", 200))
+    line = running.wait_for_line("is closed")["message"]
+    assert line.endswith("the stream has rate 250.0 instead of 500.0")
+    running.end(signal.SIGTERM)
+    for name, rate, unit, samples in (("out.h5", 500.0, "uV", x), ("out-2.h5", 250.0, "V", y)):
+        np.testing.assert_array_equal(read(tmp_path / name)[0], published.separate(samples).sources)
+        with h5py.File(tmp_path / name) as file:
+            assert (file["data"].attrs["rate"], file["data"].attrs["unit"]) == (rate, unit)
 
 
 def test_a_publisher_that_is_described_anew_is_recorded_to_another_file(tmp_path: Path) -> None:

@@ -212,6 +212,43 @@ def test_other_programs_can_read_but_not_write(path: Path) -> None:
         assert "unable to lock file" in other_program("h5py.File(sys.argv[1], 'r+')", path)
 
 
+@pytest.mark.parametrize("opened", ["at first", "later", "after appending"])
+def test_a_program_that_keeps_the_file_open_reads_what_comes(path: Path, opened: str) -> None:
+    """HDF5 reads the end of the file when it opens it, and the lengths of datasets later."""
+    code = (
+        "file = h5py.File(sys.argv[1]); print('open', flush=True); sys.stdin.readline(); "
+        "print(file['data'].shape, file['gaps'].shape, int(file['data'][-1, 0]))"
+    )
+    sink = RecordingSink(path, flush_every=0, if_exists="append")
+    sink.start(STREAM)
+    if opened != "at first":
+        sink.write(chunk(0, 1_500_000))  # 12 MB
+        sink.flush()
+    if opened == "after appending":
+        sink.close()
+        sink = RecordingSink(path, flush_every=0, if_exists="append")
+        sink.start(STREAM)
+    n = sink.n_samples
+    with (
+        sink,
+        subprocess.Popen(
+            [sys.executable, "-c", f"import h5py, sys; {code}", path],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as reader,
+    ):
+        assert reader.stdout is not None
+        assert reader.stdout.readline() == "open\n"
+        sink.write(Gap(n, 3, "lost"))
+        sink.write(chunk(n + 3, 500_000))
+        out, _ = reader.communicate("go\n")
+        n_gaps = 2 if opened == "after appending" else 1
+        assert out == f"({n + 500_000}, 2) ({n_gaps},) {n + 500_002}\n"
+        assert path.stat().st_blocks * 512 < 8 * (n + 500_000) + 1_000_000  # the end ahead takes no space
+    assert path.stat().st_size < 8 * (n + 500_000) + 6_000_000
+
+
 def test_a_closed_recording_is_a_file_like_any_other(path: Path) -> None:
     with RecordingSink(path) as sink:
         sink.start(STREAM)
@@ -308,11 +345,21 @@ def test_a_full_table_continues_in_the_next_file(path: Path, monkeypatch: pytest
     assert len(index) == 80
 
 
-def test_full_disk(path: Path) -> None:
-    """Written samples stay readable, and recording continues when there is room again."""
+def size_without_samples(folder: Path) -> int:
+    """Return the size of a closed recording; one that is open appears larger."""
+    path = folder / "size.h5"
     with RecordingSink(path) as sink:
         sink.start(STREAM)
-        size = path.stat().st_size
+    size = path.stat().st_size
+    path.unlink()
+    return size
+
+
+def test_full_disk(path: Path) -> None:
+    """Written samples stay readable, and recording continues when there is room again."""
+    size = size_without_samples(path.parent)
+    with RecordingSink(path) as sink:
+        sink.start(STREAM)
         sink.write(chunk(0, 1000))
         with file_size_limit(size + 10_000):
             with pytest.raises(
@@ -329,10 +376,7 @@ def test_full_disk(path: Path) -> None:
 
 
 def test_closing_on_a_full_disk(path: Path) -> None:
-    size = path.parent / "size.h5"
-    with RecordingSink(size) as sink:
-        sink.start(STREAM)
-    with file_size_limit(size.stat().st_size + 4000):
+    with file_size_limit(size_without_samples(path.parent) + 4000):
         with RecordingSink(path) as sink:
             sink.start(STREAM)
             sink.write(chunk(0, 400))
@@ -342,7 +386,7 @@ def test_closing_on_a_full_disk(path: Path) -> None:
             sink.start(STREAM)
         with pytest.raises(RecordingError, match="ulimit -f"), file_size_limit(3000):
             RecordingSink(path.with_name("other.h5")).start(STREAM)
-    assert sorted(os.listdir(path.parent)) == ["live.h5", "size.h5"]
+    assert os.listdir(path.parent) == ["live.h5"]
     assert samples_hold_their_index(path) == 400
 
 

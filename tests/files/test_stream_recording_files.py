@@ -21,9 +21,17 @@ from igbss_stream.files.open import open_recording
 from igbss_stream.files.writers import growing_hdf5, stream_recording
 from igbss_stream.files.writers.rotation import Rotation, make_dated_path, parse_rotation
 from igbss_stream.files.writers.stream_recording import RecordingSink
-from tests.files.test_stream_recording import ROOT, STREAM, chunk, read, samples_hold_their_index
+from tests.files.test_stream_recording import (
+    ROOT,
+    STREAM,
+    chunk,
+    read,
+    samples_hold_their_index,
+    size_without_samples,
+)
 from tests.files.test_stream_recording_existing import describe
 from tests.recordings import file_size_limit
+from tests.waiting import until
 
 NOON = 1_767_268_800.0  # 2026-01-01 12:00:00 UTC
 Items = list[Chunk | Gap]
@@ -200,6 +208,45 @@ def test_the_time_of_index_0_is_that_of_all_files(path: Path, set_time: Callable
     assert read(path.with_name(names(path)[1]))[1].tolist() == [*range(505, 510)]
 
 
+def test_a_slow_disk_does_not_delay_the_next_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are flushed to the disk by other threads; only the end of the recording waits."""
+    synced = []
+
+    def sync_slowly(descriptor: int) -> None:
+        time.sleep(0.5)
+        synced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+
+    with RecordingSink(path, rotate=Rotation(n_bytes=80)) as sink:
+        sink.start(STREAM)
+        sink.write(chunk(0, 10))
+        monkeypatch.setattr(os, "fsync", sync_slowly)
+        began = time.monotonic()
+        for start in range(10, 50, 10):
+            sink.write(chunk(start, 10))
+        assert time.monotonic() - began < 0.4
+        files = [str(path.with_name(name)) for name in names(path)]
+        assert len(files) == 5
+        assert [samples_hold_their_index(Path(file)) for file in files[:-1]] == [10] * 4
+        for file in files[:-1]:
+            h5py.File(file, "r+").close()  # nothing locks it
+    until(lambda: {*files, str(path.parent)} == set(synced))
+
+
+def test_a_disk_that_fails_behind_the_stream_is_logged(
+    path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with RecordingSink(path) as sink:
+        sink.start(STREAM)
+        with monkeypatch.context() as patch:
+
+            def fail(descriptor: int) -> None:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+            patch.setattr(os, "fsync", fail)
+            sink.set_stream(Stream("other", 1.0, ("a",)))
+            until(lambda: "may be incomplete after a power failure" in caplog.text)
+
+
 @pytest.mark.parametrize(
     ("text", "rotation"),
     [
@@ -268,10 +315,10 @@ def test_a_folder_that_was_deleted(path: Path, monkeypatch: pytest.MonkeyPatch) 
     tried = 0
     create = growing_hdf5.create_growing
 
-    def count(*arguments: Any) -> growing_hdf5.GrowingFile:
+    def count(*arguments: Any, **options: Any) -> growing_hdf5.GrowingFile:
         nonlocal tried
         tried += 1
-        return create(*arguments)
+        return create(*arguments, **options)
 
     monkeypatch.setattr(stream_recording, "create_growing", count)
     with RecordingSink(path, flush_every=0) as sink:
@@ -317,11 +364,12 @@ def test_space_that_comes_back(
 ) -> None:
     """The samples that did not fit are counted, and declared when recording goes on."""
     monkeypatch.setattr(stream_recording, "_RETRY", 0.0)
+    size = size_without_samples(path.parent)
     with RecordingSink(path, flush_every=0, rotate=Rotation(every=3600)) as sink:
         sink.start(STREAM)
         sink.write(chunk(0, 100))
         first = sink.path
-        limit = 3000 if is_new_file else first.stat().st_size + 1000
+        limit = 3000 if is_new_file else size + 1000
         if is_new_file:
             set_time(NOON + 3600)
         with file_size_limit(limit):

@@ -3,6 +3,10 @@
 Rows are first written after the end of the data that the header describes, where no reader reads. `commit`
 then updates the numbers in the header. They are in the first page of the file, and a killed process does
 not interrupt the system within a page, so the file always has the state of the last commit.
+
+HDF5 reads the end of the file when it opens it, and refuses datasets beyond it. A program that opened the
+file before a commit and reads the length of a dataset after it would therefore fail. The header states an
+end some MiB ahead, and the file has this size, without taking space; closing it cuts it to its rows.
 """
 
 import io
@@ -22,12 +26,23 @@ from igbss_stream.files.writers.growing_header import (
     PAGE,
     Fields,
     Table,
+    get_end,
     has_valid_fields,
     make_first_page,
     make_header,
+    state_end,
 )
-from igbss_stream.files.writers.locking import claim, get_partial_path, lock, sync_directory
+from igbss_stream.files.writers.locking import (
+    claim,
+    get_partial_path,
+    lock,
+    sync_directory,
+    sync_in_background,
+    unlock,
+)
 from igbss_stream.files.writers.write_errors import check_output_path, explain_write_error
+
+_AHEAD = 1 << 24  # bytes; the stated end of the file is a multiple, and at least half of it ahead
 
 
 class GrowingFile:
@@ -59,6 +74,7 @@ class GrowingFile:
         self._addresses = dict(zip(self.lengths, _get_addresses(fields), strict=True))
         self._page = os.pread(file.fileno(), PAGE, 0)
         self._committed = list(lengths)
+        self._stated_end = 0
 
     @property
     def is_in_place(self) -> bool:
@@ -116,15 +132,29 @@ class GrowingFile:
 
     def commit(self) -> None:
         """Make appended rows visible to readers."""
+        if list(self.lengths.values()) != self._committed:
+            self.write_header()
+
+    def write_header(self, *, is_last: bool = False) -> None:
+        """Write the lengths of the datasets and the end of the file; it is ahead unless `is_last`."""
         lengths = list(self.lengths.values())
-        if lengths == self._committed:
-            return
+        end = self._get_end(lengths)
         with self.guard_errors():
-            _write(self._file, make_first_page(self._page, self._fields, lengths), 0)
+            if is_last:
+                self._stated_end = end
+            elif end + _AHEAD // 2 > self._stated_end:
+                self._stated_end = _reserve(self._file, end)
+            page = make_first_page(self._page, self._fields, lengths)
+            _write(self._file, state_end(page, self._fields, self._stated_end), 0)
         self._committed = lengths
 
-    def close(self) -> None:
+    def close(self, *, wait: bool = True) -> None:
         """Commit, flush to the disk and close. Closing it twice is allowed.
+
+        Parameters
+        ----------
+        wait : bool
+            Whether to wait until the file is on the disk.
 
         Raises
         ------
@@ -134,11 +164,15 @@ class GrowingFile:
         if self._file.closed:
             return
         try:
-            self.commit()
+            self.write_header(is_last=True)
             with self.guard_errors():
-                _truncate(self._file, self._end)
-                os.fsync(self._file.fileno())
+                _truncate(self._file, self._stated_end)
+                if wait:
+                    os.fsync(self._file.fileno())
+                else:
+                    sync_in_background(self._file)
         finally:
+            unlock(self._file)
             with suppress(OSError):
                 self._file.close()
 
@@ -149,10 +183,9 @@ class GrowingFile:
         with self.guard_errors():
             _write(self._file, stored.reshape(-1).view(np.uint8), place)
 
-    @property
-    def _end(self) -> int:
+    def _get_end(self, lengths: Sequence[int]) -> int:
         name, table = list(self._tables.items())[-1]
-        return self._addresses[name] + self._committed[-1] * table.row_bytes
+        return self._addresses[name] + lengths[-1] * table.row_bytes
 
     @contextmanager
     def guard_errors(self) -> Iterator[None]:
@@ -167,7 +200,9 @@ class GrowingFile:
             ) from error
 
 
-def create_growing(path: Path, tables: Sequence[Table], attrs: Mapping[str, Any]) -> GrowingFile:
+def create_growing(
+    path: Path, tables: Sequence[Table], attrs: Mapping[str, Any], *, wait: bool = True
+) -> GrowingFile:
     """Create a file with empty datasets; it gets its name when it is readable.
 
     Parameters
@@ -178,6 +213,8 @@ def create_growing(path: Path, tables: Sequence[Table], attrs: Mapping[str, Any]
         Only the last one may grow without limit.
     attrs : mapping
         Attributes of the file.
+    wait : bool
+        Whether to wait until the file is on the disk.
 
     Returns
     -------
@@ -194,16 +231,23 @@ def create_growing(path: Path, tables: Sequence[Table], attrs: Mapping[str, Any]
     file = claim(partial)
     try:
         _write(file, header.image, 0)
-        _truncate(file, header.addresses[-1])
-        os.fsync(file.fileno())
+        growing = GrowingFile(path, file, tables, header.fields, [0] * len(tables))
+        growing.write_header()
+        if wait:
+            os.fsync(file.fileno())
         lock(file, shared=True)
         os.replace(partial, path)
-        sync_directory(path.parent)
-        return GrowingFile(path, file, tables, header.fields, [0] * len(tables))
+        if wait:
+            sync_directory(path.parent)
+        else:
+            sync_in_background(file, path.parent)
+        return growing
     except OSError as error:
         with suppress(OSError):
             os.unlink(partial)
         file.close()
+        if isinstance(error, RecordingError):
+            raise
         raise RecordingError(f"'{path}' cannot be written: {explain_write_error(error)}") from error
 
 
@@ -229,10 +273,12 @@ def open_growing(path: Path, tables: Sequence[Table]) -> GrowingFile:
     try:
         fields, lengths = _read_layout(path, tables)
         growing = GrowingFile(path, file, tables, fields, lengths)
-        if growing._page != make_first_page(growing._page, fields, lengths):
+        if growing._page != _make_expected_page(growing._page, fields, lengths):
             raise _make_changed_error(path)
+        growing.write_header(is_last=True)
         with growing.guard_errors():
-            _truncate(file, growing._end)  # rows that were never committed
+            _truncate(file, growing._stated_end)  # rows that were never committed
+        growing.write_header()
     except BaseException:
         file.close()
         raise
@@ -286,6 +332,11 @@ def _make_changed_error(path: Path) -> IgbssError:
     return RecordingError(f"'{path}' was changed by another program and cannot be continued; {_REMEDY}")
 
 
+def _make_expected_page(page: bytes, fields: Fields, lengths: Sequence[int]) -> bytes:
+    """Return the first page of an unchanged file; one that was not closed states an end ahead."""
+    return state_end(make_first_page(page, fields, lengths), fields, get_end(page, fields))
+
+
 def _get_addresses(fields: Fields) -> list[int]:
     """Return the addresses of the datasets, which are the fields that do not depend on a length."""
     return [a for _, _, _, a, b in fields.tolist() if b == 0]
@@ -297,6 +348,17 @@ def _write(file: io.BufferedRandom, data: Any, place: int) -> None:
     while len(view):
         n_bytes = os.pwrite(file.fileno(), view, place)
         view, place = view[n_bytes:], place + n_bytes
+
+
+def _reserve(file: io.BufferedRandom, end: int) -> int:
+    """Extend a file ahead of its rows, without taking space; return the new end."""
+    ahead = (end // _AHEAD + 2) * _AHEAD
+    try:
+        _truncate(file, ahead)
+    except OSError:  # a limit on file sizes: less is possible
+        _truncate(file, end)
+        return end
+    return ahead
 
 
 def _truncate(file: io.BufferedRandom, size: int) -> None:

@@ -148,6 +148,19 @@ def make_first_page(page: bytes | bytearray, fields: Fields, lengths: Sequence[i
     return bytes(changed)
 
 
+def get_end(page: bytes, fields: Fields) -> int:
+    """Return the end of the file that its first page states."""
+    (end,) = struct.unpack_from("<q", page, fields[-1, 0])
+    return int(end)
+
+
+def state_end(page: bytes, fields: Fields, end: int) -> bytes:
+    """Return the first page of a file with another end of the file."""
+    changed = bytearray(page)
+    struct.pack_into("<q", changed, fields[-1, 0], end)
+    return bytes(changed)
+
+
 def _write_with_hdf5(
     tables: Sequence[Table], lengths: Sequence[int], attrs: Mapping[str, Any]
 ) -> tuple[bytearray, list[int], int]:

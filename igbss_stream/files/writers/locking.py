@@ -2,12 +2,16 @@
 
 import fcntl
 import io
+import logging
 import os
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
 
 from igbss_stream.errors import RecordingError
+
+log = logging.getLogger(__name__)
 
 _POLL = 0.1  # seconds between checks whether another run has ended
 
@@ -86,12 +90,44 @@ def lock(file: io.IOBase, *, shared: bool = False) -> bool:
     return True
 
 
+def unlock(file: io.IOBase) -> None:
+    """Unlock a file that another thread may still flush to the disk."""
+    with suppress(OSError):
+        fcntl.flock(file, fcntl.LOCK_UN)
+
+
 def is_still_at(file: io.BufferedRandom, path: Path) -> bool:
     """Return whether an open file still has this name."""
     try:
         return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
     except (OSError, ValueError):
         return False
+
+
+def sync_in_background(file: io.BufferedRandom, folder: Path | None = None) -> None:
+    """Flush a file, and a new name in a folder, to the disk in another thread.
+
+    Flushing may take seconds, for which a stream must not wait. The process waits for it before it ends.
+
+    Parameters
+    ----------
+    file : file
+        May be closed meanwhile.
+    folder : Path, optional
+    """
+    descriptor = os.dup(file.fileno())
+
+    def sync() -> None:
+        try:
+            os.fsync(descriptor)
+        except OSError as error:
+            log.error("'%s' may be incomplete after a power failure: %s", file.name, error)
+        finally:
+            os.close(descriptor)
+        if folder is not None:
+            sync_directory(folder)
+
+    threading.Thread(target=sync, name="sync").start()
 
 
 def sync_directory(folder: Path) -> None:

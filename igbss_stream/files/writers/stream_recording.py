@@ -229,13 +229,14 @@ class RecordingSink(Closeable):
 
     def _leave_file(self, level: int, reason: str = "") -> None:
         """Close the file; the next item opens another one. An error is only logged."""
-        is_open = self._file is not None
+        file, self._file, self._model, self._gap = self._file, None, None, None
+        if file is None:
+            return
         try:
-            self.close()
+            file.close(wait=False)
         except RecordingError as error:
             log.error("%s", error)
-        self._model = self._gap = None
-        if is_open and reason:
+        if reason:
             follows = "a new file" if self._rotate else f"'{find_free_path(self._asked)}'"
             text = "'%s' is closed, and the recording continues in %s: %s"
             log.log(level, text, self.path, follows, printable(reason))
@@ -265,7 +266,7 @@ class RecordingSink(Closeable):
         t0 = stream.t0 if self._stop is None else self._t0
         described = replace(stream, t0=t0)
         tables, attributes = make_tables(described, _CAPACITY), make_attributes(described, self._extra)
-        self._file = create_growing(path, tables, attributes)
+        self._file = create_growing(path, tables, attributes, wait=self._is_first)
         self.path, self._began, self._t0 = path, now, t0
 
     def _choose_path(self, now: float) -> Path:
