@@ -110,6 +110,7 @@ class _SocketSink:
             "overflows": sink.overflows,
             "subscriptions": sink.subscriptions,
             "denied": sink.denied,
+            "floods": sink.floods,
         }
 
     def _log_once(self, count: int, text: str) -> None:

@@ -52,6 +52,9 @@ class Source(Protocol):
     def receive(self, timeout: float) -> list[Chunk | Gap]:
         """Wait up to a number of seconds, and return what arrived, all of the same run."""
 
+    def serve(self) -> None:
+        """Do periodic work besides receiving; called a few times a second."""
+
     def get_counts(self) -> Mapping[str, int]:
         """Return counters by name. Any thread may call this."""
 
@@ -131,6 +134,7 @@ class SocketSource:
         self._meta: MetaMessage | None = None
         self._sequencer: Sequencer | None = None
         self._past: Counter[str] = Counter()  # counts of earlier sequencers
+        self._successor: str | None = None  # stream that may replace one that was silent
         self._odd: DataMessage | None = None  # first message with another description
         self._pending: deque[Message] = deque()  # from a change of the description on
         self._pause = Pause()
@@ -163,6 +167,10 @@ class SocketSource:
             out += self._sequencer.flush()
         return out
 
+    def serve(self) -> None:
+        """Admit new senders, also while those of other streams keep the daemon busy."""
+        self.receiver.serve()
+
     def get_counts(self) -> Mapping[str, int]:
         """Return counters by name."""
         counts = Counter({"messages": self.receiver.received, "silences": self.silence.count})
@@ -182,8 +190,11 @@ class SocketSource:
 
     def _handle(self, message: Message) -> list[Chunk | Gap]:
         name = message.header.stream if isinstance(message, DataMessage) else message.stream
-        if self._sent is not None and name != self._sent.name and not self._may_replace(name):
-            return []
+        if self._sent is not None:
+            if name == self._sent.name:
+                self._successor = None
+            elif not self._may_replace(name):
+                return []
         if isinstance(message, MetaMessage):
             self._meta = message
             if self._sent is None:
@@ -199,7 +210,9 @@ class SocketSource:
 
     def _may_replace(self, name: str) -> bool:
         """Return whether another stream may replace the current one, which is silent; count it if not."""
-        if self.silence.is_silent or (self._odd is not None and self._odd.header.stream == name):
+        if self.silence.is_silent:
+            self._successor = name  # its next messages arrive when the silence is over
+        if name == self._successor:
             return True
         if not self._rejected["stream"]:
             log.warning(

@@ -215,7 +215,8 @@ class StreamRunner:
         )
 
     def serve(self) -> None:
-        """Do periodic work of the sinks."""
+        """Do periodic work of the source and the sinks."""
+        self.source.serve()
         for sink in self.sinks:
             sink.serve()
 

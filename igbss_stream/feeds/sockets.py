@@ -14,7 +14,8 @@ _N_PROBES = 5  # unanswered ones, after which the kernel closes the connection
 _POLLIN = int(zmq.POLLIN)  # flags of an enum are slow to combine
 _NO_WAIT = int(zmq.DONTWAIT)
 _MORE_NO_WAIT = int(zmq.DONTWAIT | zmq.SNDMORE)
-_SUBSCRIPTION_BYTES = 1024  # longest message that a subscriber may send to a publisher
+SUBSCRIPTION_BYTES = 120  # longest subscription, as each takes 50 times its length in memory
+_HANDSHAKE_BYTES = 512  # longest message of a handshake with keys
 
 
 def is_readable(socket: ZmqSocket) -> bool:
@@ -65,11 +66,15 @@ def get_common_options(address: str) -> Options:
     }
 
 
-def get_publisher_options(high_water_mark: int) -> Options:
-    """Return the options of a publishing socket, which receives every subscription."""
+def get_publisher_options(high_water_mark: int, *, has_keys: bool) -> Options:
+    """Return the options of a publishing socket, which receives every subscription.
+
+    A peer that sends a longer message is disconnected.
+    """
     return {
         zmq.SNDHWM: high_water_mark,
+        zmq.RCVHWM: 10,  # subscriptions that libzmq takes in before they can be counted
         zmq.XPUB_VERBOSER: 1,
         zmq.XPUB_NODROP: 1,
-        zmq.MAXMSGSIZE: _SUBSCRIPTION_BYTES,
+        zmq.MAXMSGSIZE: _HANDSHAKE_BYTES if has_keys else 1 + SUBSCRIPTION_BYTES,
     }

@@ -13,7 +13,7 @@ from igbss_stream.feeds.endpoint import ZmqEndpoint
 from igbss_stream.feeds.keys import CurveKeys
 from igbss_stream.feeds.openephys import OpenEphysDecoder
 from igbss_stream.feeds.socket_monitor import HandshakeFailure
-from igbss_stream.feeds.sockets import is_readable, wait_readable
+from igbss_stream.feeds.sockets import SUBSCRIPTION_BYTES, is_readable, wait_readable
 from igbss_stream.feeds.wire import Message, WireLimits, decode
 
 _MAX_MESSAGES = 256  # read at once, which bounds the time until the caller continues
@@ -99,7 +99,8 @@ class ZmqReceiver(Closeable):
         self.address = self._endpoint.address
         if socket == "sub":
             # with Open Ephys the topic is the kind of a message, not the stream
-            self._socket.subscribe("DATA" if format == "openephys" else topic)
+            prefix = topic.encode()[:SUBSCRIPTION_BYTES]  # longer ones are refused; readers compare names
+            self._socket.subscribe(b"DATA" if format == "openephys" else prefix)
 
     def close(self) -> None:
         """Close the socket. Closing it twice is allowed."""
@@ -115,6 +116,11 @@ class ZmqReceiver(Closeable):
         """Why the peer refuses the connection; None if it does not or if handshakes are not watched."""
         monitor = self._endpoint.monitor
         return None if monitor is None else monitor.failure
+
+    def serve(self) -> None:
+        """Answer handshakes. `receive` does so as well; call this a few times a second besides."""
+        if self._endpoint.authenticator is not None:
+            self._endpoint.authenticator.serve()
 
     def receive(self, timeout: float) -> list[Message]:
         """Wait for a message, then return all that have arrived, up to a limit.
