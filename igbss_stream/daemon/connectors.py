@@ -101,6 +101,7 @@ class _SocketSink:
         self._sink.serve()
         self._log_once(self._sink.overflows, "a subscriber of %s is too slow and misses messages")
         self._log_once(self._sink.denied, "a subscriber of %s was rejected: its key is not allowed")
+        self._log_once(self._sink.evicted, "a subscriber of %s was disconnected: it subscribes without end")
 
     def get_counts(self) -> dict[str, int]:
         """Return counters by name."""
@@ -109,8 +110,8 @@ class _SocketSink:
             "published": sink.sent,
             "overflows": sink.overflows,
             "subscriptions": sink.subscriptions,
+            "evicted": sink.evicted,
             "denied": sink.denied,
-            "floods": sink.floods,
         }
 
     def _log_once(self, count: int, text: str) -> None:

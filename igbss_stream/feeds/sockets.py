@@ -16,6 +16,7 @@ _NO_WAIT = int(zmq.DONTWAIT)
 _MORE_NO_WAIT = int(zmq.DONTWAIT | zmq.SNDMORE)
 SUBSCRIPTION_BYTES = 120  # longest subscription, as each takes 50 times its length in memory
 _HANDSHAKE_BYTES = 512  # longest message of a handshake with keys
+_QUEUED_REQUESTS = 1  # of a subscriber; libzmq takes all that are queued, and arrive meanwhile, in one turn
 
 
 def is_readable(socket: ZmqSocket) -> bool:
@@ -73,7 +74,7 @@ def get_publisher_options(high_water_mark: int, *, has_keys: bool) -> Options:
     """
     return {
         zmq.SNDHWM: high_water_mark,
-        zmq.RCVHWM: 10,  # subscriptions that libzmq takes in before they can be counted
+        zmq.RCVHWM: _QUEUED_REQUESTS,
         zmq.XPUB_VERBOSER: 1,
         zmq.XPUB_NODROP: 1,
         zmq.MAXMSGSIZE: _HANDSHAKE_BYTES if has_keys else 1 + SUBSCRIPTION_BYTES,

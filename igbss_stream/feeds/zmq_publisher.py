@@ -5,13 +5,8 @@ subscriber that falls further behind misses messages; the others miss none, and 
 `high_water_mark` messages per subscriber. ZeroMQ does not report who missed which message, but it reports a
 full queue, which is when a subscriber begins to miss messages. It then misses all until it has read about
 half of its queue. `overflows` counts these events. A subscriber recognises the missed messages by `seq`.
-
-ZeroMQ keeps each subscription as a tree of its bytes, without a limit, and cannot disconnect a single peer.
-If there are more subscriptions than any set of readers needs, the socket is closed and bound again: readers
-reconnect by themselves, and find what they missed by `seq`. `floods` counts these events.
 """
 
-import logging
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -23,13 +18,12 @@ from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.feeds.endpoint import ZmqEndpoint
 from igbss_stream.feeds.keys import ServerKeys
 from igbss_stream.feeds.sockets import get_publisher_options, is_readable, send_nowait
+from igbss_stream.feeds.subscription_limits import SubscriptionLimits
 from igbss_stream.feeds.wire import Encoder, Frames, Mixing
 
-log = logging.getLogger(__name__)
-
-_MAX_SUBSCRIPTIONS = 2000  # about 12 MB of memory
 _META_INTERVAL = 1.0  # seconds between descriptions
 _LINGER = 0.5  # seconds that closing waits for unsent messages
+_MAX_REQUESTS = 512  # of subscribers that are read at once, so that the stream goes on
 
 
 def _do_not_retry() -> bool:
@@ -57,10 +51,6 @@ class ZmqPublisher(Closeable):
         Number of published messages of samples and gaps.
     overflows : int
         Number of times that a subscriber fell too far behind and began to miss messages.
-    subscriptions : int
-        Number of active subscriptions.
-    floods : int
-        Number of times that all subscribers were disconnected because of too many subscriptions.
 
     Raises
     ------
@@ -75,18 +65,23 @@ class ZmqPublisher(Closeable):
     ) -> None:
         self.sent = 0
         self.overflows = 0
-        self.subscriptions = 0
-        self.floods = 0
         self._encoder: Encoder | None = None
         self._next_meta = 0.0
-        self._keys, self._options = keys, get_publisher_options(high_water_mark, has_keys=keys is not None)
-        self._endpoint = self._open(address)
+        options = get_publisher_options(high_water_mark, has_keys=keys is not None)
+        self._endpoint = ZmqEndpoint(zmq.XPUB, address, bind=True, keys=keys, options=options)
+        self._socket = self._endpoint.socket
         self.address = self._endpoint.address
+        self._limits = SubscriptionLimits(self.address)
 
-    def _open(self, address: str) -> ZmqEndpoint:
-        endpoint = ZmqEndpoint(zmq.XPUB, address, bind=True, keys=self._keys, options=self._options)
-        self._socket = endpoint.socket
-        return endpoint
+    @property
+    def subscriptions(self) -> int:
+        """Number of active subscriptions."""
+        return self._limits.n_subscriptions
+
+    @property
+    def evicted(self) -> int:
+        """Number of connections that were shut down because they subscribed without end."""
+        return self._limits.evicted
 
     @property
     def denied(self) -> int:
@@ -176,28 +171,13 @@ class ZmqPublisher(Closeable):
 
     def _read_subscriptions(self) -> bool:
         """Read the requests of subscribers; return whether one of them is new."""
-        n_new = 0
-        while is_readable(self._socket):
-            kind = self._socket.recv()[:1]
-            n_new += kind == b"\1"
-            self.subscriptions += (kind == b"\1") - (kind == b"\0")
-            if self.subscriptions > _MAX_SUBSCRIPTIONS:
-                self._disconnect_all()
-                return False
-        return n_new > 0
-
-    def _disconnect_all(self) -> None:
-        """Close the socket and bind it again, which forgets all subscriptions."""
-        self.floods += 1
-        self.subscriptions = 0
-        if self.floods == 1:
-            log.error(
-                "a subscriber of %s makes more than %d subscriptions: all subscribers are disconnected",
-                self.address,
-                _MAX_SUBSCRIPTIONS,
-            )
-        self._endpoint.close()
-        self._endpoint = self._open(self.address)
+        has_new = False
+        for _ in range(_MAX_REQUESTS):
+            if not is_readable(self._socket):
+                break
+            has_new |= self._limits.note(self._socket.recv(copy=False))
+        self._limits.prune()
+        return has_new
 
     def _send(self, frames: Frames, retry: Callable[[], bool] = _do_not_retry) -> None:
         """Send to all subscribers whose queue is not full."""
