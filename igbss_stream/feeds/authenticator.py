@@ -24,26 +24,28 @@ class Authenticator:
     ----------
     denied : int
         Handshakes that were refused.
+    socket : zmq.Socket
+        Readable while a handshake waits.
     """
 
     def __init__(self, context: "zmq.Context[ZmqSocket]", allowed: tuple[str, ...]) -> None:
         self._allowed = frozenset(z85.decode(key.encode("ascii")) for key in allowed)
         self.denied = 0
-        self._socket: ZmqSocket = context.socket(zmq.REP)
-        self._socket.linger = 0
-        self._socket.bind("inproc://zeromq.zap.01")
+        self.socket: ZmqSocket = context.socket(zmq.REP)
+        self.socket.linger = 0
+        self.socket.bind("inproc://zeromq.zap.01")
 
     def serve(self) -> None:
         """Answer the pending handshakes."""
-        while is_readable(self._socket):
+        while is_readable(self.socket):
             version, request, _domain, _address, _identity, mechanism, *credentials = (
-                self._socket.recv_multipart()
+                self.socket.recv_multipart()
             )
             is_allowed = mechanism == b"CURVE" and credentials[0] in self._allowed
             self.denied += not is_allowed
             status: Any = (b"200", b"OK") if is_allowed else (b"400", b"this key is not allowed")
-            self._socket.send_multipart([version, request, *status, b"", b""])
+            self.socket.send_multipart([version, request, *status, b"", b""])
 
     def close(self) -> None:
         """Close the socket and abandon the pending handshakes."""
-        self._socket.close()
+        self.socket.close()

@@ -182,8 +182,17 @@ class ZmqReceiver(Closeable):
 
 
 def wait_for_any(receivers: Sequence[ZmqReceiver], timeout: float) -> list[int]:
-    """Wait up to `timeout` seconds for messages; return the positions of the receivers that have one."""
-    return wait_readable([receiver._socket for receiver in receivers], timeout)
+    """Wait up to `timeout` seconds for messages; return the positions of the receivers that have one.
+
+    Handshakes are answered meanwhile at all receivers, because a new sender has no message before its own.
+    """
+    endpoints = [receiver._endpoint for receiver in receivers]
+    authenticators = [end.authenticator for end in endpoints if end.authenticator is not None]
+    sockets = [end.socket for end in endpoints] + [one.socket for one in authenticators]
+    found = wait_readable(sockets, timeout)
+    for authenticator in authenticators:
+        authenticator.serve()
+    return [position for position in found if position < len(receivers)]
 
 
 _SOCKETS = {"sub": zmq.SUB, "pull": zmq.PULL}

@@ -31,7 +31,7 @@ from igbss_stream.feeds.wire import (
     WireLimits,
 )
 from igbss_stream.feeds.zmq_publisher import ZmqPublisher
-from igbss_stream.feeds.zmq_receiver import ZmqReceiver
+from igbss_stream.feeds.zmq_receiver import ZmqReceiver, wait_for_any
 from igbss_stream.subscriber import Subscriber
 from tests.daemons import free_port
 from tests.doc_pages import blocks
@@ -512,3 +512,35 @@ def test_invalid_keys_are_rejected_and_secret_ones_not_shown() -> None:
 def test_publishing_needs_a_stream() -> None:
     with ZmqPublisher("*") as sink, pytest.raises(RuntimeError, match="start a stream"):
         sink.publish(chunk(0))
+
+
+def test_a_handshake_completes_beside_a_busy_receiver(source: ZmqReceiver) -> None:
+    secret, friend = (zmq.curve_keypair()[1].decode() for _ in range(2))
+    keys = ServerKeys(secret, (derive_public_key(friend),))
+    with (
+        ZmqReceiver("*", socket="pull", bind=True, keys=keys) as encrypted,
+        zmq.Context() as context,
+        context.socket(zmq.PUSH) as busy,
+        context.socket(zmq.PUSH) as newcomer,
+    ):
+        for sender in (busy, newcomer):
+            sender.linger = 0
+        busy.connect(source.address)
+        newcomer.curve_serverkey = derive_public_key(secret).encode()
+        newcomer.curve_secretkey = friend.encode()
+        newcomer.curve_publickey = derive_public_key(friend).encode()
+        newcomer.connect(encrypted.address)
+        encoder = Encoder(STREAM, 1)
+        newcomer.send_multipart(encoder.encode_meta())
+        began = time.monotonic()
+        found: list[int] = []
+
+        def keep_busy() -> None:  # what a daemon does: only receivers with messages are read
+            busy.send_multipart(encoder.encode_meta())
+            found[:] = wait_for_any([source, encrypted], 1.0)
+            if 0 in found:
+                source.receive(0.0)
+
+        until(lambda: 1 in found, keep_busy)
+        assert time.monotonic() - began < 1.0
+        assert len(receive(encrypted, 1)) == 1
