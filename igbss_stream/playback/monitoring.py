@@ -41,6 +41,8 @@ class Report:
     gaps, samples_lost : int
         Total number of gaps that the publisher declared, and the samples in them. Consecutive missing
         samples with the same reason are one gap, however many messages declare them.
+    samples_learning, samples_never_received : int
+        Those of `samples_lost` that the publisher spent on learning, and those that never reached it.
     drops, samples_dropped : int
         The same for samples that were published but did not arrive.
     restarts : int
@@ -69,6 +71,8 @@ class Report:
     model: int | None
     gaps: int
     samples_lost: int
+    samples_learning: int
+    samples_never_received: int
     drops: int
     samples_dropped: int
     restarts: int
@@ -98,6 +102,7 @@ class Monitor:
         self._delay: float | None = None
         self._arrivals: deque[tuple[float, int]] = deque()
         self._gaps = self._lost = self._drops = self._dropped = self._restarts = 0
+        self._learning = self._never_received = 0
         self._last_gap: Gap | None = None
         self._missing = ""
         self._sums: NDArray[np.float64] | None = None
@@ -157,6 +162,8 @@ class Monitor:
             model=self._model,
             gaps=self._gaps,
             samples_lost=self._lost,
+            samples_learning=self._learning,
+            samples_never_received=self._never_received,
             drops=self._drops,
             samples_dropped=self._dropped,
             restarts=self._restarts,
@@ -181,6 +188,8 @@ class Monitor:
         else:
             self._gaps += is_new
             self._lost += gap.n_samples
+            self._learning += gap.n_samples if gap.reason == "learning" else 0
+            self._never_received += gap.n_samples if gap.reason == "lost" else 0
 
     def _take_samples(self, chunk: Chunk, time_of_day: float) -> None:
         self.samples += len(chunk.data)

@@ -221,7 +221,8 @@ def test_a_gap_shows(page: Open) -> None:
     until(
         lambda: abs(page.js(band) - wanted) < 0.2 * wanted, describe=lambda: f"{page.js(band)} of {wanted}"
     )
-    until(lambda: page.figures()["missing"] == "300")
+    until(lambda: page.figures()["lost"] == "300")
+    assert page.figures()["missing"] == "0"
 
 
 def test_figures_are_those_of_the_daemon_and_silence_is_reported(page: Open) -> None:
@@ -240,7 +241,10 @@ def test_figures_are_those_of_the_daemon_and_silence_is_reported(page: Open) -> 
         def agreed() -> bool:
             figures, expected = (
                 page.figures(),
-                [f"{fate} {metric(fate):,}".replace(",", " ") for fate in ("in", "out", "gap")],
+                [
+                    f"{name} {metric(fate):,}".replace(",", " ")
+                    for name, fate in (("in", "in"), ("out", "out"), ("without sources", "gap"))
+                ],
             )
             return figures["daemon"].startswith(" · ".join(expected)) and int(
                 figures["sample"].replace(" ", "")

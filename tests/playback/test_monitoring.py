@@ -80,6 +80,19 @@ def test_gaps_of_the_publisher_and_of_the_way_are_told_apart() -> None:
     assert report.samples + report.samples_lost + report.samples_dropped == report.index
 
 
+def test_learning_is_not_counted_with_samples_that_never_arrived() -> None:
+    items: list[Item] = [
+        Gap(0, 400, "learning"), Gap(400, 5, "lost"), Gap(405, 30, "learning"), Gap(435, 7, "range"), Chunk(noise(10), 442),
+    ]  # fmt: skip
+    report = watched((1.0, items)).report(1.0)
+    assert (report.samples_lost, report.samples_learning, report.samples_never_received) == (442, 430, 5)
+    pytest.importorskip("bokeh")
+    from igbss_stream.pages.view.status import list_figures
+
+    shown = {figure.name: figure.value for figure in list_figures(report, None)}
+    assert [shown[name] for name in ("learning", "missing", "lost")] == ["430", "7", "5"]
+
+
 def test_a_gap_in_many_messages_is_one_gap() -> None:
     learning: list[tuple[float, list[Item]]] = [(i / 10, [Gap(5 * i, 5, "learning")]) for i in range(1, 8)]
     after: list[Item] = [

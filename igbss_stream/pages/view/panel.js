@@ -148,13 +148,26 @@ class Panel {
       ctx.globalCompositeOperation = "source-over"
       from = this.drawn
     }
-    this.behind(ctx, left)
+    this.background(ctx, left)
     this.lines(ctx, from)
     this.texts(ctx, this.drawn === null ? 0 : left)
     if (this.drawn === null) this.scales()
     this.drawn = this.stop
     this.times()
     state.columns = this.isSources ? this.stop : state.columns
+  }
+
+  background(ctx, left) { // the last lines drawn reach beyond the position; what is new there goes beneath them
+    const {width, height} = this.canvas
+    const split = this.drawn === null ? 0 : Math.floor(left) + Math.ceil(this.ratio)
+    for (const [from, to, how] of [[split, width, "source-over"], [0, split, "destination-over"]]) {
+      if (to <= from) continue
+      ctx.save()
+      ctx.beginPath(); ctx.rect(from, 0, to - from, height); ctx.clip()
+      ctx.globalCompositeOperation = how
+      this.behind(ctx, left)
+      ctx.restore()
+    }
   }
 
   behind(ctx, left) { // bands, new models and grid lines, right of a position

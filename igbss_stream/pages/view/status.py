@@ -100,16 +100,24 @@ def _list_stream_figures(report: Report) -> list[StatusFigure]:
             "model", _format_count(report.model), "Version of the model that produced the last samples."
         ),
         StatusFigure("sample", _format_count(report.index), "Index after the last sample."),
-        StatusFigure(
-            "missing",
-            _format_count(report.samples_lost),
-            "Samples declared missing since the page was opened.",
-        ),
+        *_list_gap_figures(report),
         StatusFigure(
             "drops",
             _format_drops(report.drops, report.samples_dropped),
             "Samples published, but dropped on the way to this page.",
         ),
+    ]
+
+
+def _list_gap_figures(report: Report) -> list[StatusFigure]:
+    """Return the declared gaps since the page was opened, by what they mean."""
+    learning, lost = report.samples_learning, report.samples_never_received
+    missing = report.samples_lost - learning - lost
+    about = "Samples without sources because the daemon was learning its first model; nothing was lost."
+    return [
+        *([StatusFigure("learning", _format_count(learning), about)] if learning else []),
+        StatusFigure("missing", _format_count(missing), "Samples that arrived but could not be separated."),
+        StatusFigure("lost", _format_count(lost), "Samples that never reached the daemon."),
     ]
 
 
@@ -122,12 +130,13 @@ def _list_other_streams(report: Report) -> list[StatusFigure]:
 def _make_daemon_figure(daemon: DaemonMetrics) -> StatusFigure:
     delay, samples = daemon.delay, daemon.samples
     bound = "-" if delay is None else "over 1 s" if delay == float("inf") else f"< {1e3 * delay:g} ms"
-    parts = [f"{fate} {_format_count(samples.get(fate, 0))}" for fate in ("in", "out", "gap")]
+    fates = {"in": "in", "out": "out", "gap": "without sources"}
+    parts = [f"{name} {_format_count(samples.get(fate, 0))}" for fate, name in fates.items()]
     return StatusFigure(
         "daemon",
         " · ".join([*parts, f"p99 {bound}"]),
-        "Counters of the daemon: samples received, published and declared missing; 99 % of the messages "
-        "left it within this time after their arrival.",
+        "Counters of the daemon: samples received, published and without sources (learning, missing or "
+        "lost); 99 % of the messages left it within this time after their arrival.",
     )
 
 
