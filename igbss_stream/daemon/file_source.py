@@ -62,9 +62,6 @@ class FileSource:
         self._next = next(self._items, None)
         return [item]
 
-    def serve(self) -> None:
-        """Do nothing: there is no periodic work."""
-
     def get_counts(self) -> Mapping[str, int]:
         """Return no counters: nothing is lost between a file and the daemon."""
         return {}

@@ -45,9 +45,6 @@ class LslStreamSource:
             self.stream = apply_expectations(self._name, self._config, self._inlet.stream)
         return items
 
-    def serve(self) -> None:
-        """Do nothing: there is no periodic work."""
-
     def get_counts(self) -> Mapping[str, int]:
         """Return counters by name."""
         account = self._inlet.indexer

@@ -52,9 +52,6 @@ class Source(Protocol):
     def receive(self, timeout: float) -> list[Chunk | Gap]:
         """Wait up to a number of seconds, and return what arrived, all of the same run."""
 
-    def serve(self) -> None:
-        """Do periodic work besides receiving; called a few times a second."""
-
     def get_counts(self) -> Mapping[str, int]:
         """Return counters by name. Any thread may call this."""
 
@@ -166,10 +163,6 @@ class SocketSource:
         if self.silence.update(arrived) and self._sequencer is not None:
             out += self._sequencer.flush()
         return out
-
-    def serve(self) -> None:
-        """Admit new senders, also while those of other streams keep the daemon busy."""
-        self.receiver.serve()
 
     def get_counts(self) -> Mapping[str, int]:
         """Return counters by name."""

@@ -215,8 +215,7 @@ class StreamRunner:
         )
 
     def serve(self) -> None:
-        """Do periodic work of the source and the sinks."""
-        self.source.serve()
+        """Do periodic work of the sinks."""
         for sink in self.sinks:
             sink.serve()
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 import zmq
 
 _MAX_TOPICS = 64  # of a connection; a client subscribes once for each stream that it reads
-_MAX_BYTES = 16_384  # of the prefixes of a connection
 _MAX_TOTAL_BYTES = 1 << 20  # of the prefixes of all connections, about 50 MB in libzmq
 _MAX_REQUESTS = 256  # of a connection in a second, with those that are withdrawn or repeated
 _PRUNE_INTERVAL = 1.0  # seconds
@@ -77,11 +76,7 @@ class SubscriptionLimits:
         if known is None or known.is_shut:
             return False
         is_new = self._count(known, bytes(request.buffer))
-        if (
-            len(known.topics) > _MAX_TOPICS
-            or known.n_bytes > _MAX_BYTES
-            or known.n_requests > _MAX_REQUESTS
-        ):
+        if len(known.topics) > _MAX_TOPICS or known.n_requests > _MAX_REQUESTS:
             self._shut(descriptor)
         elif is_new and sum(other.n_bytes for other in self._connections.values()) > _MAX_TOTAL_BYTES:
             self._shut(max(self._connections, key=lambda one: self._connections[one].n_bytes))

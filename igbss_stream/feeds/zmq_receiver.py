@@ -117,11 +117,6 @@ class ZmqReceiver(Closeable):
         monitor = self._endpoint.monitor
         return None if monitor is None else monitor.failure
 
-    def serve(self) -> None:
-        """Answer handshakes. `receive` does so as well; call this a few times a second besides."""
-        if self._endpoint.authenticator is not None:
-            self._endpoint.authenticator.serve()
-
     def receive(self, timeout: float) -> list[Message]:
         """Wait for a message, then return all that have arrived, up to a limit.
 

@@ -17,7 +17,7 @@ much it differs from the selected view, beyond the sampling error, is added to t
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -198,7 +198,9 @@ class _Learner:
             fits = [
                 views.run(start, _FIRST, _TRIAL_STEPS, with_error=False, step_done=step) for start in starts
             ]
-        return self.learn(min(fits, key=lambda fit: fit.loss).unmixing, _FIRST)
+        best = min(fits, key=lambda fit: fit.loss)
+        fit = self.learn(best.unmixing, _FIRST)
+        return fit if views is not self._views else replace(fit, losses=best.losses[:-1] + fit.losses)
 
 
 class _Watch:

@@ -25,8 +25,8 @@ import os, sys, time, zmq
 peer = zmq.Context().socket(zmq.XSUB)
 peer.sndhwm = 0
 peer.connect(sys.argv[1])
-for _ in range(20_000):  # libzmq would store these in 870 MB
-    peer.send(bytes([1]) + os.urandom(907))
+for _ in range(20_000):  # libzmq would store these in 110 MB
+    peer.send(bytes([1]) + os.urandom(119))
 time.sleep(600)
 """
 
@@ -80,7 +80,7 @@ def test_a_flood_of_subscriptions_is_ended_and_an_innocent_subscriber_misses_not
             starts.extend(item.start for item in innocent.receive(0.01))
 
         until(lambda: sink.evicted and sink.sent > 300, publish)
-        assert measure_memory() - before < 300  # a loaded machine reads some more before it disconnects
+        assert measure_memory() - before < 60  # a loaded machine reads some more before it disconnects
         until(
             lambda: len(starts) == sink.sent, lambda: starts.extend(c.start for c in innocent.receive(0.01))
         )
@@ -91,10 +91,9 @@ def test_a_flood_of_subscriptions_is_ended_and_an_innocent_subscriber_misses_not
     "requests",
     [
         [b"\1%d" % i for i in range(65)],
-        [b"\1" + bytes([i]) * 900 for i in range(20)],
         [b"\1eeg", b"\0eeg"] * 150,
     ],
-    ids=["too many", "too long", "too often"],
+    ids=["too many", "too often"],
 )
 def test_a_subscriber_above_a_limit_is_disconnected(
     sink: ZmqPublisher, peer: "zmq.Socket[bytes]", requests: list[bytes]

@@ -319,7 +319,7 @@ def test_states_are_described(published: Published) -> None:
         lambda: published.status["sentence"] == "",
         lambda: published.publish(Chunk(samples(10), next(at), 1)),
     )
-    wanted = {"stream": "s", "model": "1", "missing": "100", "drops": "0"}
+    wanted = {"stream": "s", "model": "1", "learning": "100", "missing": "0", "lost": "0", "drops": "0"}
 
     def figures() -> dict[str, str]:
         return {figure["name"]: figure["value"] for figure in published.status["figures"]}
@@ -364,7 +364,7 @@ def test_figures_of_the_daemon_are_those_of_its_metrics() -> None:
     )
     found = parse_metrics(text, "s")
     assert (found.samples, found.delay) == ({"in": 12000}, 0.002)
-    assert list_figures(None, found)[0].value == "in 12 000 · out 0 · gap 0 · p99 < 2 ms"
+    assert list_figures(None, found)[0].value == "in 12 000 · out 0 · without sources 0 · p99 < 2 ms"
     assert parse_metrics("", "s").delay is None
 
 
