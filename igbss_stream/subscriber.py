@@ -13,6 +13,7 @@ from igbss_stream.feeds.sequencer import Sequencer
 from igbss_stream.feeds.socket_monitor import HandshakeFailure
 from igbss_stream.feeds.wire import DataMessage, EndMessage, Message, MetaMessage
 from igbss_stream.feeds.zmq_receiver import ZmqReceiver
+from igbss_stream.model.learning import Learning
 
 _MAX_WAIT = 1.0  # seconds of a single wait
 _MAX_OTHERS = 32  # other streams whose names are kept
@@ -106,6 +107,16 @@ class Subscriber(Closeable):
                 "subscribe before its publisher ends"
             )
         return self._meta
+
+    @property
+    def learning(self) -> Learning | None:
+        """How the model was learned: its view, and the reliability of each source in dB.
+
+        Waits until the stream is described. None before the first model, if the model was not learned, or
+        if the publisher does not state it. ``meta.learning.version`` is the version of the model.
+        """
+        learning = self.meta.learning
+        return None if learning is None else learning.as_learning()
 
     @property
     def described(self) -> bool:

@@ -10,7 +10,7 @@ from igbss_stream.daemon.config.sinks import Hdf5Output
 from igbss_stream.daemon.config.sources import ZmqInput
 from igbss_stream.daemon.sources import SocketSource
 from igbss_stream.daemon.stream_runner import StreamRunner
-from igbss_stream.feeds.wire import Mixing
+from igbss_stream.feeds.model_facts import LearningFacts, Mixing
 
 
 class CollectingSink:
@@ -22,7 +22,7 @@ class CollectingSink:
 
     def start(self, stream: Stream) -> None: ...
 
-    def set_mixing(self, mixing: Mixing | None) -> None: ...
+    def set_model(self, mixing: Mixing | None, learning: LearningFacts | None) -> None: ...
 
     def serve(self) -> None: ...
 

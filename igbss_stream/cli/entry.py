@@ -4,6 +4,7 @@ Commands import what they need when they run, so that `--help` answers immediate
 """
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,14 @@ import click
 
 from igbss_stream._util.version import __version__
 from igbss_stream.cli.batch import batch
-from igbss_stream.cli.console import progress_bar, reading_options, report_errors, say, say_lines
+from igbss_stream.cli.console import progress_bar, reading_options, report_errors, say, say_lines, warn
 from igbss_stream.cli.daemon_commands import check, init, run, schema
 from igbss_stream.cli.export import export
 from igbss_stream.cli.feed_commands import listen, replay, simulate
 from igbss_stream.cli.make_keys import make_keys
 from igbss_stream.cli.report import report
 from igbss_stream.cli.view import view
-from igbss_stream.errors import ParameterError
+from igbss_stream.errors import ParameterError, RecordingError
 
 _LEAST_DEMO = 50  # samples: fewer do not show a square wave and a sawtooth
 _EXAMPLES = """\b
@@ -92,17 +93,24 @@ def inspect(path: Path, fast: bool, as_json: bool, quiet: bool, **wanted: Any) -
     from igbss_stream.files.open import is_hdf5
     from igbss_stream.files.read_options import ReadOptions
     from igbss_stream.files.readers.hdf5.listing import describe_file, format_description
+    from igbss_stream.files.results.learned_models import LearnedModel, read_learned_models
 
     options = ReadOptions(**wanted)
     description = describe_file(path) if is_hdf5(path) else None
+    models: Sequence[LearnedModel] = ()
+    if description is not None:
+        try:
+            models = read_learned_models(path)
+        except RecordingError as error:  # of a damaged file, the rest is described all the same
+            warn(str(error))
     with progress_bar(quiet) as progress:
         found = examining.examine(path, options, read=not fast, progress=progress)
     if as_json:
-        say(examining.as_json(path, found, description))
+        say(examining.as_json(path, found, description, models))
     elif description is None:
         say_lines(examining.as_text(found))
     else:
-        say_lines(f"{format_description(description)}\n\n{examining.as_text(found)}")
+        say_lines(f"{format_description(description)}\n\n{examining.as_text(found, models)}")
 
 
 @main.command(epilog=_DEMO_EXAMPLES)

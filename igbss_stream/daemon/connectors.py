@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from igbss_stream.daemon.sink_guard import Sink
     from igbss_stream.daemon.stream_runner import StreamRunner
     from igbss_stream.feeds.lsl_publisher import LslPublisher
-    from igbss_stream.feeds.wire import Mixing
+    from igbss_stream.feeds.model_facts import LearningFacts, Mixing
     from igbss_stream.files.writers.stream_recording import RecordingSink
 
 log = logging.getLogger(__name__)
@@ -93,7 +93,7 @@ class _SocketSink:
             raise TypeError("a sink is the server of its keys")
         self._sink = sink = ZmqPublisher(config.address, high_water_mark=config.queue, keys=keys)
         self.start, self.publish, self.close = sink.start, sink.publish, sink.close
-        self.set_mixing = sink.publish_mixing
+        self.set_model = sink.publish_model
         self._logged: set[str] = set()
 
     def serve(self) -> None:
@@ -121,14 +121,7 @@ class _SocketSink:
             log.warning(text, self._sink.address)
 
 
-class _WithoutMixing:
-    """A sink that does not publish the mixing matrix."""
-
-    def set_mixing(self, mixing: "Mixing | None") -> None:
-        """Ignore it."""
-
-
-class _FileSink(_WithoutMixing):
+class _FileSink:
     """Record to a file. A run starts with its first samples, because their index is certain.
 
     While the file cannot be written, e.g. on a full disk, `publish` raises and counts the samples; later
@@ -144,6 +137,10 @@ class _FileSink(_WithoutMixing):
         """Start a run of the stream."""
         self._pending = stream
 
+    def set_model(self, mixing: "Mixing | None", learning: "LearningFacts | None") -> None:
+        """Record how the model of the next samples was learned; a recording does not contain the mixing."""
+        self._sink.set_learning(learning)
+
     def publish(self, item: Chunk | Gap) -> None:
         """Write samples, or a gap between samples."""
         if self._pending is not None:
@@ -158,7 +155,7 @@ class _FileSink(_WithoutMixing):
         return {"recorded": self._sink.n_recorded, "unrecorded": self._sink.n_unrecorded}
 
 
-class _OutletSink(_WithoutMixing):
+class _OutletSink:
     """Publish through an LSL outlet with its own name."""
 
     def __init__(self, sink: "LslPublisher", name: str) -> None:
@@ -168,6 +165,9 @@ class _OutletSink(_WithoutMixing):
     def start(self, stream: Stream) -> None:
         """Start a run of the stream."""
         self._sink.start(replace(stream, name=self._name))
+
+    def set_model(self, mixing: "Mixing | None", learning: "LearningFacts | None") -> None:
+        """Ignore it: the description of an outlet cannot change."""
 
     def get_counts(self) -> dict[str, int]:
         """Return counters by name."""

@@ -1,7 +1,7 @@
 """What a stream publishes besides sources: cleaned channels, and the mixing of its model."""
 
 from igbss_stream.chunk import Chunk, Gap, Stream
-from igbss_stream.feeds.wire import Mixing
+from igbss_stream.feeds.model_facts import Mixing
 from igbss_stream.separation.cleaning import Cleaner
 from igbss_stream.separation.stages import LinearStage
 from igbss_stream.streaming.model_updates import StreamModel

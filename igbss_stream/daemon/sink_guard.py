@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import IgbssError
-from igbss_stream.feeds.wire import Mixing
+from igbss_stream.feeds.model_facts import LearningFacts, Mixing
 
 log = logging.getLogger(__name__)
 
@@ -20,8 +20,8 @@ class Sink(Protocol):
     def start(self, stream: Stream) -> None:
         """Start a run of a stream, or change its description."""
 
-    def set_mixing(self, mixing: Mixing | None) -> None:
-        """Set the mixing of the next samples; None if it is unknown."""
+    def set_model(self, mixing: Mixing | None, learning: LearningFacts | None) -> None:
+        """Describe the model of the next samples: what is known of its mixing, and how it was learned."""
 
     def publish(self, item: Chunk | Gap) -> None:
         """Publish samples or a gap."""
@@ -71,9 +71,9 @@ class GuardedSink:
         """Start a run of a stream, or change its description."""
         self._try(self._sink.start, stream)
 
-    def set_mixing(self, mixing: Mixing | None) -> None:
-        """Set the mixing of the next samples; None if it is unknown."""
-        self._try(self._sink.set_mixing, mixing)
+    def set_model(self, mixing: Mixing | None, learning: LearningFacts | None) -> None:
+        """Describe the model of the next samples: what is known of its mixing, and how it was learned."""
+        self._try(self._sink.set_model, mixing, learning)
 
     def publish(self, item: Chunk | Gap) -> None:
         """Publish samples or a gap."""

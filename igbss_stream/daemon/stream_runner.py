@@ -19,6 +19,7 @@ from igbss_stream.daemon.published import compute_mixing, describe_removed, pick
 from igbss_stream.daemon.sink_guard import GuardedSink, Sink
 from igbss_stream.daemon.sources import Source
 from igbss_stream.errors import IgbssError, ParameterError
+from igbss_stream.feeds.model_facts import LearningFacts
 from igbss_stream.preparation.online import OnlinePreparation
 from igbss_stream.preparation.repair.stage import RepairStage
 from igbss_stream.streaming.model_updates import StreamModel
@@ -98,7 +99,7 @@ class StreamRunner:
         self._stop_index: int | None = None  # of the published items of this run
         self._published_kinds = [sink.publish for sink in config.sinks]
         self._descriptions: dict[str, Stream] = {}
-        self._mixing_version = 0  # version of the model whose mixing was sent to the sinks
+        self._sent_version = 0  # version of the samples whose model was described to the sinks
         self._learning_failures = 0
 
     @property
@@ -320,8 +321,8 @@ class StreamRunner:
                 known = self._descriptions.get("sources")
                 if known is None or item.data.shape[1] != known.n_channels:
                     self._describe()
-                if item.model_version != self._mixing_version:
-                    self._send_mixing(item.model_version)
+                if item.model_version != self._sent_version:
+                    self._send_model(item.model_version)
             else:
                 self.samples_gap += item.n_samples
             for sink, kind in zip(self.sinks, self._published_kinds, strict=True):
@@ -337,20 +338,21 @@ class StreamRunner:
             if stream == self._descriptions.get(kind):
                 continue
             self._descriptions[kind] = stream
-            self._mixing_version = 0  # a new run needs its mixing
+            self._sent_version = 0  # a new run needs its model
             for sink, published in zip(self.sinks, self._published_kinds, strict=True):
                 if published == kind:
                     sink.start(stream)
 
-    def _send_mixing(self, version: int) -> None:
-        """Send the sinks the mixing of a model before its first samples."""
-        self._mixing_version = version
+    def _send_model(self, version: int) -> None:
+        """Describe a model to the sinks before its first samples."""
+        self._sent_version = version
         if self.model is None or self.preparation is None:
             return
         mixing = compute_mixing(self.model, self.preparation.output_stream)
+        learning = LearningFacts.from_learning(self.model.version, self.model.separator.learning)
         for sink, kind in zip(self.sinks, self._published_kinds, strict=True):
             if kind == "sources":
-                sink.set_mixing(mixing)
+                sink.set_model(mixing, learning)
 
     def _log_events(self) -> None:
         """Log events of channels, and failures to learn a model."""

@@ -3,6 +3,7 @@
 ::
 
     wire             encode and decode messages (docs/wire.md)
+    model_facts      what a description states on a model
     sequencer        order messages by sample index; declare gaps
     sequencer_counts counts of messages and samples by a sequencer
     timestamps       assign sample indices by timestamps; declare gaps

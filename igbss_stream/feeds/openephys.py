@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream.errors import WireError
+from igbss_stream.feeds.model_facts import Count
 from igbss_stream.feeds.wire import (
     VERSION,
-    Count,
     DataHeader,
     DataMessage,
     Message,

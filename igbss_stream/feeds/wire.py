@@ -18,18 +18,15 @@ from igbss_stream._util.dtypes import get_working_dtype
 from igbss_stream._util.version import __version__
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import WireError
+from igbss_stream.feeds.model_facts import MAX_INTEGER, Count, Label, LearningFacts, Mixing
 
 VERSION = 1
-_MAX_INTEGER = 2**53 - 1  # the largest integer that JSON preserves in every language
-_MAX_WEIGHTS = 16_384  # of a mixing matrix, at up to 25 bytes each; a header has at most 1 MiB
 
 Frames = list[Any]
 """Topic, header and buffer as bytes; the buffer of a chunk may be its array."""
 
-Count = Annotated[int, msgspec.Meta(ge=0, le=_MAX_INTEGER)]
-Positive = Annotated[int, msgspec.Meta(ge=1, le=_MAX_INTEGER)]
+Positive = Annotated[int, msgspec.Meta(ge=1, le=MAX_INTEGER)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
-Label = Annotated[str, msgspec.Meta(max_length=256)]
 Rate = Annotated[float, msgspec.Meta(ge=1e-6, le=1e9)]
 Time = Annotated[float, msgspec.Meta(ge=-1e12, le=1e12)]
 Scale = Annotated[float, msgspec.Meta(gt=0)]
@@ -102,35 +99,6 @@ class DataMessage(msgspec.Struct, frozen=True):
     data: NDArray[Any]
 
 
-class Mixing(msgspec.Struct, frozen=True, kw_only=True):
-    """The mixing of a model: ``channels = sources @ matrix.T + mean``.
-
-    Parameters
-    ----------
-    version : int
-        Version of the model.
-    channels : tuple of str
-        Names of the channels.
-    matrix : tuple of tuple of float
-        One row per channel, one column per source.
-    unit : str or None
-        Unit of the channels.
-    mean : tuple of float or None
-        Mean of each channel; None means zero.
-    """
-
-    version: Count
-    channels: tuple[Label, ...]
-    matrix: tuple[tuple[float, ...], ...]
-    unit: Label | None = None
-    mean: tuple[float, ...] | None = None
-
-    @property
-    def fits_in_header(self) -> bool:
-        """Whether the mixing is small enough for a header."""
-        return len(self.matrix) * len(self.matrix[0]) <= _MAX_WEIGHTS if self.matrix else False
-
-
 class MetaMessage(_StreamHeader, frozen=True, kw_only=True, tag="meta"):
     """A message that describes its stream."""
 
@@ -138,6 +106,7 @@ class MetaMessage(_StreamHeader, frozen=True, kw_only=True, tag="meta"):
     software: Label = ""
     extra: dict[str, Any] = {}
     mixing: Mixing | None = None
+    learning: LearningFacts | None = None
 
     @property
     def description(self) -> Stream:
@@ -232,13 +201,12 @@ def decode(frames: Sequence[bytes], limits: WireLimits = _DEFAULT_LIMITS) -> Mes
     if isinstance(header, MetaMessage):
         _get_sample_type(header.dtype)
         _check_channels(len(header.channels), limits)
-        if header.mixing is not None:
-            _check_mixing(header.mixing, len(header.channels), limits)
+        _check_model(header, limits)
     return header
 
 
 def _check_last_index(start: int | None, n_samples: int) -> None:
-    if start is not None and start + n_samples > _MAX_INTEGER:
+    if start is not None and start + n_samples > MAX_INTEGER:
         raise WireError(
             RejectReason.INDEX, f"{n_samples} samples from index {start} on end at 2^53 or beyond."
         )
@@ -294,21 +262,14 @@ def _check_channels(n_channels: int, limits: WireLimits) -> None:
         )
 
 
-def _check_mixing(mixing: Mixing, n_sources: int, limits: WireLimits) -> None:
-    n_channels = len(mixing.channels)
-    _check_channels(n_channels, limits)
-    rows = {len(row) for row in mixing.matrix}
-    if len(mixing.matrix) != n_channels or rows != {n_sources}:
-        raise WireError(
-            RejectReason.HEADER,
-            f"mixing.matrix must have {n_channels} rows (channels) of {n_sources} numbers (sources). "
-            f"Got {len(mixing.matrix)} rows of {sorted(rows)} instead.",
-        )
-    if mixing.mean is not None and len(mixing.mean) != n_channels:
-        raise WireError(
-            RejectReason.HEADER,
-            f"mixing.mean must have {n_channels} numbers. Got {len(mixing.mean)} instead.",
-        )
+def _check_model(header: MetaMessage, limits: WireLimits) -> None:
+    """Check that what a description states on a model fits the sources."""
+    if header.mixing is not None:
+        _check_channels(len(header.mixing.channels), limits)
+    for part in (header.mixing, header.learning):
+        misfit = None if part is None else part.find_misfit(len(header.channels))
+        if misfit is not None:
+            raise WireError(RejectReason.HEADER, misfit)
 
 
 def _read_samples(header: DataHeader, buffer: bytes, limits: WireLimits) -> NDArray[Any]:
@@ -371,7 +332,7 @@ class Encoder:
             "delay": stream.delay,
         }
         self._constant = self._encode_header("data", self._description)[:-1]
-        self._mixing: msgspec.Raw | None = None
+        self._model: dict[str, msgspec.Raw] = {}
 
     def encode(self, item: Chunk | Gap) -> Frames:
         """Return the message of a chunk, whose buffer is its array, or of a gap."""
@@ -388,10 +349,15 @@ class Encoder:
         )
         return [self._topic, self._constant + varying, np.ascontiguousarray(item.data, self._dtype)]
 
-    def set_mixing(self, mixing: Mixing | None) -> None:
-        """Include a mixing in every later description; one that is too large is omitted."""
-        fits = mixing is not None and mixing.fits_in_header
-        self._mixing = msgspec.Raw(msgspec.json.encode(mixing)) if fits else None
+    def set_model(self, mixing: Mixing | None, learning: LearningFacts | None = None) -> None:
+        """Include what is known of a model in every later description; a mixing too large is omitted."""
+        parts = {
+            "mixing": mixing if mixing is not None and mixing.fits_in_header else None,
+            "learning": learning,
+        }
+        self._model = {
+            name: msgspec.Raw(msgspec.json.encode(part)) for name, part in parts.items() if part is not None
+        }
 
     def encode_meta(self) -> Frames:
         """Return the message that describes the stream; it does not increase `seq`."""
@@ -401,8 +367,8 @@ class Encoder:
             "channels": self.stream.channels,
             "software": f"igbss_stream {__version__}",
             "extra": self._extra,
-        } | ({} if self._mixing is None else {"mixing": self._mixing})
-        return [self._topic, self._encode_header("meta", self._description | fields), b""]
+        }
+        return [self._topic, self._encode_header("meta", self._description | fields | self._model), b""]
 
     def encode_end(self) -> Frames:
         """Return the message that ends the stream."""

@@ -17,9 +17,10 @@ from igbss_stream._util.closeable import Closeable
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.feeds.endpoint import ZmqEndpoint
 from igbss_stream.feeds.keys import ServerKeys
+from igbss_stream.feeds.model_facts import LearningFacts, Mixing
 from igbss_stream.feeds.sockets import get_publisher_options, is_readable, send_nowait
 from igbss_stream.feeds.subscription_limits import SubscriptionLimits
-from igbss_stream.feeds.wire import Encoder, Frames, Mixing
+from igbss_stream.feeds.wire import Encoder, Frames
 
 _META_INTERVAL = 1.0  # seconds between descriptions
 _LINGER = 0.5  # seconds that closing waits for unsent messages
@@ -101,13 +102,15 @@ class ZmqPublisher(Closeable):
         self._next_meta = 0.0
         self.serve()
 
-    def publish_mixing(self, mixing: Mixing | None) -> None:
-        """Publish a description with a new mixing, and include it in every later description.
+    def publish_model(self, mixing: Mixing | None, learning: LearningFacts | None = None) -> None:
+        """Publish a description with a new model, and include it in every later description.
 
         Parameters
         ----------
         mixing : Mixing or None
             None if it is not known. One with more than 16,384 weights is omitted.
+        learning : LearningFacts, optional
+            How the model was learned, and how reliable its sources are.
 
         Raises
         ------
@@ -115,8 +118,8 @@ class ZmqPublisher(Closeable):
             If `start` was not called.
         """
         if self._encoder is None:
-            raise RuntimeError("start a stream before publishing its mixing")
-        self._encoder.set_mixing(mixing)
+            raise RuntimeError("start a stream before publishing its model")
+        self._encoder.set_model(mixing, learning)
         self._next_meta = 0.0
         self.serve()
 

@@ -1,6 +1,7 @@
 """Describe how a file is read, and check its samples: bad and flat channels, NaN, gaps, rank."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from igbss_stream.files.open import open_with_options
 from igbss_stream.files.read_options import ReadOptions
 from igbss_stream.files.readers.hdf5.listing import DatasetDescription, FileDescription
 from igbss_stream.files.recording import Recording
+from igbss_stream.files.results.learned_models import LearnedModel
 from igbss_stream.files.signal_choice import SeveralSignalsError, SignalChoice
 from igbss_stream.separation.statistics import Survey
 
@@ -152,7 +154,12 @@ def _survey_samples(recording: Recording, progress: Progress | None) -> dict[str
     }
 
 
-def as_json(path: Path, found: Examination | Refusal, description: FileDescription | None) -> str:
+def as_json(
+    path: Path,
+    found: Examination | Refusal,
+    description: FileDescription | None,
+    models: Sequence[LearnedModel] = (),
+) -> str:
     """Format the result as one JSON object; the fields of `Examination` are under ``recording``."""
     refusal = found if isinstance(found, Refusal) else None
     return json.dumps(
@@ -162,6 +169,7 @@ def as_json(path: Path, found: Examination | Refusal, description: FileDescripti
             "refused": None if refusal is None else refusal.reason,
             "signals": [] if refusal is None else [asdict(signal) for signal in refusal.signals],
             "datasets": [] if description is None else [_as_dict(d) for d in description.datasets],
+            "models": [model.as_dict() for model in models],
         },
         allow_nan=False,
     )
@@ -173,10 +181,12 @@ def _as_dict(dataset: DatasetDescription) -> dict[str, Any]:
     return fields
 
 
-def as_text(found: Examination | Refusal) -> str:
-    """Format the result as text, one fact per line."""
+def as_text(found: Examination | Refusal, models: Sequence[LearnedModel] = ()) -> str:
+    """Format the result as text, one fact per line; of several models, the last one is described."""
+    learned = models[-1].as_lines() if models else []
     if isinstance(found, Refusal):
-        return "\n".join(map(printable, [f"not read: {found.reason}", *map(_format_choice, found.signals)]))
+        lines = [f"not read: {found.reason}", *map(_format_choice, found.signals)]
+        return "\n".join(map(printable, [*lines, *learned]))
     rate = "unknown rate" if found.rate is None else f"{found.rate:.12g} Hz"
     missing = sum(n for _, n, _ in found.gaps)
     lines = [
@@ -197,7 +207,7 @@ def as_text(found: Examination | Refusal) -> str:
             f"flat: {_format_names(found.flat) or 'none'}",
             f"rank: {'unknown' if found.rank is None else f'{found.rank} of {found.n_channels}'}",
         ]
-    return "\n".join(map(printable, [*lines, *(f"note: {note}" for note in found.notes)]))
+    return "\n".join(map(printable, [*lines, *learned, *(f"note: {note}" for note in found.notes)]))
 
 
 def _format_bad_rows(runs: tuple[tuple[int, int], ...]) -> str:

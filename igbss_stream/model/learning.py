@@ -50,13 +50,20 @@ class Learning:
 
     def __str__(self) -> str:
         """State the view, the evidence for it, and the range of the reliability."""
+        low, high = float(self.reliability.min()), float(self.reliability.max())
+        return f"{self.describe_view()}; reliability {low:.0f} to {high:.0f} dB"
+
+    def describe_view(self) -> str:
+        """State the view, the view that was contradicted, and whether drift was removed."""
         contradicted = [
-            f"view {view:g} contradicted, {value:.1f}"
+            f" ({name_view(view)} contradicted, {value:.1f})"
             for view, value in self.contradictions.items()
             if view < self.view
         ]
-        evidence = f" ({contradicted[0]})" if contradicted else ""
-        view = "innovations" if self.view == 0.0 else f"view {self.view:g}"
         drift = ", without drift" if self.drift_removed else ""
-        low, high = float(self.reliability.min()), float(self.reliability.max())
-        return f"{view}{evidence}{drift}; reliability {low:.0f} to {high:.0f} dB"
+        return f"{name_view(self.view)}{''.join(contradicted[:1])}{drift}"
+
+
+def name_view(view: float) -> str:
+    """Return the name of a view from its ridge."""
+    return "innovations" if view == 0.0 else f"view {view:g}"

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from igbss_stream._util.signals import StopSignal
 from igbss_stream.chunk import Chunk, Stream
 from igbss_stream.errors import IgbssWarning, RecordingError
+from igbss_stream.feeds.model_facts import LearningFacts
 from igbss_stream.feeds.wire import MetaMessage
 from igbss_stream.playback.monitoring import Monitor, Report
 from igbss_stream.playback.pacing import Item
@@ -27,6 +28,10 @@ class Recorder(Protocol):
 
     def start(self, stream: Stream, extra: Mapping[str, Any] | None = None) -> None:
         """Start the recording, or continue it with another description."""
+        ...
+
+    def set_learning(self, learning: LearningFacts | None) -> None:
+        """State how a model was learned, before its first samples; None if it is not known."""
         ...
 
     def write(self, item: Item) -> None:
@@ -78,6 +83,7 @@ class DeferredRecorder:
         if meta is not None:
             if self._stream is None or (self._kept and _differ(self._stream, meta.description)):
                 self._start(meta, offset)
+            self._recorder.set_learning(meta.learning)
             self._write(meta.description.n_channels)
         if self._kept and now - self._since > _UNDESCRIBED:
             raise RecordingError(

@@ -48,6 +48,50 @@ def test_runs_of_nan_the_longest_first(igbss: Command, tmp_path: Path) -> None:
     ) in igbss("inspect", path).output
 
 
+@pytest.mark.jit
+def test_the_view_and_the_reliability_of_an_output(igbss: Command, tmp_path: Path) -> None:
+    """Noise of the sensors contradicts innovations; the file has the same numbers, read by h5py."""
+    rng = np.random.default_rng(31)
+    sources = np.cumsum(rng.laplace(size=(6000, 3)), axis=0) % 7.0
+    x = sources @ rng.normal(size=(3, 4)) + 0.3 * rng.normal(size=(6000, 4))
+    path, output = write_recording(tmp_path / "in.h5", x, rate=250.0, channels=NAMES), tmp_path / "out.h5"
+    result = igbss("batch", path, "-o", output, "--n-sources", "3")
+    assert result.exit_code == 0, result.output
+    with h5py.File(output) as file:
+        view, reliability = float(file.attrs["view"]), file["reliability"][()]
+        contradictions = file["contradictions"][()].tolist()
+    assert contradictions
+    (model,) = json.loads(igbss("inspect", output, "--json").output)["models"]
+    assert (model["row"], model["version"], model["view"]) == (0, None, view)
+    assert model["contradictions"] == [
+        {"view": tried, "contradiction": round(value, 2)} for tried, value in contradictions
+    ]
+    assert model["reliability"] == {
+        f"source-{n}": round(value, 2) for n, value in enumerate(reliability.tolist())
+    }
+    said = igbss("inspect", output, "--dataset", "/sources").output
+    learned = next(line for line in result.output.splitlines() if line.startswith("learned from "))
+    assert f"\nlearned from: {learned.removeprefix('learned from ').partition(';')[0]}\n" in said
+    assert f"{'innovations' if contradictions[0][0] == 0.0 else f'view {contradictions[0][0]:g}'} " in said
+    each = ", ".join(f"source-{n} {value:.0f} dB" for n, value in enumerate(reliability))
+    assert f"\nreliability: {each}\n" in said
+    assert json.loads(igbss("inspect", path, "--json").output)["models"] == []
+
+
+@pytest.mark.jit
+def test_a_damaged_reliability_is_reported_and_the_rest_described(igbss: Command, tmp_path: Path) -> None:
+    path, output = write_recording(tmp_path / "in.h5", noise(300, 4), rate=250.0), tmp_path / "out.h5"
+    assert igbss("batch", path, "-o", output, "--structure", "systematic").exit_code == 0
+    assert json.loads(igbss("inspect", output, "--json").output)["models"] == []
+    with h5py.File(output, "r+") as file:
+        file.attrs["view"], file["learning"], file["reliability"] = 0.1, np.zeros(2), np.zeros(3)
+    result = igbss("inspect", output, "--dataset", "/sources")
+    assert result.exit_code == 0
+    assert "has 3 numbers for 4 sources: copy the file again" in " ".join(result.stderr.split())
+    assert "300 samples of 4 channels, 250 Hz" in result.stdout
+    assert "reliability: " not in result.stdout
+
+
 def test_signals_to_choose_from_are_described(igbss: Command, tmp_path: Path) -> None:
     with h5py.File(tmp_path / "in.nwb", "w") as file:
         file.attrs["nwb_version"] = "2.7.0"

@@ -173,7 +173,10 @@ def test_learned_models_continue_after_a_restart(start: Start, tmp_path: Path) -
     assert mixing is not None
     made_up = before.data @ np.array(mixing.matrix).T + np.array(mixing.mean)
     np.testing.assert_allclose(made_up, x[2900:], rtol=1e-3, atol=1e-3)
+    learning = subscriber.learning
+    assert learning is not None
     line = first.wait_for_line("model 1 from sample")
+    assert line["message"].endswith(f" s from {learning}")
     assert re.search(
         r"model 1 from sample \d+, learned in \d+\.\d\d s from .*; reliability .* dB$", line["message"]
     )
@@ -181,6 +184,10 @@ def test_learned_models_continue_after_a_restart(start: Start, tmp_path: Path) -
     recorded = read_recorded(recording)
     chunks = [item.data for item in items if isinstance(item, Chunk)]
     np.testing.assert_array_equal(recorded, np.concatenate(chunks))
+    with h5py.File(tmp_path / "state" / "s.h5") as file:
+        np.testing.assert_array_equal(learning.reliability, file["reliability"])
+        assert learning.view == file.attrs["view"]
+        assert list(learning.contradictions.items()) == file["contradictions"][:].tolist()
 
     second = start(more, sinks=sink)
     assert "continuing with model 1 of the previous run" in " ".join(
@@ -192,7 +199,16 @@ def test_learned_models_continue_after_a_restart(start: Start, tmp_path: Path) -
     assert isinstance(item, Chunk)
     np.testing.assert_array_equal(item.data, before.data)
     assert item.model_version == 1
+    restored = subscriber.learning
+    assert restored is not None
+    assert str(restored) == str(learning)
+    np.testing.assert_array_equal(restored.reliability, learning.reliability)
     second.end(signal.SIGTERM)
+    with h5py.File(recording) as file:
+        assert file["learning"]["row"].tolist() == file["models"]["row"].tolist() == [0, len(recorded)]
+        for row in file["learning"]:
+            assert (row["version"], row["view"]) == (1, learning.view)
+            np.testing.assert_array_equal(row["reliability"], learning.reliability.astype(np.float32))
     np.testing.assert_array_equal(read_recorded(recording), np.concatenate([*chunks, item.data]))
 
 

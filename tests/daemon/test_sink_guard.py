@@ -21,7 +21,7 @@ from igbss_stream.daemon.metrics import create_registry
 from igbss_stream.daemon.sink_guard import GuardedSink
 from igbss_stream.daemon.stream_runner import StreamRunner
 from igbss_stream.errors import RecordingError
-from igbss_stream.feeds.wire import Mixing
+from igbss_stream.feeds.model_facts import LearningFacts, Mixing
 from tests.commands import Spawn
 from tests.daemon.test_daemon import Running, collect, connect
 from tests.stream_runners import CollectingSink
@@ -50,7 +50,7 @@ class FragileSink(CollectingSink):
     def start(self, stream: Stream) -> None:
         self._fail()
 
-    def set_mixing(self, mixing: Mixing | None) -> None:
+    def set_model(self, mixing: Mixing | None, learning: LearningFacts | None) -> None:
         self._fail()
 
     def serve(self) -> None:
@@ -72,12 +72,12 @@ def sleep(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     return move
 
 
-@pytest.mark.parametrize("call", ["start", "set_mixing", "publish", "serve", "close"])
+@pytest.mark.parametrize("call", ["start", "set_model", "publish", "serve", "close"])
 def test_no_failure_is_raised(call: str) -> None:
     sink = FragileSink()
     guarded = GuardedSink("s", "sinks[0]", sink)
     sink.is_full = True
-    arguments = {"start": (Stream("s", 1.0, ("a",)),), "set_mixing": (None,), "publish": (CHUNK,)}
+    arguments = {"start": (Stream("s", 1.0, ("a",)),), "set_model": (None, None), "publish": (CHUNK,)}
     getattr(guarded, call)(*arguments.get(call, ()))
     assert (guarded.failures, guarded.is_failing) == (1, True)
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import IgbssError, ParameterError, WireError
+from igbss_stream.feeds.model_facts import LearningFacts, Mixing
 from igbss_stream.feeds.wire import (
     DataMessage,
     Encoder,
@@ -24,11 +25,11 @@ from igbss_stream.feeds.wire import (
     GapMessage,
     Message,
     MetaMessage,
-    Mixing,
     RejectReason,
     WireLimits,
     decode,
 )
+from igbss_stream.model.learning import Learning
 
 STREAM = Stream("EEG Ω", 1000.25, ("Fp1", "Čz", "O2"), "µV", np.dtype(np.float32), 1.7e9, 5)
 FIELDS: dict[str, Any] = {
@@ -107,13 +108,13 @@ def test_the_mixing_comes_back_to_the_bit_with_every_description() -> None:
         mean=(0.1,) * 4,
     )
     encoder = Encoder(STREAM, 1)
-    encoder.set_mixing(mixing)
+    encoder.set_model(mixing)
     for _ in range(2):
         meta = decode(sent(encoder.encode_meta()))
         assert isinstance(meta, MetaMessage)
         assert meta.mixing == mixing
         assert np.array(meta.mixing.matrix).tobytes() == rows.tobytes()
-    encoder.set_mixing(None)
+    encoder.set_model(None)
     assert b"mixing" not in sent(encoder.encode_meta())[1]
 
 
@@ -121,10 +122,10 @@ def test_a_mixing_that_no_header_holds_is_left_out() -> None:
     stream = Stream("s", 1.0, tuple(f"source-{n}" for n in range(129)))
     encoder = Encoder(stream, 1)
     large = Mixing(version=1, channels=stream.channels, matrix=((-1 / 3 * 1e-200,) * 129,) * 129)
-    encoder.set_mixing(large)
+    encoder.set_model(large)
     assert b"mixing" not in sent(encoder.encode_meta())[1]
     most = msgspec.structs.replace(large, channels=("c",) * 127, matrix=large.matrix[:127])
-    encoder.set_mixing(most)  # 127 x 129
+    encoder.set_model(most)  # 127 x 129
     head = sent(encoder.encode_meta())[1]
     assert b"mixing" in head
     assert len(head) < WireLimits().header_bytes
@@ -151,6 +152,79 @@ def test_a_mixing_that_does_not_fit_is_refused(wrong: dict[str, Any], words: str
     assert isinstance(good, MetaMessage)
     error = refusal([b"s", json.dumps(head | {"mixing": GOOD_MIXING | wrong}).encode(), b""])
     assert words in str(error)
+
+
+LEARNING = Learning(
+    (2.0, 1.0), 0.1, {1.0: 1 / 3, 0.1: 2.2, 0.01: 7.5}, np.array([14.25, -3.0, 1 / 3]), True
+)
+
+
+def test_how_a_model_was_learned_comes_back_with_every_description() -> None:
+    encoder = Encoder(STREAM, 1)
+    assert json.loads(sent(encoder.encode_meta())[1]).get("learning") is None
+    encoder.set_model(None, LearningFacts.from_learning(4, LEARNING))
+    for _ in range(2):
+        frames = sent(encoder.encode_meta())
+        assert json.loads(frames[1])["learning"] == {
+            "version": 4,
+            "view": 0.1,
+            "reliability": [14.25, -3.0, 1 / 3],
+            "contradictions": [[1.0, 1 / 3], [0.1, 2.2], [0.01, 7.5]],
+            "drift_removed": True,
+        }
+        meta = decode(frames)
+        assert isinstance(meta, MetaMessage)
+        assert meta.learning is not None
+        learning = meta.learning.as_learning()
+        assert str(learning) == str(LEARNING)
+        assert learning.reliability.tobytes() == LEARNING.reliability.tobytes()
+        assert (learning.contradictions, learning.losses) == (LEARNING.contradictions, ())
+    encoder.set_model(None)
+    assert b"learning" not in sent(encoder.encode_meta())[1]
+
+
+def test_what_json_cannot_hold_is_not_sent() -> None:
+    assert LearningFacts.from_learning(1, None) is None
+    for worst in np.nan, np.inf:
+        unknown = dataclasses.replace(LEARNING, reliability=np.array([1.0, worst, 2.0]))
+        assert LearningFacts.from_learning(1, unknown) is None
+        assert (
+            LearningFacts.from_learning(1, dataclasses.replace(LEARNING, contradictions={1.0: worst}))
+            is None
+        )
+
+
+GOOD_LEARNING: dict[str, Any] = {"version": 1, "view": 0, "reliability": [7]}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"reliability": [1, 2]}, "learning.reliability must have 1 numbers (sources). Got 2"),
+        ({"reliability": []}, "Got 0 instead"),
+        ({"reliability": None}, "learning.reliability"),
+        ({"reliability": [None]}, "learning.reliability"),
+        ({"view": -1}, "learning.view"),
+        ({"view": None}, "learning.view"),
+        ({"version": -1}, "learning.version"),
+        ({"contradictions": [[1, 2, 3]]}, "learning.contradictions"),
+        ({"contradictions": [[1, 2]] * 65}, "length <= 64"),
+        ({"drift_removed": "yes"}, "learning.drift_removed"),
+    ],
+)
+def test_a_learning_that_does_not_fit_is_refused(wrong: dict[str, Any], words: str) -> None:
+    head = {k: v for k, v in FIELDS.items() if k != "shape"} | {"kind": "meta", "channels": ["x"]}
+    for good in (GOOD_LEARNING, None, GOOD_LEARNING | {"later": [1]}):
+        assert isinstance(decode([b"s", json.dumps(head | {"learning": good}).encode(), b""]), MetaMessage)
+    error = refusal([b"s", json.dumps(head | {"learning": GOOD_LEARNING | wrong}).encode(), b""])
+    assert words in str(error)
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_a_reliability_that_is_not_finite_is_refused(number: str) -> None:
+    head = {k: v for k, v in FIELDS.items() if k != "shape"} | {"kind": "meta", "channels": ["x"]}
+    text = json.dumps(head | {"learning": GOOD_LEARNING}).replace("[7]", f"[{number}]")
+    assert refusal([b"s", text.encode(), b""]).reason == "header"
 
 
 def test_gaps_and_ends() -> None:

@@ -22,9 +22,11 @@ from igbss_stream.batch.separate import separate_recording
 from igbss_stream.batch.settings import BatchSettings
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import ParameterError, RecordingError
+from igbss_stream.feeds.model_facts import LearningFacts
 from igbss_stream.files.open import open_recording
 from igbss_stream.files.readers.hdf5.listing import describe_file, format_description
-from igbss_stream.files.writers import stream_recording
+from igbss_stream.files.results.learned_models import read_learned_models
+from igbss_stream.files.writers import learning_table, stream_recording
 from igbss_stream.files.writers.stream_recording import RecordingSink
 from igbss_stream.separation.settings import ModelSettings
 from tests.doc_pages import blocks
@@ -98,6 +100,57 @@ def test_contents(path: Path) -> None:
         assert list(attrs["channels"]) == ["source-0", "söurce-1"]
         assert (file.attrs["stream"], file.attrs["delay"]) == ("eeg.sources", 3)
         assert json.loads(file.attrs["extra"]) == {"note": ["ä", 1]}
+
+
+FACTS = LearningFacts(
+    version=2,
+    view=0.1,
+    reliability=(14.5, -3.25),
+    contradictions=((1.0, 0.5), (0.01, 7.5)),
+    drift_removed=True,
+)
+
+
+def test_how_models_were_learned(path: Path) -> None:
+    """Each learned model has a row, from its first samples in this file on."""
+    later = LearningFacts(version=3, view=0.0, reliability=(20.0, 21.0), contradictions=((0.0, 0.5),))
+    with RecordingSink(path, flush_every=0) as sink:
+        sink.set_learning(FACTS)  # of a model whose samples come later
+        sink.start(STREAM)
+        sink.write(chunk(0, 3, 1))
+        sink.write(chunk(3, 4, 2))
+        sink.write(chunk(7, 1, 2))
+        sink.set_learning(later)
+        sink.write(chunk(8, 2, 2))
+        sink.write(chunk(10, 2, 3))
+        sink.set_learning(None)
+        sink.write(chunk(12, 2, 4))
+        with h5py.File(path, "r") as file:
+            rows = file["learning"][:]
+    assert rows[["row", "version", "view", "drift_removed"]].tolist() == [(3, 2, 0.1, 1), (10, 3, 0.0, 0)]
+    np.testing.assert_array_equal(rows["reliability"], [[14.5, -3.25], [20.0, 21.0]])
+    np.testing.assert_array_equal(rows["contradicted"], [0.01, np.nan])
+    np.testing.assert_array_equal(rows["contradiction"], [7.5, np.nan])
+    assert read(path)[3] == [(0, 0, 1), (3, 3, 2), (10, 10, 3), (12, 12, 4)]
+    first, second = read_learned_models(path)
+    assert (first.row, first.version, first.sources) == (3, 2, STREAM.channels)
+    assert first.learning.describe_view() == "view 0.1 (view 0.01 contradicted, 7.5), without drift"
+    assert second.learning.describe_view() == "innovations"
+
+
+def test_how_a_model_was_learned_is_stated_as_soon_as_it_is_known(path: Path) -> None:
+    with RecordingSink(path) as sink:
+        sink.start(STREAM)
+        sink.write(chunk(0, 3, 2))
+        sink.set_learning(FACTS)
+        sink.write(chunk(3, 3, 2))
+        sink.start(STREAM)  # another run, whose models count from 1 again
+        sink.set_learning(None)
+        sink.write(chunk(0, 3, 2))
+        sink.set_learning(LearningFacts(version=2, view=0.0, reliability=(1.0,)))  # of another stream
+        sink.write(chunk(3, 3, 2))
+    with h5py.File(path) as file:
+        assert file["learning"]["row"].tolist() == [3]
 
 
 @given(
@@ -246,7 +299,7 @@ def test_a_program_that_keeps_the_file_open_reads_what_comes(path: Path, opened:
         n_gaps = 2 if opened == "after appending" else 1
         assert out == f"({n + 500_000}, 2) ({n_gaps},) {n + 500_002}\n"
         assert path.stat().st_blocks * 512 < 8 * (n + 500_000) + 1_000_000  # the end ahead takes no space
-    assert path.stat().st_size < 8 * (n + 500_000) + 6_000_000
+    assert path.stat().st_size < 8 * (n + 500_000) + 10_000_000
 
 
 def test_a_closed_recording_is_a_file_like_any_other(path: Path) -> None:
@@ -343,6 +396,24 @@ def test_a_full_table_continues_in_the_next_file(path: Path, monkeypatch: pytest
     index = np.concatenate([index for _, index, _, _ in read_rows])
     np.testing.assert_array_equal(np.concatenate([data[:, 0] for data, _, _, _ in read_rows]), index)
     assert len(index) == 80
+
+
+def test_without_room_for_another_learned_model_the_next_file_begins(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learning_table, "_BYTES", 0)
+    monkeypatch.setattr(learning_table, "_MIN_ROWS", 2)
+    with RecordingSink(path) as sink:
+        sink.start(STREAM)
+        for version in range(1, 6):
+            sink.set_learning(LearningFacts(version=version, view=5.0, reliability=(version, 0.0)))
+            sink.write(chunk(10 * version, 10, version))
+    stated = []
+    for name in ("live.h5", "live-2.h5", "live-3.h5"):
+        with h5py.File(path.with_name(name)) as file:
+            assert file["learning"]["version"].tolist() == file["models"]["version"].tolist()
+            stated += file["learning"][:][["version", "row"]].tolist()
+    assert stated == [(1, 0), (2, 10), (3, 0), (4, 10), (5, 0)]
 
 
 def size_without_samples(folder: Path) -> int:

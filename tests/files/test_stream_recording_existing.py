@@ -11,9 +11,17 @@ import pytest
 
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import ParameterError, RecordingError
+from igbss_stream.feeds.model_facts import LearningFacts
+from igbss_stream.files.results.learned_models import read_learned_models
 from igbss_stream.files.writers import stream_recording
-from igbss_stream.files.writers.growing_hdf5 import claim_existing
-from igbss_stream.files.writers.recording_layout import IfExists, check_recording_path
+from igbss_stream.files.writers.growing_hdf5 import claim_existing, create_growing
+from igbss_stream.files.writers.recording_layout import (
+    MODEL,
+    IfExists,
+    check_recording_path,
+    make_attributes,
+    make_tables,
+)
 from igbss_stream.files.writers.stream_recording import RecordingSink
 from tests.files.test_stream_recording import STREAM, chunk, read, samples_hold_their_index
 
@@ -78,6 +86,32 @@ def test_append_to_a_recording_without_samples(path: Path) -> None:
         sink.start(STREAM)
     record(path, 5, if_exists="append")
     assert read(path)[2:] == ([], [(0, 5, 1)])
+
+
+def test_append_to_a_recording_of_version_0_1(path: Path) -> None:
+    """It has no table for how models were learned, and continues without."""
+    old = create_growing(
+        path, make_tables(STREAM, 1 << 16, with_learning=False), make_attributes(STREAM, None)
+    )
+    old.append("models", np.array([(0, 0, 1)], MODEL))
+    old.append("data", chunk(0, 3).data)
+    old.close()
+    with RecordingSink(path, if_exists="append") as sink:
+        sink.set_learning(LearningFacts(version=2, view=0.0, reliability=(1.0, 2.0)))
+        sink.start(STREAM)
+        sink.write(chunk(0, 2, 2))
+    data, _, _, models = read(path)
+    assert (data[:, 0].tolist(), [row for row, _, _ in models]) == ([0, 1, 2, 0, 1], [0, 3])
+    assert read_learned_models(path) == ()
+
+
+def test_append_to_a_recording_with_learned_models(path: Path) -> None:
+    for view in 0.1, 0.0:
+        with RecordingSink(path, if_exists="append") as sink:
+            sink.start(STREAM)
+            sink.set_learning(LearningFacts(version=1, view=view, reliability=(1.0, 2.0)))
+            sink.write(chunk(0, 2))
+    assert [(model.row, model.learning.view) for model in read_learned_models(path)] == [(0, 0.1), (2, 0.0)]
 
 
 def test_append_after_a_gap(path: Path) -> None:

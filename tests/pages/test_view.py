@@ -26,7 +26,8 @@ from igbss_stream.daemon.config.sources import ZmqInput
 from igbss_stream.daemon.config.web_sections import ViewSection
 from igbss_stream.daemon.viewer import ViewerProcess
 from igbss_stream.errors import FeedError, ParameterError
-from igbss_stream.feeds.wire import MetaMessage, Mixing
+from igbss_stream.feeds.model_facts import Mixing
+from igbss_stream.feeds.wire import MetaMessage
 from igbss_stream.feeds.zmq_publisher import ZmqPublisher
 from tests.commands import Command, Refusal
 from tests.daemons import free_port
@@ -193,7 +194,7 @@ def test_volts_are_read_as_microvolts(published: Published) -> None:
     volts = msgspec.structs.replace(
         MIXING, unit="V", matrix=tuple(map(tuple, (1e-6 * MATRIX).tolist())), mean=None
     )
-    published.sink.publish_mixing(volts)
+    published.sink.publish_model(volts)
     published.publish(Chunk(samples(2000), 0, 1))
     browser = published.browser
     browser.frame()
@@ -210,7 +211,7 @@ def test_volts_are_read_as_microvolts(published: Published) -> None:
 def test_what_is_drawn_is_the_least_and_the_largest_of_all_samples(published: Published) -> None:
     x, browser = samples(5000), published.browser
     browser.live.span, browser.live.columns = 20.0, 500  # 10 samples a column
-    published.sink.publish_mixing(MIXING)
+    published.sink.publish_model(MIXING)
     published.publish(Chunk(x[:4600], 0, 1))
     published.draw(4600)
     published.publish(Chunk(x[4600:], 4600, 1))  # what is new goes on where the last strip ended
@@ -232,7 +233,7 @@ def test_what_is_drawn_is_the_least_and_the_largest_of_all_samples(published: Pu
 def test_gaps_and_models_are_marked_and_a_page_that_waits_gets_all_at_once(published: Published) -> None:
     x, browser = samples(3000), published.browser
     browser.live.columns = 2500  # a sample a column
-    published.sink.publish_mixing(MIXING)
+    published.sink.publish_model(MIXING)
     published.publish(
         Chunk(x[:500], 0, 1), Gap(500, 30, "lost"), Gap(530, 70, "lost"), Chunk(x[600:1000], 600, 2)
     )
@@ -286,7 +287,7 @@ def test_frames_wait_for_a_browser_that_falls_behind_and_then_come_in_one(publis
 
 def test_the_chosen_source_is_shown_beside(published: Published) -> None:
     browser = published.browser
-    published.sink.publish_mixing(MIXING)
+    published.sink.publish_model(MIXING)
     t = np.arange(2000) / RATE
     x = np.column_stack([np.sin(2 * np.pi * 10 * t), np.sin(2 * np.pi * 30 * t)]).astype(np.float32)
     published.publish(Chunk(x, 0, 1))
@@ -299,7 +300,7 @@ def test_the_chosen_source_is_shown_beside(published: Published) -> None:
         np.testing.assert_array_equal(browser.drawn("weights")["w"], MATRIX[:, min(source, 1)])
     assert browser.plot("scalp").visible
     named = ("Fp1", "a", "b", "c", "d")
-    published.sink.publish_mixing(Mixing(version=2, channels=named, matrix=MIXING.matrix))
+    published.sink.publish_model(Mixing(version=2, channels=named, matrix=MIXING.matrix))
     published.publish(Chunk(x[:10], 2000, 2))
     until(lambda: published.status["note"].startswith("No map of the scalp"))
     assert not browser.plot("scalp").visible

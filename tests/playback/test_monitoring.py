@@ -18,6 +18,7 @@ from rich.console import Console
 from igbss_stream._util.signals import StopSignal
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import RecordingError
+from igbss_stream.feeds.model_facts import LearningFacts
 from igbss_stream.feeds.wire import Encoder, MetaMessage, decode
 from igbss_stream.playback.listen import DeferredRecorder
 from igbss_stream.playback.monitoring import Monitor, Report
@@ -218,10 +219,14 @@ class Kept:
 
     streams: list[Stream] = field(default_factory=list)
     items: list[Item] = field(default_factory=list)
+    learnings: list[LearningFacts | None] = field(default_factory=list)
 
     def start(self, stream: Stream, extra: Mapping[str, Any] | None = None) -> None:
         assert extra == {"note": 1}
         self.streams.append(stream)
+
+    def set_learning(self, learning: LearningFacts | None) -> None:
+        self.learnings.append(learning)
 
     def write(self, item: Item) -> None:
         assert self.streams

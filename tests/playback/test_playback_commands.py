@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from igbss_stream._util.signals import StopSignal
 from igbss_stream.chunk import Chunk, Gap, Stream
+from igbss_stream.feeds.model_facts import LearningFacts
 from igbss_stream.feeds.zmq_publisher import ZmqPublisher
 from igbss_stream.files.open import open_recording
 from igbss_stream.playback.pacing import Item
@@ -384,6 +385,33 @@ def test_listening_records_what_comes(
         assert file["gaps"][()].tolist() == [(60, 60, 10, b"lost")]
         assert file["models"][()].tolist() == [(0, 0, 1), (60, 70, 2)]
         assert file.attrs["stream"] == "eeg"
+
+
+def test_listening_records_how_models_were_learned(
+    igbss: Command, aside: Callable[..., "Future[Any]"], address: str, tmp_path: Path
+) -> None:
+    def feed() -> None:
+        with ZmqPublisher(address) as sink:
+            joined(sink)
+            sink.start(STREAM)
+            for version in 1, 2:
+                reliability = (10.0 * version, 2.0, 3.0, -4.0)
+                sink.publish_model(None, LearningFacts(version=version, view=0.1, reliability=reliability))
+                sink.publish(Chunk(noise(60), 60 * version, version))
+                time.sleep(
+                    0.5
+                )  # so that the description of one model does not arrive with that of the next
+
+    published = aside(feed)
+    result = igbss("listen", address, "--record", tmp_path / "out.h5", "--quiet")
+    published.result(DEADLINE)
+    assert (result.exit_code, result.output) == (0, "")
+    with h5py.File(tmp_path / "out.h5") as file:
+        rows = file["learning"][()]
+    assert rows[["row", "version", "view"]].tolist() == [(0, 1, 0.1), (60, 2, 0.1)]
+    assert rows["reliability"].tolist() == [[10, 2, 3, -4], [20, 2, 3, -4]]
+    said = igbss("inspect", tmp_path / "out.h5").output
+    assert "learned from: view 0.1, model 2\nreliability: a 20 dB, b 2 dB, c 3 dB, d -4 dB\n" in said
 
 
 def test_a_recording_that_exists_is_kept_unless_told_otherwise(

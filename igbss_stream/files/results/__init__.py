@@ -5,5 +5,6 @@
     output             an output of `batch`: attributes, model, sources
     stored_model       the model in an output
     stream_recording   a recording of a stream
+    learned_models     how the models of such a file were learned
     series             read samples block by block
 """

@@ -99,6 +99,13 @@ class OutputFile(Closeable):
         with report_damage(self.path):
             return all(mark in self._file.attrs for mark in _MARKS)
 
+    @property
+    def model_version(self) -> int | None:
+        """Version of the model in its stream; None unless the file is the state of a daemon."""
+        with report_damage(self.path):
+            found = self._file.attrs.get("model_version")
+            return None if found is None else int(found)
+
     def read_facts(self) -> OutputFacts:
         """Read the description of the output.
 
@@ -156,16 +163,47 @@ class OutputFile(Closeable):
                 settings=json.loads(attrs["settings"]),
                 transform=json.loads(attrs["transform"]),
                 preparation=json.loads(attrs.get("preparation", "{}")),
-                learning=self._read_learning(),
+                learning=self.read_learning(),
                 origin=Origin.read(attrs),
                 incidence=self._read_optional_weights("incidence"),
                 inverse=self._read_optional_weights("inverse"),
                 cut=np.asarray(self._get_model_dataset("cut", 1)[()], np.int64)
                 if "cut" in self._file
                 else None,
-                version=int(attrs["model_version"]) if "model_version" in attrs else None,
+                version=self.model_version,
                 cleaning=json.loads(attrs["cleaning"]) if "cleaning" in attrs else None,
                 excluded=self._read_excluded(),
+            )
+
+    def read_learning(self) -> Learning | None:
+        """Read how the structure was learned; None if that is not stored, as before version 0.2.
+
+        Raises
+        ------
+        RecordingError
+            If the file is damaged.
+        """
+        with report_damage(self.path):
+            attrs = self._file.attrs
+            if "learning" not in self._file or "view" not in attrs:
+                return None
+            losses, reliability = (
+                np.asarray(self._get_model_dataset(name, 1)[()], np.float64)
+                for name in ("learning", "reliability")
+            )
+            n_sources = self._get_model_dataset("unmixing", 2, 3).shape[-2]
+            if len(reliability) != n_sources:
+                raise RecordingError(
+                    f"{name_dataset('/reliability', self.path)} has {len(reliability)} numbers for "
+                    f"{n_sources} sources: copy the file again, or separate again"
+                )
+            rows = self.read_table("contradictions")
+            return Learning(
+                losses=tuple(losses.tolist()),
+                view=float(attrs["view"]),
+                contradictions={} if rows is None else dict(rows.tolist()),
+                reliability=reliability,
+                drift_removed=str(attrs.get("drift")) == "removed",
             )
 
     def read_json(self, name: str) -> dict[str, Any]:
@@ -283,21 +321,6 @@ class OutputFile(Closeable):
                     f"{str(self.path)!r} stores its sources in parts, and the part '{part.file_name}' is "
                     "missing: restore it, or separate again with --resume"
                 )
-
-    def _read_learning(self) -> Learning | None:
-        """Return how the structure was learned; None if that is not stored, as before version 0.2."""
-        attrs = self._file.attrs
-        if "learning" not in self._file or "view" not in attrs:
-            return None
-        losses = np.asarray(self._get_model_dataset("learning", 1)[()], np.float64)
-        rows = self.read_table("contradictions")
-        return Learning(
-            losses=tuple(losses.tolist()),
-            view=float(attrs["view"]),
-            contradictions={} if rows is None else dict(rows.tolist()),
-            reliability=np.asarray(self._get_model_dataset("reliability", 1)[()], np.float64),
-            drift_removed=str(attrs.get("drift")) == "removed",
-        )
 
     def _read_optional_weights(self, name: str) -> Array | None:
         """Read weights that only some models have."""

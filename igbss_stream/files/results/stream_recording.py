@@ -13,8 +13,10 @@ from igbss_stream.files.readers.hdf5.file import name_dataset, open_file, report
 from igbss_stream.files.readers.hdf5.layouts.plain import read_gaps
 from igbss_stream.files.readers.hdf5.layouts.values import get_dataset
 from igbss_stream.files.results.series import Series
+from igbss_stream.model.learning import Learning
 
 _MARKS = ("stream", "delay", "layout")
+_LEARNING = ("row", "version", "view", "contradicted", "contradiction", "drift_removed", "reliability")
 _TABLES = {"gaps": ("row", "start", "n_samples", "reason"), "models": ("row", "start", "version")}
 
 
@@ -110,6 +112,29 @@ class StreamFile(Closeable):
                 changes=tuple(ModelChange(int(one["row"]), int(one["version"])) for one in stored),
             )
 
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """Names of the channels of the recording, which are sources if a model produced them."""
+        with report_damage(self.path):
+            return tuple(map(str, self._file["data"].attrs["channels"]))
+
+    def read_learning(self) -> list[tuple[int, int, Learning]]:
+        """Read how the models of the stream were learned: first row, version, and `Learning` of each.
+
+        Recordings of version 0.1 do not state it.
+
+        Raises
+        ------
+        RecordingError
+            If the file is damaged.
+        """
+        with report_damage(self.path):
+            table = get_dataset(self._file, "learning")
+            if table is None or table.dtype.names != _LEARNING:
+                return []
+            rows, n_samples = np.asarray(table[()]), len(self._file["data"])
+            return [_read_learning(one) for one in rows[rows["row"] < n_samples]]
+
     def open_series(self) -> Series:
         """Open the samples, to read them in blocks.
 
@@ -124,6 +149,15 @@ class StreamFile(Closeable):
                 f"{name_dataset('/data', self.path)} has no samples yet; record some first"
             )
         return Series(self.path, "data", handle, read_gaps(self._file, handle.shape[0]))
+
+
+def _read_learning(row: Any) -> tuple[int, int, Learning]:
+    """Return first row, version and learning of a row of the table."""
+    contradicted = float(row["contradicted"])
+    contradictions = {} if np.isnan(contradicted) else {contradicted: float(row["contradiction"])}
+    reliability = row["reliability"].astype(np.float64)
+    learning = Learning((), float(row["view"]), contradictions, reliability, bool(row["drift_removed"]))
+    return int(row["row"]), int(row["version"]), learning
 
 
 def _compute_beginning(t0: Any, rate: Any, models: Any) -> datetime | None:

@@ -12,11 +12,13 @@ from typing import Any, Literal
 
 import h5py
 import numpy as np
+from numpy.typing import NDArray
 
 from igbss_stream._util.version import __version__
-from igbss_stream.chunk import Stream
+from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import IgbssError, RecordingError
 from igbss_stream.files.writers.growing_header import LAYOUT, Table
+from igbss_stream.files.writers.learning_table import LEARNING, make_learning_table
 from igbss_stream.files.writers.locking import get_partial_path
 from igbss_stream.files.writers.rotation import Rotation, make_dated_path
 from igbss_stream.files.writers.write_errors import check_output_path, explain_write_error
@@ -31,7 +33,7 @@ _SIGNATURE = b"\x89HDF\r\n\x1a\n"
 _UNREADABLE = (OSError, RuntimeError, KeyError, ValueError, TypeError, AttributeError)
 
 
-def make_tables(stream: Stream, capacity: int) -> list[Table]:
+def make_tables(stream: Stream, capacity: int, *, with_learning: bool = True) -> list[Table]:
     """Return the datasets of a recording.
 
     Parameters
@@ -39,6 +41,8 @@ def make_tables(stream: Stream, capacity: int) -> list[Table]:
     stream : Stream
     capacity : int
         Largest number of gaps, and of changes of the model.
+    with_learning : bool
+        Whether there is a table that states how models were learned; recordings of version 0.1 have none.
     """
     attrs = {
         "rate": stream.rate,
@@ -47,7 +51,28 @@ def make_tables(stream: Stream, capacity: int) -> list[Table]:
         "t0": stream.t0,
     }
     samples = Table("data", stream.dtype.newbyteorder("<"), (stream.n_channels,), None, attrs)
-    return [Table("gaps", GAP, (), capacity), Table("models", MODEL, (), capacity), samples]
+    learned = [make_learning_table(stream.n_channels, capacity)] if with_learning else []
+    return [Table("gaps", GAP, (), capacity), Table("models", MODEL, (), capacity), *learned, samples]
+
+
+def as_gap_row(gap: Gap, row: int) -> NDArray[np.void]:
+    """Return a gap before a row of the samples as a row of the table of gaps."""
+    reason = gap.reason.encode()[: GAP["reason"].itemsize]
+    return np.array([(row, gap.start, gap.n_samples, reason)], GAP)
+
+
+def check_shape(chunk: Chunk, stream: Stream) -> None:
+    """Refuse samples that do not have the channels of the stream.
+
+    Raises
+    ------
+    ValueError
+    """
+    if chunk.data.shape[1:] != (stream.n_channels,):
+        raise ValueError(
+            f"samples of shape {chunk.data.shape} do not have the {stream.n_channels} channels of the "
+            "stream"
+        )
 
 
 def make_attributes(stream: Stream, extra: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -133,6 +158,21 @@ def read_end(path: Path) -> tuple[float | None, int | None]:
     except _UNREADABLE as error:
         raise _make_unreadable_error(path, error) from error
     return t0, None
+
+
+def has_learning_table(path: Path) -> bool:
+    """Return whether a recording states how its models were learned.
+
+    Raises
+    ------
+    RecordingError
+        If it cannot be read.
+    """
+    try:
+        with h5py.File(path, "r") as file:
+            return LEARNING in file
+    except _UNREADABLE as error:
+        raise _make_unreadable_error(path, error) from error
 
 
 def find_free_path(path: Path) -> Path:

@@ -13,27 +13,30 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from igbss_stream._util.closeable import Closeable
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import IgbssError, ParameterError, RecordingError, printable
+from igbss_stream.feeds.model_facts import LearningFacts
 from igbss_stream.files.writers.growing_hdf5 import (
     GrowingFile,
     claim_existing,
     create_growing,
     open_growing,
 )
+from igbss_stream.files.writers.learning_table import LEARNING, LearningStatement, as_learning_row
 from igbss_stream.files.writers.recording_layout import (
-    GAP,
     IF_EXISTS,
     MODEL,
     IfExists,
+    as_gap_row,
     check_is_recording,
+    check_shape,
     describe_stream,
     explain_difference,
     find_free_path,
     find_last_path,
+    has_learning_table,
     make_attributes,
     make_tables,
     read_description,
@@ -113,6 +116,7 @@ class RecordingSink(Closeable):
         self._stream: Stream | None = None
         self._extra: Mapping[str, Any] | None = None
         self._model: int | None = None  # version of the last samples in the file
+        self._learning = LearningStatement()
         self._first: int | None = None  # first index of this run
         self._shift: int | None = None  # file index minus index of this run
         self._gap: Gap | None = None  # last gap of this run in the file, in file indices
@@ -157,6 +161,11 @@ class RecordingSink(Closeable):
                 self._stop = self._t0 = None
         self._stream, self._extra = stream, extra
         self._model = self._shift = self._first = self._failure = None
+        self._learning.forget()
+
+    def set_learning(self, learning: LearningFacts | None) -> None:
+        """State how a model was learned, if that is known; written with the next samples of this model."""
+        self._learning.known = learning
 
     def write(self, item: Chunk | Gap) -> None:
         """Write samples or a gap. The array may be changed afterwards.
@@ -230,6 +239,7 @@ class RecordingSink(Closeable):
     def _leave_file(self, level: int, reason: str = "") -> None:
         """Close the file; the next item opens another one. An error is only logged."""
         file, self._file, self._model, self._gap = self._file, None, None, None
+        self._learning.forget()
         if file is None:
             return
         try:
@@ -293,7 +303,8 @@ class RecordingSink(Closeable):
             if difference:
                 raise RecordingError(f"'{path}' cannot be continued: {printable(difference)}")
             t0, stop = read_end(path)
-            self._file = open_growing(path, make_tables(stream, _CAPACITY))
+            tables = make_tables(stream, _CAPACITY, with_learning=has_learning_table(path))
+            self._file = open_growing(path, tables)
         except RecordingError as error:
             log.warning("the recording continues in '%s': %s", find_free_path(self._asked), error)
             return False
@@ -302,7 +313,7 @@ class RecordingSink(Closeable):
 
     def _write_item(self, item: Chunk | Gap) -> None:
         if isinstance(item, Chunk) and self._stream is not None:
-            self._check_shape(item, self._stream)
+            check_shape(item, self._stream)
         if self._first is None:
             self._first = item.start
         if self._file is not None and self._is_full(item):
@@ -314,13 +325,6 @@ class RecordingSink(Closeable):
             self._write_gap(start, item.n_samples, item.reason)
         elif len(item.data):
             self._write_chunk(item, start)
-
-    def _check_shape(self, chunk: Chunk, stream: Stream) -> None:
-        if chunk.data.shape[1:] != (stream.n_channels,):
-            raise ValueError(
-                f"samples of shape {chunk.data.shape} do not have the {stream.n_channels} channels of the "
-                "stream"
-            )
 
     def _is_full(self, item: Chunk | Gap) -> bool:
         """Return whether an item belongs into the next file."""
@@ -363,23 +367,27 @@ class RecordingSink(Closeable):
         gap = Gap(start, n_samples, reason)
         if self._file is not None and self._gap is not None and gap.continues(self._gap):
             gap = Gap(self._gap.start, gap.stop - self._gap.start, reason)
-            self._file.amend("gaps", _as_row(gap, self._file))
+            self._file.amend("gaps", as_gap_row(gap, self._file.lengths["data"]))
         else:
             file = self._get_file_with_room("gaps")
-            file.append("gaps", _as_row(gap, file))
+            file.append("gaps", as_gap_row(gap, file.lengths["data"]))
         self._gap, self._stop = gap, gap.stop
 
     def _write_chunk(self, chunk: Chunk, start: int) -> None:
         file = self._get_file_with_room("models")
+        if (learning := self._learning.find_unstated(chunk, file.lengths)) is not None:
+            file = self._get_file_with_room(LEARNING)
         before = dict(file.lengths)
         try:
             if chunk.model_version != self._model:
-                row = (file.lengths["data"], start, chunk.model_version)
-                file.append("models", np.array([row], MODEL))
+                file.append("models", np.array([(before["data"], start, chunk.model_version)], MODEL))
+            if learning is not None:
+                file.append(LEARNING, as_learning_row(learning, before["data"]))
             file.append("data", chunk.data)
         except RecordingError:
             file.lengths.update(before)
             raise
+        self._learning.note(learning)
         self._model, self._stop = chunk.model_version, start + len(chunk.data)
 
     def _get_file_with_room(self, name: str) -> GrowingFile:
@@ -390,9 +398,3 @@ class RecordingSink(Closeable):
             self._open()
         assert self._file is not None
         return self._file
-
-
-def _as_row(gap: Gap, file: GrowingFile) -> NDArray[np.void]:
-    """Return a gap after the last sample of the file as a row of the table of gaps."""
-    reason = gap.reason.encode()[: GAP["reason"].itemsize]
-    return np.array([(file.lengths["data"], gap.start, gap.n_samples, reason)], GAP)

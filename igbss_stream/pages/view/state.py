@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap, Stream
-from igbss_stream.feeds.wire import MetaMessage, Mixing
+from igbss_stream.feeds.model_facts import Mixing
+from igbss_stream.feeds.wire import MetaMessage
 from igbss_stream.pages.view.traces import Ring
 
 SECONDS = 60.0  # of samples to keep, if memory permits
