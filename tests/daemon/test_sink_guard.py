@@ -178,7 +178,8 @@ def test_a_full_disk_degrades_health_until_there_is_space(spawn: Spawn, tmp_path
 
         until(lambda: running.count("recorded") > 0, send)
         unlimited = resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE)
-        resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE, (path.stat().st_size, unlimited[1]))
+        used = 512 * path.stat().st_blocks  # a growing recording ends in a hole
+        resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE, (used, unlimited[1]))
         until(lambda: is_health("degraded"), send)
         assert running.state()["failing_sinks"] == ["sinks[1]"]
         assert 'igbss_sink_failing{sink="sinks[1]",stream="s"} 1.0' in running.get("metrics")

@@ -26,7 +26,7 @@ from igbss_stream.daemon.config.sources import ZmqInput
 from igbss_stream.daemon.config.web_sections import ViewSection
 from igbss_stream.daemon.viewer import ViewerProcess
 from igbss_stream.errors import FeedError, ParameterError
-from igbss_stream.feeds.model_facts import Mixing
+from igbss_stream.feeds.model_facts import LearningFacts, Mixing
 from igbss_stream.feeds.wire import MetaMessage
 from igbss_stream.feeds.zmq_publisher import ZmqPublisher
 from tests.commands import Command, Refusal
@@ -306,6 +306,35 @@ def test_the_chosen_source_is_shown_beside(published: Published) -> None:
     assert not browser.plot("scalp").visible
 
 
+def test_how_the_model_of_the_samples_was_learned(published: Published) -> None:
+    """The reliability belongs to the model of the last samples, not to one that comes, nor to an earlier run."""
+    first = LearningFacts(version=1, view=0.1, reliability=(14.4, -0.4), contradictions=((0.01, 7.5),))
+    later = LearningFacts(version=2, view=0.0, reliability=(20.0, -3.0), drift_removed=True)
+
+    def learned() -> tuple[Any, Any]:
+        status = published.status
+        return status["reliability"], {one["name"]: one["value"] for one in status["figures"]}.get(
+            "learned from"
+        )
+
+    published.publish(Chunk(samples(100), 0, 1))
+    assert learned() == (None, None)
+    published.sink.publish_model(MIXING, first)
+    at = iter(range(100, 10**9, 10))
+    until(
+        lambda: learned() == ([14, 0], "view 0.1 (view 0.01 contradicted, 7.5)"),
+        lambda: published.publish(Chunk(samples(10), next(at), 1)),
+    )
+    published.sink.publish_model(MIXING, later)
+    published.publish(Chunk(samples(10), next(at), 1))
+    assert learned()[0] == [14, 0]
+    published.publish(Chunk(samples(10), next(at), 2))
+    assert learned() == ([20, -3], "innovations, without drift")
+    published.sink.start(STREAM)  # the daemon was restarted, and has learned nothing yet
+    until(lambda: published.feed.state._learnings == {}, published.sink.serve)
+    assert learned() == (None, None)
+
+
 def test_states_are_described(published: Published) -> None:
     first_sentence = (
         f"Waiting for {published.sink.address}: the stream exists, but no sample has arrived yet."
@@ -486,6 +515,27 @@ def test_what_a_page_remembers_is_bounded_whatever_comes() -> None:
     assert state.sources.ring.stop == 5
     state.update([], MetaMessage(**head | {"channels": ("a", "b")}))
     assert (state.sources.names, len(state.marks), state.seconds) == (("a", "b"), 0, 60)
+
+
+def test_a_model_of_another_run_is_another_model() -> None:
+    """A daemon that was restarted counts its models from 1 again."""
+    state = ViewState()
+    doubled = msgspec.structs.replace(MIXING, matrix=tuple(map(tuple, (2 * MATRIX).tolist())))
+    for run, mixing in ((7, MIXING), (8, doubled)):
+        meta = MetaMessage(
+            version=1,
+            stream="s",
+            run=run,
+            rate=RATE,
+            dtype="float32",
+            channels=STREAM.channels,
+            mixing=mixing,
+        )
+        state.update([Chunk(np.ones((5, 2), np.float32), 0, 1)], meta)
+        assert state.channels is not None
+        np.testing.assert_array_equal(
+            state.channels.ring.read(0, 5), np.tile(np.array(mixing.matrix).sum(axis=1) + 5.0, (5, 1))
+        )
 
 
 def test_the_page_of_the_documentation_says_what_can_be_configured() -> None:

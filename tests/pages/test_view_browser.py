@@ -1,5 +1,6 @@
 """Test the page in a real browser, served by a real daemon that receives live data."""
 
+import json
 import subprocess
 import sys
 import threading
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import zmq
 
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.feeds.zmq_publisher import ZmqPublisher
@@ -26,6 +28,7 @@ pytestmark = [
 ]
 
 RATE, NAMES = 250.0, ("Fp1", "Fp2", "C3", "C4", "O1", "O2")
+N_SPARSE = 4  # channels whose noise is not Gaussian, so that their sources are reliable
 BLOCK = 5  # samples: 50 messages a second
 
 
@@ -50,6 +53,7 @@ class Sender(threading.Thread):
                 self.at, self.lost, self._gap = self.at + self._gap, self.lost + self._gap, 0
             else:
                 x = self._rng.normal(size=(BLOCK, len(NAMES))).astype(np.float32)
+                x[:, :N_SPARSE] **= 3
                 self._sink.publish(Chunk(x, self.at))
                 self.at += BLOCK
 
@@ -72,14 +76,22 @@ class Sender(threading.Thread):
 class Open:
     """The page that is open, the daemon behind it and the sender before that."""
 
-    def __init__(self, driver: Any, daemon: DaemonProcess, sender: Sender, url: str) -> None:
-        self.driver, self.daemon, self.sender, self.url = driver, daemon, sender, url
+    def __init__(self, driver: Any, daemon: DaemonProcess, sender: Sender, url: str, out: int) -> None:
+        self.driver, self.daemon, self.sender, self.url, self.out = driver, daemon, sender, url, out
 
     def js(self, expression: str) -> Any:
         return self.driver.execute_script(f"return {expression}")
 
     def text(self, selector: str) -> str:
         return str(self.js(f"document.querySelector({selector!r}).textContent"))
+
+    def labels(self) -> list[str]:
+        """Return what is written beside the traces of the sources, without the tools."""
+        found = self.js(
+            "[...document.querySelectorAll('#panel-0 li')].map(l => [...l.childNodes].slice(0, -1)"
+            ".map(n => n.textContent).join(''))"
+        )
+        return [str(one) for one in found]
 
     def figures(self) -> dict[str, str]:
         """Return the status line."""
@@ -113,18 +125,18 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Open]:
 
 
 @contextmanager
-def opened(folder: Path) -> Iterator[Open]:
+def opened(folder: Path, settings: str = "model: {structure: systematic}") -> Iterator[Open]:
     """Start a sender and a daemon, and open its page."""
     with ExitStack() as ends:
         sink = ends.enter_context(ZmqPublisher("tcp://127.0.0.1:*"))
-        health, port = free_port(), free_port()
+        health, port, out = free_port(), free_port(), free_port()
         config = folder / "run.yaml"
         config.write_text(
             f"streams:\n"
             f"  - name: s\n"
             f"    source: {{kind: zmq, address: '{sink.address}'}}\n"
-            f"    model: {{structure: systematic}}\n"
-            f"    sinks: [{{kind: zmq, address: 'tcp://127.0.0.1:{free_port()}'}}]\n"
+            f"    {settings}\n"
+            f"    sinks: [{{kind: zmq, address: 'tcp://127.0.0.1:{out}'}}]\n"
             f"health: {{port: {health}}}\n"
             f"view: {{port: {port}}}\n"
             f"log: {{format: json}}\n"
@@ -144,7 +156,7 @@ def opened(folder: Path) -> Iterator[Open]:
         driver: Any = ends.enter_context(browser.browser(folder))
         until(lambda: answers(port))
         driver.get(url)
-        open_page = Open(driver, daemon, sender, url)
+        open_page = Open(driver, daemon, sender, url, out)
         until(
             lambda: open_page.js("window.igbssView && igbssView.state.columns > 100"),
             describe=lambda: str(driver.get_log("browser")),
@@ -254,6 +266,42 @@ def test_figures_are_those_of_the_daemon_and_silence_is_reported(page: Open) -> 
         assert metric("in") == metric("out") == page.sender.at - page.sender.lost
         assert page.figures()["drops"] == "0"
         assert page.figures()["model"] == "1"
+
+
+def read_learning(port: int) -> dict[str, Any]:
+    """Return what the daemon states of its model, as the page of the wire format describes it."""
+    with zmq.Context() as context, context.socket(zmq.SUB) as socket:
+        socket.connect(f"tcp://127.0.0.1:{port}")
+        socket.subscribe(b"")
+        while True:
+            header = json.loads(socket.recv_multipart()[1])
+            if header.get("learning"):
+                return dict(header["learning"])
+
+
+@pytest.mark.parametrize("width", [1500, 480])
+def test_the_reliability_stands_beside_the_name_of_each_source(tmp_path: Path, width: int) -> None:
+    with opened(tmp_path, "learning: {first: 4, window: 4, every: null}") as page:
+        page.driver.set_window_size(width, 1000)
+        learning = read_learning(page.out)
+        rows = [f"source-{n} · {round(value)} dB" for n, value in enumerate(learning["reliability"])]
+        until(lambda: page.labels() == rows, describe=lambda: f"{page.labels()} of {rows}")
+        low = [n for n, value in enumerate(learning["reliability"]) if round(value) < 0]
+        assert page.js("[...document.querySelectorAll('li .low')].map(e => e.parentElement.id)") == [
+            f"source-row-{n}" for n in low
+        ]
+        page.js("igbssView.panels[0].choose(1)")
+        assert page.text("#chosen") == rows[1]
+        view = "innovations" if learning["view"] == 0 else f"view {learning['view']:g}"
+        assert page.figures()["learned from"].startswith(view)
+        cut = "[...document.querySelectorAll('#panel-0 li, #figures dd')].filter(e => e.scrollWidth > e.clientWidth + 1)"
+        assert page.js(f"{cut}.map(e => e.textContent)") == []
+        assert page.js("igbssView.panels[0].canvas.clientWidth") > 0.5 * page.js(
+            "document.querySelector('#panel-0').clientWidth"
+        )
+        assert page.js("document.documentElement.scrollWidth <= innerWidth")
+        page.driver.save_screenshot(str(tmp_path / f"{width}.png"))
+        check_that_nothing_went_wrong(page)
 
 
 def check_that_nothing_went_wrong(page: Open) -> None:

@@ -62,7 +62,8 @@ const onStrip = () => {
 
 const onStatus = () => {
   if (!live.status) return
-  const {sentence, note, figures} = JSON.parse(live.status)
+  const {sentence, note, figures, reliability} = JSON.parse(live.status)
+  panels[0].rate(reliability)
   if ($("sentence").textContent !== sentence) $("sentence").textContent = sentence
   $("note").textContent = note
   const items = figures.map(({name, value, about}) => {

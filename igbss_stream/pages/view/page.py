@@ -160,16 +160,22 @@ class Page:
             state = feed.state
             words = describe_state(feed.report, state, feed.address)
             stretch = None if self.live.paused else self._read_selected(state)
-            weights, unit = state.weights, self._get_unit(state)
+            weights, unit, learning = state.weights, self._get_unit(state), state.learning
             rate = state.stream.rate if state.stream else 1.0
             if self._ticks % _FIT == 0 and self._column is not None and not self.live.paused:
                 self._fit(state)
         self._ticks += 1
         if weights is None:
             self._bars.plot.visible = self._map.plot.visible = False
-        line = [asdict(figure) for figure in list_figures(feed.report, feed.daemon_metrics)]
+        line = [asdict(figure) for figure in list_figures(feed.report, feed.daemon_metrics, learning)]
+        reliability = None if learning is None else learning.reliability.round().astype(int).tolist()
         self.live.status = json.dumps(
-            {"sentence": words, "note": self._describe_plots(weights), "figures": line}
+            {
+                "sentence": words,
+                "note": self._describe_plots(weights),
+                "figures": line,
+                "reliability": reliability,
+            }
         )
         if stretch is not None:
             self._spectrum.show(*compute_spectrum(stretch, rate), unit)

@@ -39,6 +39,7 @@ class Panel {
     this.names = []
     this.order = []
     this.spacing = null // selected by the viewer
+    this.reliability = null // of each source, in dB
     const head = element("div", {className: "head"}, section)
     this.title = element("h2", {textContent: title}, head)
     this.about = element("span", {className: "about"}, head)
@@ -82,6 +83,25 @@ class Panel {
       this.ends = []
     }
     Object.assign(this, {unit: spec.unit, factor: spec.factor, fitted: spec.spacing, middles: spec.middles})
+  }
+
+  rate(reliability) { // of a model, or null
+    if (JSON.stringify(reliability) === JSON.stringify(this.reliability)) return
+    this.reliability = reliability
+    this.entitle()
+    this.relabel()
+  }
+
+  decibels(i) { return this.reliability?.length === this.names.length ? this.reliability[i] : null }
+
+  mark(i, parent) { // writes the reliability of a source after its name
+    const value = this.decibels(i) ?? null
+    if (value !== null) element("span", {className: value < 0 ? "decibels low" : "decibels", textContent: ` · ${value} dB`}, parent)
+  }
+
+  entitle() {
+    $("chosen").textContent = this.names[this.current] ?? "No source selected"
+    this.mark(this.current, $("chosen"))
   }
 
   reset() {
@@ -278,7 +298,7 @@ class Panel {
     if (this.isSources) {
       state.chosen = i
       live.chosen = i
-      $("chosen").textContent = this.names[i] ?? "No source selected"
+      this.entitle()
     }
     this.relabel()
     this.all()
@@ -329,6 +349,8 @@ class Panel {
       item.setAttribute("role", "option")
       item.setAttribute("aria-selected", String(this.isSources ? i === state.chosen : false))
       item.title = this.isSources ? `${this.names[i]}: click to select it` : this.names[i]
+      this.mark(i, item)
+      if (item.childElementCount) item.title += ". Reliability: the predicted ratio to the interference of all other sources"
       item.style.height = `${row}px`
       item.style.lineHeight = `${row}px`
       if (r % every && i !== state.chosen) item.style.color = "transparent"

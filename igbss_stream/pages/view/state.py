@@ -3,19 +3,21 @@
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap, Stream
-from igbss_stream.feeds.model_facts import Mixing
+from igbss_stream.feeds.model_facts import LearningFacts, Mixing
 from igbss_stream.feeds.wire import MetaMessage
+from igbss_stream.model.learning import Learning
 from igbss_stream.pages.view.traces import Ring
 
 SECONDS = 60.0  # of samples to keep, if memory permits
 MEMORY = 1 << 27  # bytes, largest size of the samples of a stream
 _MAX_MARKS = 500
-_MAX_MODELS = 4  # whose mixing is kept, because samples of an earlier model may arrive late
+_MAX_MODELS = 4  # that are kept, because samples of an earlier model may arrive late
 _MIN_SAMPLES = 64  # at any sampling rate and number of channels
 
 Item = Chunk | Gap
@@ -113,7 +115,9 @@ class ViewState:
         self.marks: deque[Mark] = deque(maxlen=_MAX_MARKS)
         self.problem = ""
         self._raw = raw
+        self._run: int | None = None
         self._mixings: dict[int, MixingWeights] = {}
+        self._learnings: dict[int, LearningFacts] = {}
         self._fresh = True
 
     def update(self, items: Sequence[Item], meta: MetaMessage | None) -> None:
@@ -128,6 +132,12 @@ class ViewState:
         if meta is None:
             return
         self._update_description(meta.description)
+        if meta.run != self._run:  # versions count from 1 again
+            self._run = meta.run
+            self._forget_models()
+        if meta.learning is not None:
+            self._learnings[meta.learning.version] = meta.learning
+            _drop_oldest(self._learnings)
         if meta.mixing is not None and meta.mixing.version not in self._mixings:
             self._update_mixing(meta.mixing)
         for item in items:
@@ -167,6 +177,12 @@ class ViewState:
         """Number of seconds that are kept."""
         return self.sources.ring.capacity / self.stream.rate if self.sources and self.stream else SECONDS
 
+    @property
+    def learning(self) -> Learning | None:
+        """How the model that produced the last samples was learned; None if that is not known."""
+        facts = None if self.version is None else self._learnings.get(self.version)
+        return None if facts is None else facts.as_learning()
+
     def _update_description(self, stream: Stream) -> None:
         self.stream = stream
         panel = self._get_panel(self.sources, stream.channels, stream.unit)
@@ -174,7 +190,11 @@ class ViewState:
             self.sources = panel
             self.version = None
             self.marks.clear()
-            self._mixings.clear()
+            self._forget_models()
+
+    def _forget_models(self) -> None:
+        self._mixings.clear()
+        self._learnings.clear()
 
     def _get_panel(self, before: TracePanel | None, names: tuple[str, ...], unit: str | None) -> TracePanel:
         """Return the panel of the given traces; the existing one if the names are the same."""
@@ -188,8 +208,7 @@ class ViewState:
 
     def _update_mixing(self, mixing: Mixing) -> None:
         self.weights = self._mixings[mixing.version] = MixingWeights.from_wire(mixing)
-        while len(self._mixings) > _MAX_MODELS:
-            del self._mixings[min(self._mixings)]
+        _drop_oldest(self._mixings)
         if not self._raw:
             self.channels = self._get_panel(self.channels, mixing.channels, mixing.unit)
 
@@ -218,6 +237,12 @@ class ViewState:
         if weights is not None and self.channels is not None and not self._raw:
             channels = chunk.data.astype(np.float64) @ weights.matrix.T + weights.mean
             self.channels.ring.write(chunk.start, channels)
+
+
+def _drop_oldest(models: dict[int, Any]) -> None:
+    """Keep the latest versions."""
+    while len(models) > _MAX_MODELS:
+        del models[min(models)]
 
 
 def _compute_offset(stream: Stream, to: Stream) -> int:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from igbss_stream.errors import printable
+from igbss_stream.model.learning import Learning
 from igbss_stream.pages.view.feed import DaemonMetrics
 from igbss_stream.pages.view.state import ViewState
 from igbss_stream.playback.monitoring import Report
@@ -67,7 +68,9 @@ def describe_state(report: Report | None, state: ViewState, address: str) -> str
     return ""
 
 
-def list_figures(report: Report | None, daemon: DaemonMetrics | None) -> list[StatusFigure]:
+def list_figures(
+    report: Report | None, daemon: DaemonMetrics | None, learning: Learning | None = None
+) -> list[StatusFigure]:
     """Return the status line.
 
     Parameters
@@ -76,16 +79,18 @@ def list_figures(report: Report | None, daemon: DaemonMetrics | None) -> list[St
         Statistics of the stream as received here.
     daemon : DaemonMetrics or None
         Metrics of the daemon for the stream.
+    learning : Learning, optional
+        How the model of the last samples was learned.
 
     Returns
     -------
     list of Figure
     """
-    found = [] if report is None or report.index is None else _list_stream_figures(report)
+    found = [] if report is None or report.index is None else _list_stream_figures(report, learning)
     return found if daemon is None else [*found, _make_daemon_figure(daemon)]
 
 
-def _list_stream_figures(report: Report) -> list[StatusFigure]:
+def _list_stream_figures(report: Report, learning: Learning | None) -> list[StatusFigure]:
     nominal = "" if report.nominal_rate is None else f" of {report.nominal_rate:g}"
     rate = "-" if report.rate is None else f"{report.rate:.4g}"
     delay = "-" if report.delay is None else f"{1e3 * report.delay:.0f} ms"
@@ -99,6 +104,7 @@ def _list_stream_figures(report: Report) -> list[StatusFigure]:
         StatusFigure(
             "model", _format_count(report.model), "Version of the model that produced the last samples."
         ),
+        *([] if learning is None else [_make_learning_figure(learning)]),
         StatusFigure("sample", _format_count(report.index), "Index after the last sample."),
         *_list_gap_figures(report),
         StatusFigure(
@@ -119,6 +125,16 @@ def _list_gap_figures(report: Report) -> list[StatusFigure]:
         StatusFigure("missing", _format_count(missing), "Samples that arrived but could not be separated."),
         StatusFigure("lost", _format_count(lost), "Samples that never reached the daemon."),
     ]
+
+
+def _make_learning_figure(learning: Learning) -> StatusFigure:
+    return StatusFigure(
+        "learned from",
+        learning.describe_view(),
+        "View of the sources that the model was learned from: innovations are most accurate without sensor "
+        "noise, a view of 5 is closest to the samples. A view that a more robust one contradicts by more "
+        "than 2.3 is not selected.",
+    )
 
 
 def _list_other_streams(report: Report) -> list[StatusFigure]:
