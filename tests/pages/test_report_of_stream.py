@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from igbss_stream.chunk import Chunk, Gap, Stream
+from igbss_stream.feeds.model_facts import LearningFacts
 from igbss_stream.files.writers.stream_recording import RecordingSink
 from tests.commands import Command, Refusal, assert_says
 from tests.doc_pages import run_python
@@ -88,6 +89,30 @@ def test_versions_are_listed_and_marked(
         "night",
     )
     assert "<b>x</b>" in page.text
+
+
+def test_how_models_were_learned(igbss: Command, tmp_path: Path) -> None:
+    """The last model gives the reliability of each source; models without a statement have an empty cell."""
+    path = tmp_path / "live.h5"
+    with RecordingSink(path) as sink:
+        sink.start(Stream("night", 100.0, ("source-0", "source-1"), None, np.dtype("f4"), START))
+        for version, view, reliability in ((1, 1.0, (12.0, 3.0)), (2, None, ()), (3, 0.0, (24.0, -5.0))):
+            sink.set_learning(
+                None
+                if view is None
+                else LearningFacts(
+                    version=version, view=view, reliability=reliability, contradictions=((0.1, 4.25),)
+                )
+            )
+            sink.write(chunk(300 * version, 300, version))
+    page = reported(igbss, path)
+    assert [row[-1] for row in versions(page)] == [
+        "view 1 (view 0.1 contradicted, 4.2); reliability 3 to 12 dB",
+        "",
+        "innovations; reliability -5 to 24 dB",
+    ]
+    facts = re.findall(r"reliability(-?\d+ dB)", "".join(page.text.split("\n")))
+    assert sorted(facts) == ["-5 dB", "24 dB"]
 
 
 def test_a_recording_that_is_being_written(igbss: Command, refused: Refusal, tmp_path: Path) -> None:

@@ -83,7 +83,27 @@ def read_learned_models(path: Path) -> tuple[LearnedModel, ...]:
         if output.is_output:
             return _read_output(output)
     with StreamFile(path) as file:
-        return _read_stream(file) if file.is_stream else ()
+        return read_models_of_stream(file) if file.is_stream else ()
+
+
+def read_models_of_stream(file: StreamFile) -> tuple[LearnedModel, ...]:
+    """Read how each model of a recording of a stream was learned.
+
+    Parameters
+    ----------
+    file : StreamFile
+
+    Returns
+    -------
+    tuple of LearnedModel
+
+    Raises
+    ------
+    RecordingError
+        If the file is damaged.
+    """
+    found = file.read_learning()
+    return tuple(LearnedModel(row, version, file.channels, learning) for row, version, learning in found)
 
 
 def _read_output(output: OutputFile) -> tuple[LearnedModel, ...]:
@@ -92,11 +112,6 @@ def _read_output(output: OutputFile) -> tuple[LearnedModel, ...]:
         return ()
     names = tuple(f"source-{n}" for n in range(len(learning.reliability)))
     return (LearnedModel(0, output.model_version, names, learning),)
-
-
-def _read_stream(file: StreamFile) -> tuple[LearnedModel, ...]:
-    found = file.read_learning()
-    return tuple(LearnedModel(row, version, file.channels, learning) for row, version, learning in found)
 
 
 def _round(value: float) -> float | None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from igbss_stream.chunk import Gap
 from igbss_stream.errors import IgbssError, RecordingError
+from igbss_stream.files.results.learned_models import LearnedModel, read_models_of_stream
 from igbss_stream.files.results.output import OutputFacts, OutputFile
 from igbss_stream.files.results.series import Series
 from igbss_stream.files.results.stored_model import Origin, StoredModel
@@ -65,6 +66,8 @@ class ReportData:
         None in outputs of older versions.
     stream : StreamFacts or None
         Set for a recording of a stream. Such a recording contains no weights, so the model has no channels.
+    learned : tuple of LearnedModel
+        How the models of a stream were learned, where that is known.
     """
 
     path: Path
@@ -78,6 +81,7 @@ class ReportData:
     fits: NDArray[np.void] | None
     histories: Histories | None
     stream: StreamFacts | None = None
+    learned: tuple[LearnedModel, ...] = ()
 
     @classmethod
     def from_output(cls, output: OutputFile) -> "ReportData":
@@ -129,10 +133,11 @@ class ReportData:
         RecordingError
             If the file has no samples or is damaged.
         """
-        stream, sources = file.read_facts(), file.open_series()
+        stream, sources, learned = file.read_facts(), file.open_series(), read_models_of_stream(file)
+        last = learned[-1].learning if learned else None
         n = sources.n_channels
         no_model = StoredModel(
-            (), None, np.empty((0, n)), np.empty((n, 0)), None, {}, {}, {}, None, Origin((), 0)
+            (), None, np.empty((0, n)), np.empty((n, 0)), None, {}, {}, {}, last, Origin((), 0)
         )
         return cls(
             path=file.path,
@@ -146,6 +151,7 @@ class ReportData:
             fits=None,
             histories=None,
             stream=stream,
+            learned=learned,
         )
 
     @property

@@ -71,10 +71,13 @@ def write_stream_versions(data: ReportData) -> str:
     header = ["version", f"from ({_get_time_unit(data)})", "for", "samples", "event"]
     if data.stream.began is not None:
         header.insert(2, "at (UTC)")
+    n_numbers = len(header) - 1
+    if data.learned:
+        header.append("learned from")
     more = len(changes) - _MAX_VERSIONS
     return (
         f'<section id="method"><h2>Models</h2><p>{words}</p>'
-        + (render_table(header, _list_rows(data), range(len(header) - 1)) if changes else "")
+        + (render_table(header, _list_rows(data), range(n_numbers)) if changes else "")
         + (f"<p>{more} more are in <code>/models</code> of the recording.</p>" if more > 0 else "")
         + "<p>The recording contains the version of the model of each sample, but not the models. Their "
         "settings are in the configuration of the daemon, and its log reports each model.</p></section>"
@@ -102,6 +105,8 @@ def _list_rows(data: ReportData) -> Iterator[list[str]]:
     rows = np.array([*(change.row for change in stream.changes), n], np.int64)
     at = np.append(compute_indices(data, rows[:-1]), data.n_indices)
     rate = data.sources.rate
+    places = np.searchsorted(rows, [model.row for model in data.learned], side="right") - 1
+    learned = {i: model.learning for i, model in zip(places.tolist(), data.learned, strict=True)}
     for i, change in enumerate(stream.changes[:_MAX_VERSIONS]):
         row = [
             f"{change.version}" if change.version else "none",
@@ -112,6 +117,8 @@ def _list_rows(data: ReportData) -> Iterator[list[str]]:
         ]
         if stream.began is not None and rate:
             row.insert(2, f"{stream.began + timedelta(seconds=at[i] / rate):%Y-%m-%d %H:%M:%S}")
+        if data.learned:
+            row.append(f"{learned[i]}" if i in learned else "")
         yield row
 
 
