@@ -310,6 +310,14 @@ class TestParts:
         )
         assert rmse(end.z.T, truth) < 0.05
 
+    def test_a_descent_without_a_direction_for_each_source_ends(self, rng: np.random.Generator) -> None:
+        """J'J is then singular to the bit, which has no inverse."""
+        z, x = rng.laplace(size=(2, 60)), rng.laplace(size=(60, 2))
+        weights = np.array([[0.0, 1.0, 1.0, 0.0], [0.0, 1.0, 1.0, 0.0]])  # both sources have one direction
+        end = PolynomialDescent(x, MASKS[[0, 1, 2, 4]], 2, 2)
+        assert end.run(z, SigmaSchedule(0.3, 0.3, 0.5, 2), np.zeros((2, 4))).loss == np.inf
+        assert not np.isnan(end.run(z, SigmaSchedule(0.3, 0.3, 0.5, 2), weights).loss)
+
     def test_banded_systems(self, rng: np.random.Generator) -> None:
         dense = np.zeros((12, 12))
         for k in range(4):

@@ -32,6 +32,10 @@ FIXED: list[dict[str, Any]] = [
     {"structure": "random", "random_state": 0, "solver": "blocked", "transform": "min-max"},
     {"structure": "cyclic", "n_sources": 2},
     {"structure": "systematic", "latent_mass": 1e-3},
+    {"structure": "systematic", "order": 2},
+    {"structure": "systematic", "order": 2, "closure": "full", "transform": "min-max"},
+    {"structure": "systematic", "order": 2, "solver": "gradient", "latent_mass": 1e-3},
+    {"structure": "random", "random_state": 0, "order": 2, "solver": "blocked"},
 ]
 LEARNED: list[dict[str, Any]] = [
     {},
@@ -42,6 +46,13 @@ LEARNED: list[dict[str, Any]] = [
     {"solver": "joint"},
     {"latent_mass": 1e-3},
 ]
+PRODUCTS: list[dict[str, Any]] = [
+    {"order": 2},
+    {"order": 2, "n_sources": 2},
+    {"order": 2, "drift": "keep"},
+    {"order": 2, "view": 0.0},
+]
+"""Learned products of sources; a search takes seconds, and needs 100 samples."""
 
 
 def check_finite(kind: str, seed: int, n_samples: int, n_channels: int, options: dict[str, Any]) -> None:
@@ -53,6 +64,7 @@ def check_finite(kind: str, seed: int, n_samples: int, n_channels: int, options:
         except (InputError, ParameterError):
             return
         found = [separation.sources, separation.mixing, separation.unmixing, separation.mean]
+        found.append(separation.reliability)
         with suppress(InputError):  # of a closed form, the distribution need not exist in float64
             found += [separation.p_x, separation.kl]
     for values in found:
@@ -92,6 +104,29 @@ def test_a_learned_structure(
     kind: str, seed: int, n_samples: int, n_channels: int, options: dict[str, Any]
 ) -> None:
     check_finite(kind, seed, n_samples, n_channels, options)
+
+
+@pytest.mark.jit
+@given(
+    st.sampled_from(sorted(KINDS)),
+    st.integers(0, 2**32 - 1),
+    st.integers(100, 200),
+    st.integers(2, 3),
+    st.sampled_from(PRODUCTS),
+)
+@settings(max_examples=10)
+def test_learned_products(
+    kind: str, seed: int, n_samples: int, n_channels: int, options: dict[str, Any]
+) -> None:
+    check_finite(kind, seed, n_samples, n_channels, options)
+
+
+@pytest.mark.jit
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_learned_products_of_each_kind(kind: str) -> None:
+    for seed, n_channels in enumerate((2, 3, 5)):
+        check_finite(kind, seed, 250, n_channels, {"order": 2})
 
 
 @pytest.mark.jit

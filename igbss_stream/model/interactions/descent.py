@@ -94,7 +94,8 @@ class PolynomialDescent:
             z, weights = standardise(z, weights, self.masks)
             law = self._update_law(z, sigma, law)
             loss = self._compute_loss(z, weights, sigma, law)
-            step = self._compute_step(z, weights, sigma, law)
+            # the loss is infinite if J'J is singular, as of sources that have become equal
+            step = self._compute_step(z, weights, sigma, law) if math.isfinite(loss) else None
             if step is None:
                 return PolynomialFit(z, weights, math.inf)
             move, weights_move, slope = step
