@@ -38,6 +38,8 @@ def separate_one(job: Job, *, report: bool, quiet: bool) -> None:
     outcome = _separate(job, quiet)
     if not quiet:
         say(_format_outcome(outcome, job.output, time.perf_counter() - began))
+        if outcome.learning is not None:
+            say(f"learned from {outcome.learning}")
     if outcome.n_failed:
         warn(
             f"Warning: {outcome.n_failed} of {outcome.n_windows} windows did not converge, see /fits in "
@@ -92,5 +94,4 @@ def _format_outcome(outcome: Outcome, output: Path, seconds: float) -> str:
     return (
         f"{outcome.n_channels} channels x {outcome.n_samples} samples{length} -> {outcome.n_sources} "
         f"sources by {outcome.solver} in {seconds:.2f} s: {output}{left_out}"
-        + (f"\nlearned from {outcome.learning}" if outcome.learning else "")
     )
