@@ -3,6 +3,7 @@
 import logging
 import os
 import re
+import signal
 import subprocess
 import sys
 import warnings
@@ -21,6 +22,7 @@ Command = Callable[..., Result]
 Refusal = Callable[..., str]
 
 PROLOGUE = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+_DAEMON_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # For tests that are about a fixed structure, or whose recording takes long to learn from.
 SYSTEMATIC = ("--structure", "systematic")
 COMMAND = "from igbss_stream.cli import main; main(prog_name='igbss-stream')"
@@ -36,12 +38,13 @@ class Spawn(Protocol):
 
 @pytest.fixture
 def igbss() -> Iterator[Command]:
-    """Run the command here, and leave logging and warnings as they were.
+    """Run the command here, and leave logging, warnings and signal handlers as they were.
 
     The warnings of the package are shown, as they are on a terminal; any other one is an error.
     """
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
+    signals = {number: signal.getsignal(number) for number in _DAEMON_SIGNALS}
 
     def run(*args: object) -> Result:
         words = [str(arg) for arg in args]
@@ -55,6 +58,8 @@ def igbss() -> Iterator[Command]:
         yield run
     root.handlers[:] = handlers
     root.setLevel(level)
+    for number, handler in signals.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture

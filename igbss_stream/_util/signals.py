@@ -1,4 +1,4 @@
-"""Stop a command on SIGINT or SIGTERM at a safe point.
+"""Stop a command on SIGINT or SIGTERM at a safe point; record the signals of a daemon.
 
 An exception raised by a signal handler can interrupt a program between two frames of a message, or within a
 write to HDF5. The handler here only records the signal and wakes a waiting thread; the command checks for
@@ -8,6 +8,7 @@ it where it can stop safely. A second signal has its usual effect.
 import os
 import select
 import signal
+import threading
 from types import FrameType, TracebackType
 from typing import Any, Self
 
@@ -67,3 +68,42 @@ class StopSignal:
         self.signal = number
         os.write(self._write_end, b"!")
         signal.signal(number, self._previous[number])
+
+
+class DaemonSignals:
+    """Record the signals of a daemon from the first moment of its start.
+
+    Until its handlers are installed, SIGTERM and SIGHUP end a process at once. A daemon therefore installs
+    them before it imports what it needs, which takes a second or two.
+
+    Attributes
+    ----------
+    stopping : threading.Event
+        Set by SIGINT, SIGTERM and `stop`.
+    reload_requested : bool
+        Set by SIGHUP and `reload`.
+    """
+
+    def __init__(self) -> None:
+        self.stopping = threading.Event()
+        # Not an Event: clearing it takes a lock, for which a handler in the same thread would wait forever.
+        self.reload_requested = False
+
+    def install(self) -> None:
+        """Handle SIGINT, SIGTERM and SIGHUP until the process ends; call this in the main thread."""
+        signal.signal(signal.SIGINT, lambda number, frame: self.stop())
+        signal.signal(signal.SIGTERM, lambda number, frame: self.stop())
+        signal.signal(signal.SIGHUP, lambda number, frame: self.reload())
+
+    def stop(self) -> None:
+        """End the run soon. Signal handlers and other threads may call this."""
+        self.stopping.set()
+
+    def reload(self) -> None:
+        """Read the configuration again soon. Signal handlers and other threads may call this."""
+        self.reload_requested = True
+
+    def take_reload(self) -> bool:
+        """Return whether a reload was requested since the last call."""
+        requested, self.reload_requested = self.reload_requested, False
+        return requested

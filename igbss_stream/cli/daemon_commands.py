@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from igbss_stream._util.atomic_write import write_atomically
+from igbss_stream._util.signals import DaemonSignals
 from igbss_stream.cli.console import EXIT_MISTAKE, report_errors, say, say_lines
 from igbss_stream.errors import ConfigError, RecordingError
 
@@ -107,7 +108,9 @@ def schema(markdown: bool) -> None:
 @report_errors
 def run(path: Path) -> None:
     """Separate live streams until stopped; `check` shows what would run."""
+    signals = DaemonSignals()
+    signals.install()  # before the imports, which take a second or two
     from igbss_stream.daemon.daemon import run as run_daemon
 
     atexit.register(gc.freeze)  # else the collections at the end of the process take up to 2 s
-    run_daemon(path)
+    run_daemon(path, signals)

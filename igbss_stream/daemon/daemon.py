@@ -7,7 +7,6 @@ configuration again; `config.reload` applies the values that can change while th
 
 import logging
 import platform
-import signal
 import threading
 import time
 from collections import deque
@@ -15,10 +14,10 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from importlib import import_module
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from igbss_stream._util.scheduling import use_normal_priority
+from igbss_stream._util.signals import DaemonSignals
 from igbss_stream._util.version import __version__
 from igbss_stream.daemon import logs
 from igbss_stream.daemon.config.load import format_keys, load
@@ -87,6 +86,8 @@ class Daemon:
     config : Config
     path : Path
         The file of the configuration, which is read again on reload.
+    signals : DaemonSignals, optional
+        What ends the run and reloads the configuration; signals that arrived earlier count.
 
     Attributes
     ----------
@@ -99,11 +100,10 @@ class Daemon:
         If a socket or file cannot be opened, or a state cannot be read.
     """
 
-    def __init__(self, config: Config, path: Path) -> None:
+    def __init__(self, config: Config, path: Path, signals: DaemonSignals | None = None) -> None:
         self._config, self._path = config, path
-        self._stopping = threading.Event()
-        self._reload_requested = threading.Event()
-        load_kernels(config)
+        self._signals = DaemonSignals() if signals is None else signals
+        self._stopping = self._signals.stopping
         executor = LearningThread()
         self.runners: list[StreamRunner] = []
         self._health: HealthServer | None = None
@@ -131,11 +131,11 @@ class Daemon:
 
     def stop(self) -> None:
         """End the run soon. Signal handlers and other threads may call this."""
-        self._stopping.set()
+        self._signals.stop()
 
     def reload(self) -> None:
         """Read the configuration again soon. Signal handlers and other threads may call this."""
-        self._reload_requested.set()
+        self._signals.reload()
 
     def run(self) -> None:
         """Process samples from sources to sinks until all sources have ended or `stop` is called."""
@@ -181,8 +181,7 @@ class Daemon:
             runner.serve()
         if self._viewer is not None:
             self._viewer.check()
-        if self._reload_requested.is_set():
-            self._reload_requested.clear()
+        if self._signals.take_reload():
             self._reload()
 
     def _reload(self) -> None:
@@ -258,19 +257,6 @@ class Daemon:
         if self._viewer is not None:
             self._viewer.close()
 
-    def handle_signals(self) -> None:
-        """Stop on SIGINT and SIGTERM, and read the configuration again on SIGHUP."""
-
-        def stop(number: int, frame: FrameType | None) -> None:
-            self.stop()
-
-        def reload(number: int, frame: FrameType | None) -> None:
-            self.reload()
-
-        signal.signal(signal.SIGINT, stop)
-        signal.signal(signal.SIGTERM, stop)
-        signal.signal(signal.SIGHUP, reload)
-
 
 def load_kernels(config: Config) -> None:
     """Import and compile the modules of a configuration that would otherwise load while samples wait."""
@@ -285,12 +271,14 @@ def load_kernels(config: Config) -> None:
     log.info("kernels are ready after %.1f s", time.perf_counter() - began)
 
 
-def run(path: Path) -> None:
+def run(path: Path, signals: DaemonSignals) -> None:
     """Run a configuration file until a signal stops the daemon.
 
     Parameters
     ----------
     path : Path
+    signals : DaemonSignals
+        Installed by the caller.
 
     Raises
     ------
@@ -300,7 +288,10 @@ def run(path: Path) -> None:
     config = load(path)
     logs.configure(config.log.level, config.log.format)
     log.info("igbss_stream %s, Python %s, configuration %s", __version__, platform.python_version(), path)
-    daemon = Daemon(config, path)
-    daemon.handle_signals()
+    load_kernels(config)
+    if signals.stopping.is_set():
+        log.info("stopped before any stream was opened")
+        return
+    daemon = Daemon(config, path, signals)
     log.info("running %d stream(s); stop with Ctrl-C or SIGTERM", len(daemon.runners))
     daemon.run()

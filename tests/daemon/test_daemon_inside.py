@@ -206,7 +206,7 @@ def test_sockets_are_described_repaired_and_monitored(
         until(lambda: not first.is_silent)
         path.write_text("nonsense")
         daemon.reload()
-        until(lambda: not daemon._reload_requested.is_set())
+        until(lambda: not daemon._signals.reload_requested)
 
 
 def test_errors_on_opening(written: Written, recording: Path, tmp_path: Path) -> None:
