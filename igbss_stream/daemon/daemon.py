@@ -28,7 +28,7 @@ from igbss_stream.daemon.connectors import open_sink, open_source, wait_for_inpu
 from igbss_stream.daemon.process_tuning import tune_process
 from igbss_stream.daemon.stream_runner import StreamRunner
 from igbss_stream.daemon.viewer_keys import ViewerKeys
-from igbss_stream.errors import IgbssError
+from igbss_stream.errors import ConfigError, IgbssError
 from igbss_stream.streaming.model_updates import StreamModel
 
 if TYPE_CHECKING:
@@ -187,6 +187,9 @@ class Daemon:
     def _reload(self) -> None:
         """Apply the changes that need no restart, and log the others."""
         try:
+            # A pipe, which a shell may pass at the start, would block the thread that moves samples.
+            if self._path.exists() and not self._path.is_file():
+                raise ConfigError(f"{self._path} is not a regular file; start the daemon with one")
             config = load(self._path)
         except IgbssError as error:
             log.error("the configuration was not reloaded: %s", "; ".join(str(error).split("\n")))

@@ -1,5 +1,6 @@
-"""Signals that arrive while a daemon imports its modules end it in order, or reload it afterwards."""
+"""Signals of a daemon: during its imports, they end it in order, or reload it afterwards; pipes are refused."""
 
+import os
 import signal
 import subprocess
 from pathlib import Path
@@ -94,3 +95,17 @@ def test_each_request_to_reload_is_taken_once() -> None:
     assert signals.take_reload()
     assert not signals.take_reload()
     assert not signals.stopping.is_set()
+
+
+def test_a_reload_of_a_pipe_is_refused_and_blocks_nothing(spawn: Spawn, tmp_path: Path) -> None:
+    path = write_config(tmp_path)
+    process = spawn("run", path)
+    daemon = DaemonProcess(process)
+    daemon.wait_for_line("running 1 stream")
+    path.unlink()
+    os.mkfifo(path)
+    process.send_signal(signal.SIGHUP)
+    line = daemon.wait_for_line("was not reloaded")
+    assert line["message"].endswith("run.yaml is not a regular file; start the daemon with one")
+    process.terminate()
+    assert process.wait(DEADLINE) == 0

@@ -20,6 +20,8 @@ _MAX_VALUES = 100_000  # aliases of aliases can expand to any number
 
 _EXCERPT = re.compile(r"'(?!<|\\t')[^']{2,}'")  # all quoted text except single characters and '<tokens>'
 
+_SURROGATE = re.compile("[\ud800-\udfff]")  # only an escape can write one
+
 KeyPath = tuple[str | int, ...]
 
 
@@ -114,11 +116,14 @@ class _Loader(yaml.SafeLoader):
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - as in the base class
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """Compose a value, and refuse tags."""
+        """Compose a value, and refuse tags and text that UTF-8 cannot represent."""
         event = self.peek_event()  # type: ignore[no-untyped-call]  # missing in the stubs
         if getattr(event, "tag", None):
             raise _build_error("tags, which begin with !, are not allowed; write a text in quotes", event)
-        return super().compose_node(parent, index)
+        node = super().compose_node(parent, index)
+        if isinstance(node, yaml.ScalarNode) and _SURROGATE.search(node.value):
+            raise _build_error("a text has half a character (\\ud800 to \\udfff); write it whole", node)
+        return node
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         """Compose a mapping, and refuse keys that are duplicate or not text."""

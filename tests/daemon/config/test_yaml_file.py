@@ -63,6 +63,9 @@ BAD_YAML = {
     "depth": ("[" * 1500, "nested too deeply", ""),
     "itself": ("a: &a [*a]", "nested too deeply", ""),
     "control characters": ("a: \x01", "control characters", "UTF-8"),
+    "half a character": ('a:\n  - "b\\ud800"', "run.yaml:2: a text has half a character", "write it whole"),
+    "half a character in a key": ('"k\\udfff": 1', "half a character", "write it whole"),
+    "both halves of a character": ('a: "\\ud83d\\ude00"', "half a character", "write it whole"),
     "aliases of aliases": (
         "\n".join(["a: &a [1,1,1,1,1,1,1,1,1,1]"] + [f"{x}: &{x} [{','.join(['*' + y] * 10)}]" for x, y in zip("bcdefgh", "abcdefg", strict=True)]),
         "expand to too many values",
