@@ -17,7 +17,7 @@ from igbss_stream.preparation.settings import Preparation
 from igbss_stream.separation.engine import Separator
 from igbss_stream.separation.settings import ModelSettings
 from igbss_stream.separation.statistics import Survey
-from igbss_stream.streaming.restore import restore_preparation, restore_separator, restore_settings
+from igbss_stream.streaming.restore import DAMAGE, restore_preparation, restore_separator, restore_settings
 
 _LISTED = 6  # channels that a message names
 
@@ -154,7 +154,7 @@ def load_model(path: Path) -> KnownModel:
 def _report_damage(path: Path) -> Iterator[None]:
     try:
         yield
-    except (KeyError, TypeError, ValueError) as error:
+    except DAMAGE as error:
         raise RecordingError(f"the model in '{path}' cannot be read: {error}") from error
 
 

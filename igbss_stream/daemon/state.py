@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from igbss_stream.errors import ParameterError, RecordingError, StateError
+from igbss_stream.errors import ParameterError, StateError
 from igbss_stream.files.results.output import OutputFile
 from igbss_stream.files.results.stored_model import StoredModel
 from igbss_stream.files.writers.hdf5_output import Hdf5Sink
@@ -20,7 +20,7 @@ from igbss_stream.separation.cleaning import Cleaner, Cleaning
 from igbss_stream.separation.engine import Separator
 from igbss_stream.separation.settings import ModelSettings
 from igbss_stream.streaming.model_updates import StreamModel
-from igbss_stream.streaming.restore import restore_separator
+from igbss_stream.streaming.restore import DAMAGE, restore_separator
 
 
 def save(
@@ -103,7 +103,7 @@ def load(
         if cleaning is not None:
             separator = separator.with_cleaner(cleaning, _restore_cleaner(stored, separator, cleaning))
         return StreamModel(stored.version, separator, 0)
-    except (RecordingError, ValueError, KeyError, TypeError) as error:
+    except DAMAGE as error:
         raise StateError(
             f"the state '{path}' cannot be read: {error}. Remove it to start without it."
         ) from None

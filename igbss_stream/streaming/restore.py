@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from igbss_stream.errors import IgbssError
 from igbss_stream.files.results.stored_model import StoredModel
 from igbss_stream.model.poset import Poset
 from igbss_stream.preparation.settings import Preparation
@@ -13,6 +14,9 @@ from igbss_stream.separation.plan import SeparationPlan
 from igbss_stream.separation.settings import ModelSettings
 from igbss_stream.separation.stages import LinearStage
 from igbss_stream.separation.transform import Exp, restore_transform
+
+# What JSON and datasets of a damaged file can raise: values are of another type, missing or out of range.
+DAMAGE = (IgbssError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError)
 
 
 def restore_settings(stored: StoredModel) -> ModelSettings:
@@ -24,7 +28,7 @@ def restore_settings(stored: StoredModel) -> ModelSettings:
 
     Raises
     ------
-    KeyError, TypeError, ValueError
+    DAMAGE
         If they are damaged.
     """
     values = dict(stored.settings)
@@ -46,7 +50,7 @@ def restore_preparation(stored: StoredModel) -> Preparation:
 
     Raises
     ------
-    TypeError, ValueError
+    DAMAGE
         If it is damaged.
     """
     values: dict[str, Any] = {
@@ -67,9 +71,10 @@ def restore_separator(stored: StoredModel, settings: ModelSettings) -> Separator
 
     Raises
     ------
-    IgbssError, KeyError, TypeError, ValueError
+    DAMAGE
         If the model is damaged.
     """
+    stored.check()
     transform = restore_transform(stored.transform)
     mixing, unmixing = _as_periods(stored.mixing), _as_periods(stored.unmixing)
     if stored.incidence is not None and stored.inverse is not None:

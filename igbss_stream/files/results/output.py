@@ -1,6 +1,7 @@
 """Read an output of `batch`: its attributes, its model, and its samples in blocks."""
 
 import json
+import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,7 @@ from igbss_stream.separation.cleaning import Excluded
 Array = NDArray[np.float64]
 
 _MARKS = ("settings", "transform", "solver", "igbss_stream_version")
+_LARGEST_RATIO = 1100  # gzip compresses to a 1,032nd at best
 _JSON = ("job", "settings", "preparation", "cleaning", "transform", "model")
 
 
@@ -88,6 +90,12 @@ class OutputFile(Closeable):
             raise NotHdf5Error(
                 f"{str(path)!r} is not an HDF5 file; pass an output of `igbss-stream batch`"
             ) from error
+        try:
+            with report_damage(self.path):
+                self._check_attributes(self._file)
+        except BaseException:
+            self._file.close()
+            raise
 
     def close(self) -> None:
         """Close the file."""
@@ -167,7 +175,7 @@ class OutputFile(Closeable):
                 origin=Origin.read(attrs),
                 incidence=self._read_optional_weights("incidence"),
                 inverse=self._read_optional_weights("inverse"),
-                cut=np.asarray(self._get_model_dataset("cut", 1)[()], np.int64)
+                cut=self._get_model_dataset("cut", 1)[()].astype(np.int64, casting="same_kind")
                 if "cut" in self._file
                 else None,
                 version=self.model_version,
@@ -252,6 +260,7 @@ class OutputFile(Closeable):
             handle = get_dataset(self._file, name)
             if handle is None or handle.ndim != 1 or handle.dtype.names is None:
                 return None
+            self._check_size(handle, name)
             return np.asarray(handle[()])
 
     def read_numbers(self, name: str, start: int, stop: int) -> Array:
@@ -351,7 +360,27 @@ class OutputFile(Closeable):
                 f"{name_dataset(f'/{name}', self.path)} has {handle.ndim} axes, instead of "
                 f"{' or '.join(map(str, ndim))}: copy the file again, or separate again"
             )
+        self._check_size(handle, name)
         return handle
+
+    def _check_size(self, handle: Any, name: str) -> None:
+        """Refuse a dataset or attribute that its file cannot contain, before memory is taken."""
+        self._check_bytes(math.prod(handle.shape) * handle.dtype.itemsize, f"dataset '/{name}'")
+        self._check_attributes(handle, f" of '/{name}'")
+
+    def _check_attributes(self, handle: Any, of: str = "") -> None:
+        for name in handle.attrs:
+            attribute = handle.attrs.get_id(name)
+            n_values = attribute.get_space().get_simple_extent_npoints()
+            self._check_bytes(n_values * attribute.get_type().get_size(), f"attribute {name!r}{of}")
+
+    def _check_bytes(self, n_bytes: int, what: str) -> None:
+        n_stored = self.path.stat().st_size
+        if n_bytes > _LARGEST_RATIO * n_stored:
+            raise RecordingError(
+                f"{what} of {str(self.path)!r} states {n_bytes} bytes, in a file of {n_stored}: copy the "
+                "file again, or separate again"
+            )
 
 
 def is_output(path: Path) -> bool:

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from igbss_stream.errors import RecordingError
 from igbss_stream.model.learning import Learning
 from igbss_stream.separation.cleaning import Excluded
 
 Array = NDArray[np.float64]
 
 _N_LISTED = 3  # recordings in an output
+_LARGEST_ERROR = 1e-4  # of an inverse, far above rounding
 _DETAILS = ("filter_order", "notch_width")  # of filters; have no effect without them
 
 
@@ -95,6 +97,45 @@ class StoredModel:
     version: int | None = None
     cleaning: dict[str, Any] | None = None
     excluded: tuple[Excluded, ...] = ()
+
+    def check(self) -> None:
+        """Check that the arrays fit each other, and that the unmixing inverts the mixing.
+
+        Raises
+        ------
+        RecordingError
+            If the file was damaged after it was written.
+        """
+        shape = self.mixing.shape
+        turned = (*shape[:-2], shape[-1], shape[-2])
+        wanted = {
+            "mixing": (*shape[:-2], len(self.channels), shape[-1]),
+            "unmixing": turned,
+            "incidence": shape,
+            "inverse": turned,
+            "mean": shape[-2:-1],
+            "cut": shape[-1:],
+        }
+        for name, of_name in wanted.items():
+            values = getattr(self, name)
+            if values is None:
+                continue
+            if values.shape != of_name:
+                raise RecordingError(f"{name} has the shape {values.shape} instead of {of_name}")
+            if not np.isfinite(values).all():
+                raise RecordingError(f"{name} has values that are not finite")
+        if self.cut is not None and not np.array_equal(np.sort(self.cut), np.arange(shape[-1])):
+            raise RecordingError("cut is not an order of the sources")
+        for name, forward, backward in (
+            ("unmixing", self.mixing, self.unmixing),
+            ("inverse", self.incidence, self.inverse),
+        ):
+            if forward is None or backward is None:
+                continue
+            with np.errstate(over="ignore", invalid="ignore"):
+                error = np.abs(backward @ forward - np.eye(shape[-1])).max(initial=0.0)
+            if not error < _LARGEST_ERROR:
+                raise RecordingError(f"{name} is not the inverse of the weights")
 
     @property
     def is_prepared(self) -> bool:

@@ -69,12 +69,12 @@ def open_file(path: Path) -> Any:
 
 @contextmanager
 def report_damage(path: Path) -> Iterator[None]:
-    """Convert exceptions of h5py for a damaged file to a `RecordingError`."""
+    """Convert exceptions of h5py, and of converting what it read, to a `RecordingError`."""
     try:
         yield
     except IgbssError:
         raise
-    except LIBRARY_ERRORS as error:
+    except (*LIBRARY_ERRORS, ArithmeticError, AttributeError) as error:
         raise RecordingError(
             f"{str(path)!r} is damaged: {as_one_line(error)}; copy or record it again"
         ) from error
