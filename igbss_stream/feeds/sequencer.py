@@ -32,6 +32,8 @@ from igbss_stream.feeds.sequencer_counts import SequencerCounts
 from igbss_stream.feeds.wire import DataMessage, GapMessage
 
 _MAX_INDEX = 2**53  # of an output sample; larger integers lose digits in JSON and in float64
+_WRAPS = (1 << 8, 1 << 16)  # of message counters, which senders in C or firmware keep in small integers
+_NEAR = 8  # messages before and after a wrap, of which some must arrive for it to be seen
 _REMEMBERED = 64  # past gaps and runs, which distinguish late messages from duplicates
 
 
@@ -101,6 +103,7 @@ class Sequencer:
             max(8 * patience, 8192) if horizon is None else _check_at_least(1, "horizon", horizon)
         )
         self._wrap = None if wrap is None else _check_at_least(2, "wrap", wrap)
+        self._is_wrap_given = wrap is not None
         self._reason, self._follows_layout = reason, follows_layout
         self._layout: tuple[int, np.dtype[Any]] | None = None
         self._has_begun = False
@@ -117,6 +120,7 @@ class Sequencer:
     def _reset_run(self) -> None:
         self._largest_start = -1  # of the received messages
         self._seq: int | None = None  # largest counter received, unwrapped
+        self._base = 0  # what to add to counters
         self._block: int | None = None  # length of the blocks counted by `seq`
         self._lost: deque[tuple[int, int]] = deque(maxlen=_REMEMBERED)
         self._left: int | None = None  # position before a jump within the run
@@ -221,11 +225,22 @@ class Sequencer:
         """Return the position of a message counter; a block shorter than the first leaves a gap."""
         if self._block is None:
             self._block = length
+        before = seq if self._seq is None else self._seq
+        if not self._is_wrap_given:
+            self._detect_wrap(seq, before)
+        seq += self._base
         if self._wrap is not None:
-            before = seq if self._seq is None else self._seq
             seq = before + (seq - before + self._wrap // 2) % self._wrap - self._wrap // 2
-            self._seq = max(before, seq)
+        self._seq = max(before, seq)
         return seq * self._block
+
+    def _detect_wrap(self, seq: int, before: int) -> None:
+        """Find out whether a counter has 8 or 16 bits; a larger count than these hold disproves it."""
+        if self._wrap is None:
+            highest = before - self._base
+            self._wrap = next((top for top in _WRAPS if top - _NEAR <= highest < top and seq < _NEAR), None)
+        elif seq >= self._wrap:  # a restart looked like a wrap; its messages keep their positions
+            self._base, self._wrap = before - before % self._wrap, None
 
     def _find_end(self) -> int:
         """Return the position after all samples received so far."""
