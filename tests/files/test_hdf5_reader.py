@@ -118,10 +118,7 @@ def test_other_storage_is_read_by_the_library(path: Path) -> None:
         space = h5py.h5s.create_simple((50, 4))
         h5py.Dataset(h5py.h5d.create(file.id, b"narrow", narrow, space))[:] = SAMPLES
         file.create_dataset("never written", (50, 4), "f4", fillvalue=3)
-        file.create_dataset("elsewhere", (50, 4), "f4", external=[(str(path.with_suffix(".raw")), 0, 800)])[
-            :
-        ] = SAMPLES
-    for name, expected in ("narrow", SAMPLES), ("never written", 0 * SAMPLES + 3), ("elsewhere", SAMPLES):
+    for name, expected in ("narrow", SAMPLES), ("never written", 0 * SAMPLES + 3):
         with open_recording(path, name) as recording:
             np.testing.assert_array_equal(read_all(recording, 7), expected)
 

@@ -102,6 +102,7 @@ def check_dataset(handle: Any, axis: int | None, what: str) -> tuple[tuple[int, 
     """
     dtype = get_block_dtype(handle, what)
     shape = _check_shape(handle.shape, axis, what)
+    check_storage(handle, what)
     check_filters(handle, what)
     return shape, dtype
 
@@ -112,6 +113,15 @@ def get_block_dtype(handle: Any, what: str) -> np.dtype[Any]:
     if special is not None:
         raise make_dtype_error(what, special)
     return get_working_dtype(handle.dtype, what)
+
+
+def check_storage(handle: Any, what: str) -> None:
+    """Refuse a dataset whose bytes are in other files, which may have any name and format."""
+    if handle.id.get_create_plist().get_external_count():
+        raise RecordingError(
+            f"{what} has external storage, which is refused because it can name any file; rewrite the file "
+            "with 'h5repack -l CONTI' if you trust it"
+        )
 
 
 def check_filters(handle: Any, what: str) -> None:

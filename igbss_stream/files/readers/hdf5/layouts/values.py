@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from igbss_stream.files.readers.hdf5.file import (
     LIBRARY_ERRORS,
+    check_storage,
     decode_text,
     find_special_type,
     read_attribute,
@@ -32,7 +33,10 @@ def get_member(group: Any, name: str) -> Any:
 def get_dataset(group: Any, name: str) -> Any:
     """Return a dataset of a group; None if there is none, or it has no data."""
     found = get_member(group, name)
-    return found if isinstance(found, h5py.Dataset) and found.shape is not None else None
+    if not isinstance(found, h5py.Dataset) or found.shape is None:
+        return None
+    check_storage(found, f"dataset {found.name!r} of {group.file.filename!r}")
+    return found
 
 
 def read_number(group: Any, name: str) -> float | None:
