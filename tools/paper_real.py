@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
+from page_tables import with_best_in_bold
 from paper_methods import LEARNED, STRONG, Method, fast_ica, learned, projected
 from paper_mixtures import Mixture
 from paper_recordings import SOURCES, eeg, real_sources
-from paper_report import COLOURS, Report, mean_and_deviation, with_best_in_bold
+from paper_report import COLOURS, Report, mean_and_deviation
 from paper_tables import assigned, signs, with_best_signs
 
 from igbss_stream.model.structure import learn_structure

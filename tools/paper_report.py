@@ -1,6 +1,5 @@
 """Where the results go: Markdown tables, PNG files, and the page of the documentation that shows them."""
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import click
 import matplotlib as mpl
 from cycler import cycler
 from matplotlib.figure import Figure
+from page_tables import format_table, refresh_page
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe and Ito
 MARKERS = "osD^vPX"
@@ -42,9 +42,7 @@ class Report:
         self, name: str, title: str, header: Sequence[str], rows: Sequence[Sequence[str]], note: str = ""
     ) -> None:
         """Write a table and print it."""
-        lines = [f"| {' | '.join(cells)} |" for cells in (header, *rows)]
-        lines.insert(1, "|" + "---|" * len(header))
-        text = "\n".join(["", *lines, *([""] if note else []), *note.splitlines(), ""])
+        text = format_table(header, rows, note)
         self.tables[name] = text
         click.echo(f"\n## {title}\n{text}")
         with (self.folder / "tables.md").open("a" if len(self.tables) > 1 else "w") as file:
@@ -56,12 +54,8 @@ class Report:
         click.echo(f"{self.folder / name}.png")
 
     def refresh(self, page: Path) -> None:
-        """Put the tables of this run where a page has them: after `<!-- name -->`, up to `<!-- end -->`."""
-        text = page.read_text()
-        for name, table in self.tables.items():
-            block = re.compile(rf"(<!-- {re.escape(name)} -->\n).*?(<!-- end -->)", re.DOTALL)
-            text = block.sub(lambda found, new=table: f"{found[1]}{new}\n{found[2]}", text)  # type: ignore[misc]
-        page.write_text(text)
+        """Put the tables of this run where a page has them."""
+        refresh_page(page, self.tables)
 
 
 def mean_and_deviation(values: Sequence[float], digits: int = 3) -> str:
@@ -72,9 +66,3 @@ def mean_and_deviation(values: Sequence[float], digits: int = 3) -> str:
     mean = sum(values) / n
     deviation = (sum((value - mean) ** 2 for value in values) / n) ** 0.5
     return f"{mean:.{digits}f} ± {deviation:.{digits}f}"
-
-
-def with_best_in_bold(cells: Sequence[str], scores: Sequence[float], largest: bool = False) -> list[str]:
-    """Return the cells with the best in bold."""
-    best = max(scores) if largest else min(scores)
-    return [f"**{cell}**" if score == best else cell for cell, score in zip(cells, scores, strict=True)]

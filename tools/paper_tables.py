@@ -10,9 +10,10 @@ import click
 import numpy as np
 import paper_numbers
 from numpy.typing import NDArray
+from page_tables import with_best_in_bold
 from paper_methods import LEARNED, OURS, STRONG, WEAK, Method
 from paper_mixtures import Experiment, Mixture
-from paper_report import Report, mean_and_deviation, with_best_in_bold
+from paper_report import Report, mean_and_deviation
 from scipy.optimize import linear_sum_assignment
 
 from igbss_stream.errors import IgbssError
