@@ -15,6 +15,7 @@ from paper_mixtures import (
     picture_kind,
     picture_mixture,
     picture_set,
+    round_to_8_bits,
     series_mixture,
 )
 from paper_report import COLOURS, Report
@@ -26,29 +27,29 @@ from igbss_stream.separation.metrics import match_sources, standardise
 Array = NDArray[np.float64]
 
 
-def series_figures(report: Report) -> None:
+def series_figures(report: Report, seed: int) -> None:
     """Draw one mixture of time series of each order."""
     for order in (1, 2, 3):
-        report.figure(f"time-series-order-{order}", make_time_series(series_mixture(order, 0)))
+        report.figure(f"time-series-order-{order}", make_time_series(series_mixture(order, seed)))
 
 
-def picture_figures(report: Report, images: Path | None) -> None:
+def picture_figures(report: Report, images: Path | None, seed: int) -> None:
     """Show one mixture of each set of pictures, of orders 1 and 3 as in the paper."""
     for number in (1, 2, 3):
         truth = picture_set(images, number)
         for order in (1, 3):
             name = f"{picture_kind(images)}-{number}-order-{order}"
-            report.figure(name, pictures(picture_mixture(truth, order, 0)))
+            report.figure(name, pictures(round_to_8_bits(picture_mixture(truth, order, seed))))
 
 
-def cloud_figure(report: Report) -> None:
+def cloud_figure(report: Report, seed: int) -> None:
     """Show one mixture of points."""
-    report.figure("point-cloud", point_cloud(cloud_mixture(0)))
+    report.figure("point-cloud", point_cloud(cloud_mixture(seed)))
 
 
-def convergence_figure(report: Report) -> None:
+def convergence_figure(report: Report, seed: int) -> None:
     """Show how fits of the published structure converge."""
-    report.figure("convergence", convergence())
+    report.figure("convergence", convergence(seed))
 
 
 def separated(method: Method, mixture: Mixture) -> Array:
@@ -125,11 +126,11 @@ def _scatter(axes: Axes, points: Array) -> None:
     axes.axvline(0.0, color="grey", linewidth=0.5, zorder=0)
 
 
-def convergence(n_iter: int = 60) -> Figure:
+def convergence(seed: int, n_iter: int = 60) -> Figure:
     """Draw how far the divergence is from its minimum, iteration by iteration, for orders 1 and 3."""
     figure = Figure(figsize=(8.0, 3.4), layout="constrained")
     for axes, order in zip(figure.subplots(1, 2, sharey=True), (1, 3), strict=True):
-        x = series_mixture(order, 0).x
+        x = series_mixture(order, seed).x
         least = separate(x, structure="systematic", order=order, latent_mass=1e-3, tol=1e-12).kl[-1]
         for solver in ("joint", "blocked", "gradient"):
             fit = separate(

@@ -14,7 +14,7 @@ from igbss_stream.cli.demo import draw_mixing, make_time_series
 
 Array = NDArray[np.float64]
 
-PICTURES_LEARNED = 4  # mixtures of a set of pictures that products are learned from: half a minute each
+PICTURES_WITH_PRODUCTS = 4  # of a range of seeds, the first: they take half a minute to learn
 SIDE = 32  # pixels of an image, as in the paper
 SIPI = (
     ("4.2.05", "4.2.06", "4.2.07"),  # airplane, lake, peppers
@@ -55,14 +55,14 @@ class Experiment:
     mixtures : list of Mixture
     min_max : bool
         Whether the paper scales sources from 0 to 1 before it compares, or to unit variance.
-    learned_from : int, optional
-        How many of the mixtures a structure is learned from, the first ones; all if left out.
+    seeds : str
+        Those of the mixtures, FROM:TO.
     """
 
     name: str
     mixtures: list[Mixture]
     min_max: bool = False
-    learned_from: int | None = None
+    seeds: str = ""
 
 
 def series_experiments(seeds: range) -> Iterator[Experiment]:
@@ -76,10 +76,10 @@ def picture_experiments(images: Path | None, seeds: range) -> Iterator[Experimen
     for number in (1, 2, 3):
         truth = picture_set(images, number)
         for order in (1, 2, 3):
-            drawn = [picture_mixture(truth, order, seed) for seed in seeds]
-            few = None if order == 1 else min(len(seeds), PICTURES_LEARNED)
+            few = seeds if order == 1 else seeds[:PICTURES_WITH_PRODUCTS]
+            drawn = [picture_mixture(truth, order, seed) for seed in few]
             name = f"{picture_kind(images)} {number}, order {order}"
-            yield Experiment(name, [round_to_8_bits(mixture) for mixture in drawn], True, few)
+            yield Experiment(name, [round_to_8_bits(mixture) for mixture in drawn], True)
             if order == 1:
                 yield Experiment(f"{name}, not rounded", drawn, True)
 
@@ -122,6 +122,11 @@ def interact(truth: Array, order: int, low: float, high: float, seed: int) -> Ar
         products = np.column_stack([truth[:, members].prod(axis=1) for members in sets])
         x += products @ rng.uniform(low, high, (truth.shape[1], len(sets))).T
     return x
+
+
+def label(seeds: range) -> str:
+    """Return seeds as the option has them, FROM:TO."""
+    return f"{seeds.start}:{seeds.stop}"
 
 
 def picture_kind(images: Path | None) -> str:

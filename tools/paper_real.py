@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from page_tables import with_best_in_bold
 from paper_methods import LEARNED, STRONG, Method, fast_ica, learned, projected
-from paper_mixtures import Mixture
+from paper_mixtures import Mixture, label
 from paper_recordings import SOURCES, eeg, real_sources
 from paper_report import COLOURS, Report, mean_and_deviation
 from paper_tables import assigned, signs, with_best_signs
@@ -29,17 +29,28 @@ PROJECTED = Method("learned, KL projection", projected)
 WINDOW, HOP, N_WINDOWS = 4 * RATE, RATE, 200
 
 
-def real(report: Report, folder: Path, seeds: range) -> None:
+def real(report: Report, folder: Path, seeds: Sequence[range]) -> None:
     """Separate real sources mixed by weights of 0.5 to 2."""
     sources = real_sources(folder)
-    clean = [mixed(sources, 8, 0.0, seed) for seed in seeds[:DRAWS]]
     few = sources[:, [list(SOURCES).index(name) for name in FEW]]
-    noisy = [mixed(few, 8, NOISE, seed) for seed in seeds[:DRAWS]]
-    note = f"{len(clean)} mixing matrices; SIR in dB, signs as delivered but for FastICA; the best in bold."
-    header = ["8 real sources in 8 channels", "mean SIR", "worst SIR", "right signs, %"]
-    report.table("real", "Real sources", header, compared(clean), note)
-    header[0] = "4 real sources in 8 channels, 10 % white noise"
-    report.table("noise", "Real sources and sensor noise", header, compared(noisy, with_bound=True), note)
+    drawn = [some[:DRAWS] for some in seeds]
+    counts = ", ".join(str(count) for count in sorted({len(some) for some in drawn}))
+    note = f"{counts} mixing matrices; SIR in dB, signs as delivered but for FastICA; the best in bold."
+    for name, title, truth, n_channels, noise, what in (
+        ("real", "Real sources", sources, 8, 0.0, "8 real sources in 8 channels"),
+        ("noise", "Real sources and sensor noise", few, 8, NOISE, NOISY),
+    ):
+        header = [what]
+        rows: list[list[str]] = []
+        for some in drawn:
+            mixtures = [mixed(truth, n_channels, noise, seed) for seed in some]
+            found = compared(mixtures, with_bound=noise > 0)
+            header += [f"{each} ({label(some)})" for each in ("mean SIR", "worst SIR", "right signs, %")]
+            rows = [[*row, *more[1:]] for row, more in zip(rows, found, strict=True)] if rows else found
+        report.table(name, title, header, rows, note)
+
+
+NOISY = "4 real sources in 8 channels, 10 % white noise"
 
 
 def mixed(truth: Array, n_channels: int, noise: float, seed: int) -> tuple[Mixture, Array]:

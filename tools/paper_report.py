@@ -1,5 +1,7 @@
 """Where the results go: Markdown tables, PNG files, and the page of the documentation that shows them."""
 
+import re
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -37,6 +39,7 @@ class Report:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.tables: dict[str, str] = {}
+        self.figures: set[str] = set()
 
     def table(
         self, name: str, title: str, header: Sequence[str], rows: Sequence[Sequence[str]], note: str = ""
@@ -51,11 +54,16 @@ class Report:
     def figure(self, name: str, figure: Figure) -> None:
         """Write a figure as a PNG file, the same to the bit in each run."""
         figure.savefig(self.folder / f"{name}.png", metadata={"Software": None})
+        self.figures.add(name)
         click.echo(f"{self.folder / name}.png")
 
     def refresh(self, page: Path) -> None:
-        """Put the tables of this run where a page has them."""
+        """Put the tables of this run where a page has them, and the figures that it shows beside it."""
         refresh_page(page, self.tables)
+        for shown in re.findall(r"\]\((pictures/[\w-]+\.png)\)", page.read_text()):
+            made = self.folder / Path(shown).name
+            if Path(shown).stem in self.figures:
+                shutil.copyfile(made, page.parent / shown)
 
 
 def mean_and_deviation(values: Sequence[float], digits: int = 3) -> str:

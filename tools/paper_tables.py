@@ -59,9 +59,9 @@ def tables(report: Report, drawn: Sequence[Experiment], n_jobs: int = 1) -> None
             found = list(pool.map(_task, tasks))
     else:
         found = list(map(_task, tasks))
-    scores: Scores = {each.name: {} for each in drawn}
+    scores: Scores = {(each.name, each.seeds): {} for each in drawn}
     for (i, each), scored in zip(tasks, found, strict=True):
-        scores[each.name][METHODS[i]] = scored
+        scores[each.name, each.seeds][METHODS[i]] = scored
     groups = ("ours", "IGBSS and the strongest baselines", OURS + STRONG, REPORTED)
     weak = ("weak", "weaker baselines", (LEARNED, *WEAK), REPORTED_WEAK)
     for name, title, methods, reported in groups, weak:
@@ -69,10 +69,11 @@ def tables(report: Report, drawn: Sequence[Experiment], n_jobs: int = 1) -> None
         report.table(f"rmse-{name}", f"RMSE: {title}", *errors, RMSE_NOTE)
         ratios = _rows(scores, methods, lambda one: one.snr, 1, reported, paper_numbers.SNR, largest=True)
         report.table(f"snr-{name}", f"Signal to noise (dB): {title}", *ratios, SNR_NOTE)
-    several = {each.name: scores[each.name][LEARNED] for each in drawn if each.mixtures[0].order > 1}
+    keyed = [(each, (each.name, each.seeds)) for each in drawn]
+    several = {key: scores[key][LEARNED] for each, key in keyed if each.mixtures[0].order > 1}
     if several:
         report.table("products", "Learned with products of sources", *_products(several))
-    pictures = {each.name: scores[each.name] for each in drawn if each.min_max}
+    pictures = {key: scores[key] for each, key in keyed if each.min_max}
     if pictures:
         errors = _rows(pictures, OURS + STRONG, lambda one: one.standard, 3, {}, {})
         report.table("rmse-standard", "RMSE: pictures with unit variance", *errors, RMSE_NOTE)
@@ -87,8 +88,7 @@ def _task(task: tuple[int, Experiment]) -> list["Score | None"]:
 
 def _scored(method: Method, experiment: Experiment) -> Iterator[Score | None]:
     """Yield the score of each mixture, None for one that the method gives no sources for."""
-    few = experiment.learned_from if method is LEARNED else None
-    for mixture in experiment.mixtures[:few]:
+    for mixture in experiment.mixtures:
         try:
             yield score(method, mixture, experiment.min_max)
         except (IgbssError, ValueError, ArithmeticError) as error:
@@ -143,7 +143,8 @@ def with_best_signs(sources: Array, truth: Array) -> Array:
     return sources * np.where(similar[most, np.arange(sources.shape[1])] < 0, -1.0, 1.0)
 
 
-Scores = dict[str, dict[Method, list[Score | None]]]
+Row = tuple[str, str]  # an experiment and its seeds
+Scores = dict[Row, dict[Method, list[Score | None]]]
 Cells = dict[str, dict[str, str]]
 
 
@@ -158,24 +159,24 @@ def _rows(
 ) -> tuple[list[str], list[list[str]]]:
     """Return header and rows: an experiment a row, then the figures of the paper."""
     rows = []
-    for name, by_method in scores.items():
+    for (name, seeds), by_method in scores.items():
         values = [[figure(one) for one in by_method[method] if one] for method in methods]
         cells = [mean_and_deviation(each, digits) for each in values]
         none = -np.inf if largest else np.inf
         means = [float(np.mean(each)) if each else none for each in values]
         cells = with_best_in_bold(cells, means, largest)
-        rows.append([name, *cells, *(paper.get(name, {}).get(key, "") for key in reported.values())])
-    return ["", *(method.name for method in methods), *reported], rows
+        rows.append([name, seeds, *cells, *(paper.get(name, {}).get(key, "") for key in reported.values())])
+    return ["", "seeds", *(method.name for method in methods), *reported], rows
 
 
 def _signs(scores: Scores) -> tuple[list[str], list[list[str]], str]:
     """Return header, rows and note of the table of signs."""
     methods = [method for method in METHODS if method not in OURS[:1]]
     rows = [
-        [name, *(_per_cent([one.upright for one in by_method[m] if one]) for m in methods)]
-        for name, by_method in scores.items()
+        [name, seeds, *(_per_cent([one.upright for one in by_method[m] if one]) for m in methods)]
+        for (name, seeds), by_method in scores.items()
     ]
-    return ["", *(m.name.replace(" (oracle)", "") for m in methods)], rows, _convergence(scores)
+    return ["", "seeds", *(m.name.replace(" (oracle)", "") for m in methods)], rows, _convergence(scores)
 
 
 def _per_cent(shares: Sequence[float]) -> str:
@@ -200,15 +201,16 @@ def _convergence(scores: Scores) -> str:
 SOLVED = 0.1  # error below which a mixture counts as undone
 
 
-def _products(scores: dict[str, list[Score | None]]) -> tuple[list[str], list[list[str]], str]:
+def _products(scores: dict[Row, list[Score | None]]) -> tuple[list[str], list[list[str]], str]:
     """Return header, rows and note of the table of mixtures with products."""
     rows = []
-    for name, every in scores.items():
+    for (name, seeds), every in scores.items():
         given = [one for one in every if one]
         undone = [one for one in given if one.rmse < SOLVED]
         rows.append(
             [
                 name,
+                seeds,
                 str(len(every)),
                 mean_and_deviation([one.rmse for one in given]),
                 f"{np.median([one.rmse for one in given]):.3f}" if given else "-",
@@ -220,6 +222,7 @@ def _products(scores: dict[str, list[Score | None]]) -> tuple[list[str], list[li
         )
     header = [
         "",
+        "seeds",
         "mixtures",
         "RMSE",
         "median",
@@ -233,5 +236,5 @@ def _products(scores: dict[str, list[Score | None]]) -> tuple[list[str], list[li
 
 PRODUCTS_NOTE = (
     "Errors as above: of pictures scaled from 0 to 1, of series with unit variance. Where there are fewer\n"
-    'mixtures than runs, they are the first ones, here and in the column "learned" of the other tables.'
+    "mixtures than seeds, they are the first ones, here and in the other tables."
 )

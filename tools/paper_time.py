@@ -5,19 +5,19 @@ import time
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from statistics import median
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
-from paper_methods import fast_ica, learned, picard, picard_unmixing
+from paper_methods import fast_ica, picard
 from paper_report import COLOURS, MARKERS, Report
 from scipy.signal import lfilter
 
 from igbss_stream import separate
 from igbss_stream.cli.demo import draw_mixing, make_time_series
-from igbss_stream.model.structure import learn_structure
 
 Array = NDArray[np.float64]
 Run = Callable[[Array], object]
@@ -40,28 +40,30 @@ SOLVERS: dict[str, Callable[..., object]] = {
 }
 CURVES: dict[str, Run] = {
     **SOLVERS,
-    "published, closed form": separate,
-    "learned": lambda x: learned(x, x.shape[1], 1),
+    "published, closed form": partial(separate, structure="systematic", solver="closed-form"),
+    "learned": partial(separate, structure="learned"),
     "FastICA": lambda x: fast_ica(x, x.shape[1]),
     "Picard": lambda x: picard(x, x.shape[1]),
 }
 
 
-def run_times(report: Report) -> None:
-    """Measure and show how cost grows, and what 64 channels cost."""
-    by_samples = curves(CURVES, SAMPLES, samples_problem)
-    by_order = {name: order_curve(run) for name, run in SOLVERS.items()}
-    floors = {size: seconds(samples_problem(size).copy) for size in SAMPLES}
-    rows = [_row(name, points, floors, SAMPLES) for name, points in by_samples.items()]
+def run_times(report: Report, seeds: Sequence[range]) -> None:
+    """Measure and show how cost grows, and what 64 channels cost; the first of each range is drawn."""
+    drawn = [some.start for some in seeds]
+    by_samples = {seed: curves(CURVES, SAMPLES, partial(samples_problem, seed)) for seed in drawn}
+    by_order = {seed: {name: order_curve(run, seed) for name, run in SOLVERS.items()} for seed in drawn}
+    floors = {size: seconds(samples_problem(drawn[0], size).copy) for size in SAMPLES}
+    floor = dict.fromkeys(ORDERS, seconds(order_problem(drawn[0]).copy))
     title = "Run time against the number of samples, 3 channels"
-    report.table("time-samples", title, ["", *(f"{size:,}" for size in SAMPLES)], rows, UNIT)
-    floor = dict.fromkeys(ORDERS, seconds(order_problem().copy))
-    rows = [_row(name, points, floor, ORDERS) for name, points in by_order.items()]
+    header = ["", "seed", *(f"{size:,}" for size in SAMPLES)]
+    report.table("time-samples", title, header, _rows(by_samples, floors, SAMPLES), UNIT)
     title = "Run time against the order of interaction, 6 channels x 500 samples"
-    report.table("time-order", title, ["", *(f"order {k}" for k in ORDERS)], rows, UNIT)
-    report.figure("run-time", _figure(by_samples, by_order, floors, floor))
-    header = ["64 channels", "seconds", "ratio", "MB above samples and sources"]
-    report.table("time-64", "Learning 64 channels", header, list(many_channels()), NOISY)
+    header = ["", "seed", *(f"order {k}" for k in ORDERS)]
+    report.table("time-order", title, header, _rows(by_order, floor, ORDERS), UNIT)
+    report.figure("run-time", _figure(by_samples[drawn[0]], by_order[drawn[0]], floors, floor))
+    header = ["64 channels", "seed", "seconds", "ratio", "MB above samples and sources"]
+    rows = sorted(chain(*map(many_channels, drawn)), key=lambda row: list(LINES).index(row[0]))
+    report.table("time-64", "Learning 64 channels", header, rows, NOISY)
 
 
 UNIT = (
@@ -72,14 +74,14 @@ UNIT = (
 NOISY = "One run each; the ratio is to the line named Picard or FastICA of the same number of samples."
 
 
-def samples_problem(n_samples: int) -> Array:
+def samples_problem(seed: int, n_samples: int) -> Array:
     """Return the paper's time series, sampled so often, in three channels."""
-    return make_time_series(n_samples) @ draw_mixing(0).T
+    return make_time_series(n_samples) @ draw_mixing(seed).T
 
 
-def order_problem() -> Array:
+def order_problem(seed: int) -> Array:
     """Return six channels of Laplacian noise, mixed."""
-    return np.random.default_rng(0).laplace(size=(500, 6)) @ draw_mixing(0, 6, 6).T
+    return np.random.default_rng(seed).laplace(size=(500, 6)) @ draw_mixing(seed, 6, 6).T
 
 
 def curves(
@@ -97,9 +99,9 @@ def curves(
     return found
 
 
-def order_curve(run: Callable[..., object]) -> dict[int, float]:
+def order_curve(run: Callable[..., object], seed: int) -> dict[int, float]:
     """Time a solver at each order of interaction."""
-    return {k: seconds(partial(run, order_problem(), order=k)) for k in ORDERS}
+    return {k: seconds(partial(run, order_problem(seed), order=k)) for k in ORDERS}
 
 
 def seconds(run: Callable[[], object]) -> float:
@@ -112,33 +114,41 @@ def seconds(run: Callable[[], object]) -> float:
     return median(spent)
 
 
-def many_channels() -> Iterator[list[str]]:
-    """Yield the lines of the table of 64 channels."""
-    x = channels_64(60_000)
-    structure = learn_structure(x, 64)
-    rival = once(lambda: picard_unmixing(x, 64))
-    for name, run in (
-        ("learned", lambda: learn_structure(x, 64)),
-        ("learned, warm start", lambda: learn_structure(x, 64, previous=structure.unmixing)),
-    ):
-        spent = once(run)
-        yield [f"60,000 samples, {name}", f"{spent:.1f}", f"{spent / rival:.2f}", ""]
-    yield ["60,000 samples, Picard", f"{rival:.1f}", "1", ""]
-    x = channels_64(600_000)
-    rival, spent = once(lambda: fast_ica(x, 64)), once(lambda: separate(x, structure="learned"))
-    yield ["600,000 samples, learned", f"{spent:.1f}", f"{spent / rival:.2f}", f"{peak(x):.0f}"]
-    yield ["600,000 samples, FastICA", f"{rival:.1f}", "1", ""]
+LINES = (
+    "60,000 samples, learned",
+    "60,000 samples, learned, warm start",
+    "60,000 samples, Picard",
+    "600,000 samples, learned",
+    "600,000 samples, FastICA",
+)
 
 
-def channels_64(n_samples: int) -> Array:
+def many_channels(seed: int) -> Iterator[list[str]]:
+    """Yield the lines of the table of 64 channels: every method goes from channels to sources."""
+    x = channels_64(seed, 60_000)
+    result = separate(x, structure="learned")
+    spent = [
+        once(lambda: separate(x, structure="learned")),
+        once(lambda: separate(x, previous=result)),
+        once(lambda: picard(x, 64)),
+    ]
+    for name, each in zip(LINES[:3], spent, strict=True):
+        yield [name, str(seed), f"{each:.1f}", f"{each / spent[-1]:.2f}", ""]
+    x = channels_64(seed, 600_000)
+    learning, rival = once(lambda: separate(x, structure="learned")), once(lambda: fast_ica(x, 64))
+    yield [LINES[3], str(seed), f"{learning:.1f}", f"{learning / rival:.2f}", f"{peak(x):.0f}"]
+    yield [LINES[4], str(seed), f"{rival:.1f}", "1", ""]
+
+
+def channels_64(seed: int, n_samples: int) -> Array:
     """Return 64 resonances driven by noise of various shapes, mixed by weights of 0.5 to 2."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     sources = np.empty((n_samples, 64))
     for i in range(64):
         radius, angle = rng.uniform(0.5, 0.98), rng.uniform(0.1, 2.8)
         drive = rng.laplace(size=n_samples) if i % 2 else rng.uniform(-1.0, 1.0, n_samples)
         sources[:, i] = lfilter([1.0], [1.0, -2.0 * radius * math.cos(angle), radius**2], drive)
-    return np.asarray((sources / sources.std(axis=0)) @ draw_mixing(0, 64, 64).T)
+    return np.asarray((sources / sources.std(axis=0)) @ draw_mixing(seed, 64, 64).T)
 
 
 def once(run: Callable[[], object]) -> float:
@@ -157,12 +167,18 @@ def peak(x: Array) -> float:
     return (most - x.nbytes) / 2**20
 
 
-def _row(name: str, points: dict[int, float], floor: dict[int, float], sizes: Sequence[int]) -> list[str]:
-    cells = (
-        f"{points[size]:.2g} ({_short(points[size] / floor[size])})" if size in points else ""
-        for size in sizes
-    )
-    return [name, *cells]
+def _rows(found: dict[int, "Curves"], floor: dict[int, float], sizes: Sequence[int]) -> list[list[str]]:
+    """Return rows: each curve for every seed, the seeds of a curve one after the other."""
+    rows = []
+    for name in next(iter(found.values())):
+        for seed, by_name in found.items():
+            points = by_name[name]
+            cells = (
+                f"{points[size]:.2g} ({_short(points[size] / floor[size])})" if size in points else ""
+                for size in sizes
+            )
+            rows.append([name, str(seed), *cells])
+    return rows
 
 
 def _short(ratio: float) -> str:

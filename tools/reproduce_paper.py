@@ -5,26 +5,30 @@
     .venv/bin/python tools/reproduce_paper.py --images DIR        with the paper's images, USC-SIPI TIFFs
     .venv/bin/python tools/reproduce_paper.py --recordings DIR    and real sources, sensor noise, windows
     .venv/bin/python tools/reproduce_paper.py --only series --only cloud --runs 3
-    .venv/bin/python tools/reproduce_paper.py --seeds 5000:5040   with other mixtures
+    .venv/bin/python tools/reproduce_paper.py --seeds 50:60 --seeds 70:80    with other mixtures, twice
 
 Tables go to the terminal and to tables.md in the folder --out, figures to PNG files beside it; --page puts
-the tables where docs/method.md has them. Every method sees the same mixtures. Sources are assigned one to
-one to the true ones before they are compared; their signs are as delivered, except for FastICA, dictionary
-learning and NMF ("oracle"), which get the signs that fit the truth best, as in the paper.
+the tables, and the figures that it shows, where docs/method.md has them. Every method sees the same
+mixtures, and linear algebra has one thread. Sources are assigned one to one to the true ones before they
+are compared; their signs are as delivered, except for FastICA, dictionary learning and NMF ("oracle"),
+which get the signs that fit the truth best, as in the paper.
 """
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import click
 from paper_figures import cloud_figure, convergence_figure, picture_figures, series_figures
-from paper_mixtures import Experiment, cloud_experiments, picture_experiments, series_experiments
+from paper_mixtures import Experiment, cloud_experiments, label, picture_experiments, series_experiments
 from paper_real import real, windows
 from paper_report import Report
 from paper_signs import sign_inversion
 from paper_tables import tables
 from paper_time import run_times
+
+from igbss_stream._util.blas_threads import limit_blas_threads
 
 PARTS = ("series", "images", "cloud", "signs", "convergence", "real", "windows", "time")
 FROM_RECORDINGS = ("real", "windows")
@@ -32,9 +36,13 @@ FROM_RECORDINGS = ("real", "windows")
 Folder = click.Path(path_type=Path, exists=True, file_okay=False)
 
 
-def _parse_seeds(context: click.Context, option: click.Parameter, value: str | None) -> range | None:
-    if value is None:
-        return None
+def _parse_seeds(
+    context: click.Context, option: click.Parameter, values: tuple[str, ...]
+) -> tuple[range, ...]:
+    return tuple(map(_parse_range, values))
+
+
+def _parse_range(value: str) -> range:
     first, _, last = value.partition(":")
     if not (first.isdecimal() and last.isdecimal() and int(first) < int(last)):
         raise click.BadParameter(
@@ -52,8 +60,9 @@ def _parse_seeds(context: click.Context, option: click.Parameter, value: str | N
 @click.option(
     "--seeds",
     callback=_parse_seeds,
+    multiple=True,
     metavar="FROM:TO",
-    help="Seeds of the mixtures, TO excluded, in place of --runs.",
+    help="Seeds of the mixtures, TO excluded, in place of --runs; may be repeated, for rows side by side.",
 )
 @click.option(
     "--out",
@@ -79,7 +88,7 @@ def main(
     images: Path | None,
     recordings: Path | None,
     runs: int,
-    seeds: range | None,
+    seeds: tuple[range, ...],
     out: Path,
     jobs: int,
     only: tuple[str, ...],
@@ -90,13 +99,18 @@ def main(
         if part in FROM_RECORDINGS and recordings is None:
             raise click.UsageError(f"--only {part} needs --recordings DIR, the folder of recordings.")
     parts = [part for part in PARTS if part in (only or PARTS)]
-    seeds = seeds or range(runs)
-    drawn = list(_drawn(parts, images, seeds))
+    seeds = seeds or (range(runs),)
+    drawn = [
+        replace(each, seeds=label(some))
+        for group in zip(*(_drawn(parts, images, some) for some in seeds), strict=True)
+        for some, each in zip(seeds, group, strict=True)
+    ]
     report = Report(out)
     if drawn:
         tables(report, drawn, jobs)
-    for part in parts:
-        _make(part, report, images, recordings, seeds)
+    with limit_blas_threads():
+        for part in parts:
+            _make(part, report, images, recordings, seeds)
     if page:
         report.refresh(page)
 
@@ -111,21 +125,24 @@ def _drawn(parts: list[str], images: Path | None, seeds: range) -> Iterator[Expe
         yield from cloud_experiments(seeds)
 
 
-def _make(part: str, report: Report, images: Path | None, recordings: Path | None, seeds: range) -> None:
+def _make(
+    part: str, report: Report, images: Path | None, recordings: Path | None, seeds: tuple[range, ...]
+) -> None:
     """Make the figures of a part, and the tables that are its own."""
+    first = seeds[0].start  # the mixture that figures show
     match part:
         case "series":
-            series_figures(report)
+            series_figures(report, first)
         case "images":
-            picture_figures(report, images)
+            picture_figures(report, images, first)
         case "cloud":
-            cloud_figure(report)
+            cloud_figure(report, first)
         case "signs":
             sign_inversion(report, images, seeds)
         case "convergence":
-            convergence_figure(report)
+            convergence_figure(report, first)
         case "time":
-            run_times(report)
+            run_times(report, seeds)
         case "real" if recordings:
             real(report, recordings, seeds)
         case "windows" if recordings:

@@ -181,18 +181,24 @@ def test_a_mixture_that_raises_is_counted(capsys: pytest.CaptureFixture[str]) ->
     scores = list(_scored(Method("picky", refuses_large), few))
     assert [one is None for one in scores] == [False, True, False]
     assert capsys.readouterr().err == "three, picky: too large.\n"
-    header, rows, _ = _products({"three": scores})
+    header, rows, _ = _products({("three", "0:3"): scores})
     row = dict(zip(header, rows[0], strict=True))
+    assert row["seeds"] == "0:3"
     assert (row["mixtures"], row["failed"], row["below 0.1"]) == ("3", "1", "2")
     assert 0.0 < float(row["RMSE"].split(" ± ")[0]) < 0.01
     assert row["right signs, %"] == "100"
     reported = _convergence(
-        {"three": {method: scores if method is LEARNED else scores[:1] for method in METHODS}}
+        {("three", "0:3"): {method: scores if method is LEARNED else scores[:1] for method in METHODS}}
     )
     assert reported.endswith("Mixtures that a method gave no sources for: learned 1 of 3.")
 
 
-def test_products_of_pictures_are_learned_from_a_few() -> None:
-    by_order = {each.mixtures[0].order: each for each in picture_experiments(None, range(6))}
-    assert all(len(each.mixtures) == 6 for each in by_order.values())
-    assert [by_order[order].learned_from for order in (1, 2, 3)] == [None, 4, 4]
+def test_pictures_have_fewer_mixtures_with_products() -> None:
+    drawn = list(picture_experiments(None, range(3, 9)))
+    assert [len(each.mixtures) for each in drawn] == 3 * [6, 6, 4, 4]
+    for rounded, plain in zip(drawn[::4], drawn[1::4], strict=True):
+        assert plain.name == f"{rounded.name}, not rounded"
+        for one, other in zip(rounded.mixtures, plain.mixtures, strict=True):
+            assert (one.x == np.round(one.x)).all()
+            assert one.x.max() == 255.0
+            np.testing.assert_allclose(one.x, other.x * (255.0 / other.x.max()), atol=0.5)
