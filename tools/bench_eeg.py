@@ -44,7 +44,7 @@ from eeg_methods import METHODS, Decomposer, count_sources, fit_amica, fit_quiet
 from eeg_recording import Eeg, read_eeg
 from eeg_table import Outcome, format_for_page, print_outcomes
 from numpy.typing import NDArray
-from page_tables import refresh_page
+from page_tables import refresh_pages
 
 from igbss_stream._util.blas_threads import limit_blas_threads
 from igbss_stream.cli.console import reading_options, report_errors
@@ -240,7 +240,7 @@ def main(
         found = {each.name: {**each.values, "warnings": each.warnings} for each in outcomes}
         json_path.write_text(json.dumps({**facts, "skipped": skipped, "methods": found}, indent=1) + "\n")
     if page:
-        refresh_page(page, {f"eeg {recording.name}": format_for_page(facts, outcomes)})
+        refresh_pages([page], {f"eeg {recording.name}": format_for_page(facts, outcomes)})
     if not outcomes:
         raise InputError("no method could be measured; the lines above say why.")
 

@@ -14,15 +14,18 @@ def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], note: str
     return "\n".join(["", *lines, *([""] if note else []), *note.splitlines(), ""])
 
 
-def refresh_page(page: Path, tables: Mapping[str, str]) -> None:
-    """Put tables where a page has them, after `<!-- name -->` and up to `<!-- end -->`; name the others."""
-    text = page.read_text()
-    for name, table in tables.items():
-        block = re.compile(rf"(<!-- {re.escape(name)} -->\n).*?(<!-- end -->)", re.DOTALL)
-        text, n_found = block.subn(lambda found, new=table: f"{found[1]}{new}\n{found[2]}", text)  # type: ignore[misc]
-        if not n_found:
-            click.echo(f"{page} has no place for the table {name}: <!-- {name} --> is missing.", err=True)
-    page.write_text(text)
+def refresh_pages(pages: Sequence[Path], tables: Mapping[str, str]) -> None:
+    """Put tables where pages have them, after `<!-- name -->` up to `<!-- end -->`; name the others."""
+    placed = set()
+    for page in pages:
+        text = page.read_text()
+        for name, table in tables.items():
+            block = re.compile(rf"(<!-- {re.escape(name)} -->\n).*?(<!-- end -->)", re.DOTALL)
+            text, n_found = block.subn(lambda found, new=table: f"{found[1]}{new}\n{found[2]}", text)  # type: ignore[misc]
+            placed |= {name} if n_found else set()
+        page.write_text(text)
+    for name in tables.keys() - placed if pages else ():
+        click.echo(f"No page has a place for a table: <!-- {name} --> is missing.", err=True)
 
 
 def with_best_in_bold(cells: Sequence[str], scores: Sequence[float], largest: bool = False) -> list[str]:

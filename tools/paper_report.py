@@ -9,7 +9,7 @@ import click
 import matplotlib as mpl
 from cycler import cycler
 from matplotlib.figure import Figure
-from page_tables import format_table, refresh_page
+from page_tables import format_table, refresh_pages
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe and Ito
 MARKERS = "osD^vPX"
@@ -39,6 +39,7 @@ class Report:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.tables: dict[str, str] = {}
+        self.cells: dict[str, tuple[Sequence[str], Sequence[Sequence[str]]]] = {}
         self.figures: set[str] = set()
 
     def table(
@@ -46,7 +47,7 @@ class Report:
     ) -> None:
         """Write a table and print it."""
         text = format_table(header, rows, note)
-        self.tables[name] = text
+        self.tables[name], self.cells[name] = text, (header, rows)
         click.echo(f"\n## {title}\n{text}")
         with (self.folder / "tables.md").open("a" if len(self.tables) > 1 else "w") as file:
             file.write(f"## {title}\n{text}\n")
@@ -57,13 +58,13 @@ class Report:
         self.figures.add(name)
         click.echo(f"{self.folder / name}.png")
 
-    def refresh(self, page: Path) -> None:
-        """Put the tables of this run where a page has them, and the figures that it shows beside it."""
-        refresh_page(page, self.tables)
-        for shown in re.findall(r"\]\((pictures/[\w-]+\.png)\)", page.read_text()):
-            made = self.folder / Path(shown).name
-            if Path(shown).stem in self.figures:
-                shutil.copyfile(made, page.parent / shown)
+    def refresh(self, pages: Sequence[Path]) -> None:
+        """Put the tables of this run where pages have them, and the figures that they show beside them."""
+        refresh_pages(pages, self.tables)
+        for page in pages:
+            for shown in re.findall(r"\]\(([\w/]*pictures/[\w-]+\.png)\)", page.read_text()):
+                if Path(shown).stem in self.figures:
+                    shutil.copyfile(self.folder / Path(shown).name, page.parent / shown)
 
 
 def mean_and_deviation(values: Sequence[float], digits: int = 3) -> str:

@@ -22,6 +22,7 @@ from pathlib import Path
 import click
 from paper_figures import cloud_figure, convergence_figure, picture_figures, series_figures
 from paper_mixtures import Experiment, cloud_experiments, label, picture_experiments, series_experiments
+from paper_overview import overview
 from paper_real import real, windows
 from paper_report import Report
 from paper_signs import sign_inversion
@@ -82,7 +83,8 @@ def _parse_range(value: str) -> range:
 @click.option(
     "--page",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="Page whose tables are replaced by those of this run.",
+    multiple=True,
+    help="Page whose tables are replaced by those of this run; may be repeated.",
 )
 def main(
     images: Path | None,
@@ -92,7 +94,7 @@ def main(
     out: Path,
     jobs: int,
     only: tuple[str, ...],
-    page: Path | None,
+    page: tuple[Path, ...],
 ) -> None:
     """Make the tables and figures of the paper; those of real sources if their recordings are there."""
     for part in only:
@@ -111,8 +113,8 @@ def main(
     with limit_blas_threads():
         for part in parts:
             _make(part, report, images, recordings, seeds)
-    if page:
-        report.refresh(page)
+    overview(report)
+    report.refresh(page)
 
 
 def _drawn(parts: list[str], images: Path | None, seeds: range) -> Iterator[Experiment]:

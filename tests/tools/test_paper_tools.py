@@ -1,9 +1,11 @@
 """The parts of tools/reproduce_paper.py, each against something worked out another way."""
 
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
+from page_tables import refresh_pages
 from paper_methods import (
     LEARNED,
     Method,
@@ -15,8 +17,10 @@ from paper_methods import (
     with_positive_columns,
 )
 from paper_mixtures import Experiment, Mixture, interact, picture_experiments
+from paper_overview import ERRORS, RATIOS, overview
 from paper_real import HOP, changes
 from paper_recordings import RECORD, steim2
+from paper_report import Report
 from paper_tables import (
     METHODS,
     _convergence,
@@ -202,3 +206,48 @@ def test_pictures_have_fewer_mixtures_with_products() -> None:
             assert (one.x == np.round(one.x)).all()
             assert one.x.max() == 255.0
             np.testing.assert_allclose(one.x, other.x * (255.0 / other.x.max()), atol=0.5)
+
+
+def test_the_overview_has_a_value_for_each_range(tmp_path: Path) -> None:
+    """Means of three sets of images, the ranges side by side, and the better of two methods in bold."""
+    report = Report(tmp_path)
+    methods = (
+        "channels",
+        "published, exp",
+        "learned",
+        "FastICA (oracle)",
+        "Picard",
+        "innovations + Picard",
+    )
+    names = [name for group in ERRORS.values() for name in group]
+    rows = [
+        [name, seeds, *(f"{0.1 * (i + 1) + 0.01 * j + 0.001 * k:.3f} ± 0.1" for i in range(len(methods)))]
+        for k, name in enumerate(names)
+        for j, seeds in enumerate(("0:4", "5:9"))
+    ]
+    report.table("rmse-ours", "errors", ["", "seeds", *methods], rows)
+    overview(report)
+    assert "overview" not in report.tables
+    for table in RATIOS:
+        header = ["", "mean SIR (0:4)", "worst SIR (0:4)", "mean SIR (5:9)", "worst SIR (5:9)"]
+        ratios = [
+            [each, f"**{10 - i:.1f} ± 1.0**", "0", f"{8 - i:.1f} ± 1.0", "0"]
+            for i, each in enumerate(methods[2:])
+        ]
+        report.table(table, table, header, ratios)
+    overview(report)
+    _, found = report.cells["overview"]
+    by_name = {row[0]: row[1:] for row in found}
+    images = by_name["images of the paper, 8 bits, mean of three sets"]
+    assert images[:2] == ["**0.103 / 0.113**", "0.203 / 0.213"]
+    assert by_name[RATIOS["real"]] == ["", "", "**10.0 / 8.0**", "9.0 / 7.0", "8.0 / 6.0", "7.0 / 5.0"]
+
+
+def test_tables_without_a_place_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, other = tmp_path / "one.md", tmp_path / "other.md"
+    one.write_text("<!-- a -->\nold\n<!-- end -->\n")
+    other.write_text("text\n<!-- b -->\n<!-- end -->\n")
+    refresh_pages([one, other], {"a": "A", "b": "B", "c": "C"})
+    assert one.read_text() == "<!-- a -->\nA\n<!-- end -->\n"
+    assert other.read_text() == "text\n<!-- b -->\nB\n<!-- end -->\n"
+    assert capsys.readouterr().err == "No page has a place for a table: <!-- c --> is missing.\n"
