@@ -21,6 +21,7 @@ artefacts    blinks, a heart and a muscle are added to the recording with a smoo
 
 import json
 import logging
+import os
 import time
 from functools import partial
 from pathlib import Path
@@ -230,6 +231,7 @@ def main(
 ) -> None:
     """Compare methods on RECORDING, which may be of any format that igbss-stream reads."""
     logging.disable(logging.INFO)
+    os.environ.setdefault("NUMEXPR_NUM_THREADS", "1")  # NumExpr computes for Picard
     with limit_blas_threads():
         eeg = read_eeg(recording, highpass, seconds, **reading)
         bench = Bench(eeg, _find_sources(eeg, n_sources), measures, seed)

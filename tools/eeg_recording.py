@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream.batch.channels import find_flat_channels, prepare_recording
+from igbss_stream.batch.channels import find_left_out, get_excluded_rows, prepare_recording
+from igbss_stream.batch.settings import BatchSettings
 from igbss_stream.errors import InputError
 from igbss_stream.files.open import open_with_options
 from igbss_stream.files.read_options import ReadOptions
 from igbss_stream.files.recording import Recording
 from igbss_stream.preparation.settings import Preparation
+from igbss_stream.separation.settings import ModelSettings
 
 Array = NDArray[np.float64]
 
@@ -58,15 +60,20 @@ def read_eeg(path: Path, highpass: float, seconds: float | None, **reading: Any)
     with open_with_options(path, ReadOptions(**reading)) as recording:
         if recording.rate is None:
             raise InputError(f"{path.name} states no sampling rate; pass --rate.")
-        flat = find_flat_channels(recording, lambda step, done, total: None)
-        prepared, kept = prepare_recording(recording, Preparation(highpass=highpass or None), flat)
-        keep = [i for i in kept if prepared.channels[i] not in recording.bad]
+        preparation = Preparation(highpass=highpass or None)
+        settings = BatchSettings(model=ModelSettings(), preparation=preparation, drop_flat=True)
+        left_out = find_left_out(recording, settings, lambda step, done, total: None)
+        prepared, keep = prepare_recording(recording, preparation, left_out)
         names = tuple(prepared.channels[i] for i in keep)
         x = _read(prepared, None if seconds is None else round(seconds * recording.rate))[:, keep]
+        bad_rows = get_excluded_rows(recording, settings)
+        x = np.delete(x, [i for each in bad_rows for i in range(*each) if i < len(x)], axis=0)
         notes = [f"high-pass at {highpass:g} Hz" if highpass else "no high-pass"]
-        omitted = [name for name in recording.channels if name not in names]
-        if omitted:
-            notes.append(f"left out, bad or flat: {', '.join(omitted)}")
+        if left_out.positions:
+            omitted = ", ".join(recording.channels[i] for i in left_out.positions)
+            notes.append(f"left out, bad or flat: {omitted}")
+        if bad_rows:
+            notes.append(f"{len(bad_rows)} stretches that the file marks as bad are left out")
         if recording.gaps:
             notes.append(f"{len(recording.gaps)} gaps, whose ends are joined")
         x *= 1e6 if recording.unit == "V" else 1.0

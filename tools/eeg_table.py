@@ -47,7 +47,7 @@ class Measure:
     more_is_better: bool = False
 
 
-_WIDTH = 108  # columns; a narrower terminal wraps the lines
+_WIDTH = 124  # columns; a narrower terminal wraps the lines
 MEASURED = (
     Measure("mir", "mutual information removed, kbit/s", 3, True),
     Measure("information_left", "pairwise information left / channels", 4),
@@ -106,9 +106,14 @@ def print_outcomes(facts: dict[str, Any], outcomes: Sequence[Outcome], skipped: 
         table.add_row(*row)
     if outcomes:
         console.print(table)
-    said = [f"{each.title}: {line}" for each in outcomes for line in each.warnings]
-    for line in (*facts["notes"], f"positions of electrodes: {facts['positions']}", *skipped, *said):
+    done = (*facts["notes"], f"positions of electrodes: {facts['positions']}")
+    for line in (*done, *skipped, *_list_warnings(outcomes)):
         console.print(escape(line), style="dim", highlight=False)
+
+
+def _list_warnings(outcomes: Sequence[Outcome]) -> list[str]:
+    """Return what the methods said while they were timed."""
+    return [f"{each.title}: {line}" for each in outcomes for line in each.warnings]
 
 
 def format_for_page(facts: dict[str, Any], outcomes: Sequence[Outcome]) -> str:
@@ -116,5 +121,6 @@ def format_for_page(facts: dict[str, Any], outcomes: Sequence[Outcome]) -> str:
     rows = _rows(facts, outcomes, with_best_in_bold)
     done = [*facts["notes"], f"positions of electrodes: {facts['positions']}"]
     note = f"↑ more is better, ↓ less is better; {', '.join(done)}."
+    note += "".join(f"\n{line}" for line in _list_warnings(outcomes))
     header = [_describe(facts), "nothing done", *(each.title for each in outcomes)]
     return format_table(header, rows, note)

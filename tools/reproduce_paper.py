@@ -110,6 +110,7 @@ def main(
     report = Report(out)
     if drawn:
         tables(report, drawn, jobs)
+    os.environ.setdefault("NUMEXPR_NUM_THREADS", "1")  # NumExpr computes for Picard
     with limit_blas_threads():
         for part in parts:
             _make(part, report, images, recordings, seeds)

@@ -207,6 +207,25 @@ def test_the_command(recording: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     assert text.endswith("<!-- end -->\nAfter.\n")
 
 
+def test_what_a_file_marks_as_bad_is_left_out(tmp_path: Path) -> None:
+    mne = pytest.importorskip("mne")
+    x = 1e-5 * np.random.default_rng(8).standard_normal((4, 2000))
+    raw = mne.io.RawArray(x, mne.create_info(["Fz", "Cz", "Pz", "Oz"], 100.0, "eeg"), verbose="error")
+    raw.info["bads"] = ["Cz"]
+    raw.set_annotations(mne.Annotations([2.0], [3.0], ["BAD_jaw"]))
+    raw.save(tmp_path / "bad_raw.fif", verbose="error")
+    eeg = read_eeg(tmp_path / "bad_raw.fif", 0.0, None)
+    assert eeg.channels == ("Fz", "Pz", "Oz")
+    assert len(eeg.x) == 1700
+    whole = 1e6 * np.delete(x[[0, 2, 3]].T, range(200, 500), axis=0)
+    np.testing.assert_allclose(eeg.x, whole - whole.mean(axis=0), atol=1e-4)
+    assert eeg.notes[1:] == (
+        "left out, bad or flat: Cz",
+        "1 stretches that the file marks as bad are left out",
+    )
+    assert len(read_eeg(tmp_path / "bad_raw.fif", 1.0, 4.0).x) == 200
+
+
 @needs_data
 def test_positions_of_a_file_come_first() -> None:
     pytest.importorskip("mne")
