@@ -304,6 +304,7 @@ def test_entirely_bad_samples_are_refused(raw: Any, monkeypatch: pytest.MonkeyPa
 
 @needs_data
 @pytest.mark.jit
+@pytest.mark.filterwarnings("ignore:sources are not determined")
 def test_a_real_eeg(tmp_path: Path) -> None:
     """The source of blinks is found by its electrodes, and removing it reduces their variance."""
     raw = mne.io.read_raw_eeglab(DATA / "eeg" / "eeglab_data.set", eog=("EOG1", "EOG2"), verbose="ERROR")

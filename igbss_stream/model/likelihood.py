@@ -29,6 +29,7 @@ from igbss_stream.model.views import ViewFit, fit_ridge_taps
 Array = NDArray[np.float64]
 
 LAGS = 20
+_CHANCE, _CHANCE_OF_LAG = 20.0, 4.0  # information that fitted shapes and taps of Gaussian sources show
 SHAPES = np.array([0.5, 0.625, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0])
 _LOG_GAMMA = np.array([math.lgamma(1.0 + 1.0 / shape) for shape in SHAPES])
 _SMOOTHING = 1e-4  # added to e^2, relative to its mean
@@ -155,7 +156,8 @@ class LikelihoodDescent:
         floor = self._compute_floor()
         learning.compute_power_scores(self._e, shape, floor, self._psi, self._power, self._curvature)
         hessian = self._differentiate(taps, lagged / lagged[:, :1], prior_weight)
-        return estimate_error(self._adjoint, y, hessian)
+        chance = _CHANCE + _CHANCE_OF_LAG * (len(self.covariances) - 1)
+        return estimate_error(self._adjoint, y, hessian, chance=chance)
 
     def _is_done(self, slope: float, losses: list[float]) -> bool:
         """Return whether the expected decrease of a step, or that of the last steps, is negligible."""

@@ -1,7 +1,8 @@
 """Relative Newton steps of an unmixing matrix, W <- (I + t D) W, and a prior around an earlier one.
 
 The gradient G and the curvature H of the negative log-likelihood in D are solved for each pair of sources
-as [[H_ij, 1], [1, H_ji]] (D_ij, D_ji) = -(G_ij, G_ji), as in relative Newton methods of ICA.
+as [[H_ij, k], [k, H_ji]] (D_ij, D_ji) = -(G_ij, G_ji), as in relative Newton methods of ICA. The coupling k
+comes from the term -k log |det W| of the loss, and is 1 without further terms of this kind.
 
 A prior around an earlier unmixing matrix W_0 has the weight of a number of samples. With the rows of both
 matrices scaled to unit variance and P = W inv(W_0), it adds half the sum over i != j of (P_ij / P_ii)^2,
@@ -74,7 +75,9 @@ def compute_filtered_power(taps: Array, lagged: Array) -> Array:
     return np.asarray(np.maximum(overlap @ lagged.T, _MIN_POWER))
 
 
-def solve_pairs(gradient: Array, hessian: Array, max_step: float = _MAX_STEP) -> Array:
+def solve_pairs(
+    gradient: Array, hessian: Array, max_step: float = _MAX_STEP, coupling: float = 1.0
+) -> Array:
     """Return the step D, with the eigenvalues of the Hessian of each pair bounded from below.
 
     Parameters
@@ -83,9 +86,11 @@ def solve_pairs(gradient: Array, hessian: Array, max_step: float = _MAX_STEP) ->
         G and H; their diagonals are ignored.
     max_step : float
         Largest entry of D; a larger step is shortened.
+    coupling : float
+        k, the curvature between D_ij and D_ji.
     """
-    first, second = _bound_curvature(hessian)
-    step = -(second * gradient - gradient.T) / (first * second - 1.0)
+    first, second = _bound_curvature(hessian, coupling)
+    step = -(second * gradient - coupling * gradient.T) / (first * second - coupling**2)
     np.fill_diagonal(step, 0.0)
     return shorten(step, max_step)
 
@@ -104,11 +109,14 @@ class StepMemory:
 
     Parameters
     ----------
+    coupling : float
+        k, the curvature between D_ij and D_ji.
     n_steps : int
         Number of steps that are remembered.
     """
 
-    def __init__(self, n_steps: int = 7) -> None:
+    def __init__(self, coupling: float = 1.0, n_steps: int = 7) -> None:
+        self._coupling = coupling
         self._pairs: deque[tuple[Array, Array, float]] = deque(maxlen=n_steps)
 
     def propose(self, gradient: Array, hessian: Array) -> Array:
@@ -117,12 +125,12 @@ class StepMemory:
         for step, change, product in reversed(self._pairs):
             shares.append(float(np.sum(step * rest)) / product)
             rest -= shares[-1] * change
-        proposed = solve_pairs(rest, hessian, np.inf)
+        proposed = solve_pairs(rest, hessian, np.inf, self._coupling)
         for (step, change, product), share in zip(self._pairs, reversed(shares), strict=True):
             proposed -= (share + float(np.sum(change * proposed)) / product) * step
         if float(np.sum(proposed * gradient)) >= 0.0:
             self._pairs.clear()
-            proposed = solve_pairs(gradient, hessian, np.inf)
+            proposed = solve_pairs(gradient, hessian, np.inf, self._coupling)
         return shorten(proposed)
 
     def remember(self, step: Array, change: Array) -> None:
@@ -132,13 +140,19 @@ class StepMemory:
             self._pairs.append((step, change, product))
 
 
-def estimate_error(adjoint: Array, y: Array, hessian: Array) -> Array:
+def estimate_error(
+    adjoint: Array, y: Array, hessian: Array, coupling: float = 1.0, chance: float = 0.0
+) -> Array:
     """Return the sampling error of an unmixing matrix, the variance of each entry of D.
 
     The larger one of two estimates is used. The first one is the scatter of the steps that parts of the
     samples alone would take (batch means); it allows for sources that are active at the same time. The
-    second one follows from the spectra of both factors of the gradient if the sources are independent; it
-    allows for correlations that are longer than a part.
+    second one is inv(H) V inv(H), with the variance V of the gradient if the sources are independent, which
+    the spectra of its factors yield; it allows for correlations that are longer than a part.
+
+    H of two sources that the samples hardly tell apart, such as white Gaussian ones, is close to singular,
+    and mostly due to chance. The inverse of V is then a third estimate, as V is the information if the
+    model holds. Unlike H, V vanishes exactly along a rotation that changes nothing.
 
     Parameters
     ----------
@@ -146,31 +160,64 @@ def estimate_error(adjoint: Array, y: Array, hessian: Array) -> Array:
         ``adjoint @ y.T`` divided by the number of samples is the gradient G.
     hessian : ndarray of shape (sources, sources)
         The curvature H.
+    coupling : float
+        k, the curvature between D_ij and D_ji.
+    chance : float
+        Information that two sources of the same distribution would show by chance.
     """
     edges = np.linspace(0, y.shape[1], _N_PARTS + 1).astype(int)
     steps = [
-        solve_pairs(adjoint[:, start:stop] @ y[:, start:stop].T / max(stop - start, 1), hessian, np.inf)
+        solve_pairs(
+            adjoint[:, start:stop] @ y[:, start:stop].T / max(stop - start, 1), hessian, np.inf, coupling
+        )
         for start, stop in itertools.pairwise(edges)
     ]
     scatter = np.var(steps, axis=0, ddof=1) / _N_PARTS
-    return np.asarray(np.maximum(scatter, _predict_error(adjoint, y, hessian)))
-
-
-def _predict_error(adjoint: Array, y: Array, hessian: Array) -> Array:
-    """Return the variance of the entries of D if the sources are independent."""
-    left, right = (np.fft.rfft(rows, axis=1)[:, 1:] / y.shape[1] for rows in (adjoint, y))
-    variance = 2.0 * np.abs(left) ** 2 @ (np.abs(right) ** 2).T  # of G_ij
-    cross = left * right.conj()
-    covariance = 2.0 * (cross @ cross.conj().T).real  # of G_ij and G_ji
-    first, second = _bound_curvature(hessian)
-    error = second**2 * variance + variance.T - 2.0 * second * covariance
+    variance, covariance = _predict_variance(adjoint, y)
+    first, second = _bound_curvature(hessian, coupling)
+    least = _find_least_eigenvalue(hessian, hessian.T, coupling)
+    is_weak = least * y.shape[1] < _MIN_EIGENVALUE * y.shape[1] + 2.0 * chance
+    spread = second**2 * variance + coupling**2 * variance.T - 2.0 * coupling * second * covariance
+    predicted = np.maximum(spread, 0.0) / (first * second - coupling**2) ** 2
+    unknown = _invert_information(variance, covariance, y.shape[1], chance)
+    error: Array = np.maximum(np.maximum(scatter, predicted), np.where(is_weak, unknown, 0.0))
     np.fill_diagonal(error, 0.0)
-    return np.asarray(np.maximum(error, 0.0) / (first * second - 1.0) ** 2)
+    return error
 
 
-def _bound_curvature(hessian: Array) -> tuple[Array, Array]:
+def _predict_variance(adjoint: Array, y: Array) -> tuple[Array, Array]:
+    """Return the variance of G_ij, and its covariance with G_ji, if the sources are independent."""
+    left, right = (np.fft.rfft(rows, axis=1)[:, 1:] / y.shape[1] for rows in (adjoint, y))
+    cross = left * right.conj()
+    variance = 2.0 * np.abs(left) ** 2 @ (np.abs(right) ** 2).T
+    return variance, 2.0 * (cross @ cross.conj().T).real
+
+
+def _invert_information(variance: Array, covariance: Array, n_samples: int, chance: float) -> Array:
+    """Return the variance of D_ij, at most 1, from the least information that a pair has.
+
+    Parameters
+    ----------
+    variance, covariance : ndarray of shape (sources, sources)
+        Variance of G_ij, and its covariance with G_ji.
+    n_samples : int
+    chance : float
+        Subtracted from the information.
+    """
+    least = _find_least_eigenvalue(variance, variance.T, covariance)
+    information = np.maximum(least * float(n_samples) ** 2 - chance, 0.5)
+    # of the direction with the least information, the share of D_ij
+    share = (variance.T - least) / np.maximum(variance + variance.T - 2.0 * least, np.finfo(float).tiny)
+    return np.asarray(np.minimum(share / information, 1.0))
+
+
+def _find_least_eigenvalue(first: Array, second: Array, coupling: float | Array) -> Array:
+    """Return the least eigenvalue of [[first, coupling], [coupling, second]]."""
+    return np.asarray(0.5 * (first + second) - np.sqrt(0.25 * (first - second) ** 2 + coupling**2))
+
+
+def _bound_curvature(hessian: Array, coupling: float) -> tuple[Array, Array]:
     """Return H_ij and H_ji, lifted where a pair has an eigenvalue below the bound."""
     across = hessian.T
-    least = 0.5 * (hessian + across) - np.sqrt(0.25 * (hessian - across) ** 2 + 1.0)
-    lift = np.maximum(_MIN_EIGENVALUE - least, 0.0)
+    lift = np.maximum(_MIN_EIGENVALUE - _find_least_eigenvalue(hessian, across, coupling), 0.0)
     return hessian + lift, across + lift

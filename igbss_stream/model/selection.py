@@ -36,7 +36,7 @@ INNOVATIONS = 0.0
 LADDER = (5.0, 1.0, 0.1, 0.01, INNOVATIONS)
 """Ridges of the views, from robust to efficient."""
 
-MAX_CONTRADICTION = 2.3
+MAX_CONTRADICTION = 1.5
 """A view that is contradicted by more than this is not selected."""
 
 _FIRST = 1.0  # view that is learned first: it has fewer local optima than the more robust one

@@ -14,14 +14,16 @@ psi_i = -(log p_i)', W takes a relative Newton step W <- (I + t D) W from::
     G[i, j] = mean of psi_i (f_i * y_j)
     H[i, j] = mean of psi_i' y_j^2, times the ratio of the powers of f_i * y_j and y_j
 
-solved for each pair as [[H_ij, 1], [1, H_ji]] (D_ij, D_ji) = -(G_ij, G_ji). The mean of the product in H,
-unlike the product of means, is right for sources that are large at the same time, as artefacts are.
+solved for each pair as [[H_ij, k], [k, H_ji]] (D_ij, D_ji) = -(G_ij, G_ji), with k = 1. The mean of the
+product in H, unlike the product of means, is right for sources that are large at the same time, as
+artefacts are.
 
 Sources that the model allows are uncorrelated, up to chance. For a robust view, c / 2 times the log
-determinant of their correlation matrix is subtracted from the loss, which adds c times the correlation to G
-and c to H. This keeps two sources from sharing one large artefact. c is rho / (1 + rho): innovations,
-which can be far more accurate than correlations of a finite sample, are not affected. With a prior around
-an earlier unmixing matrix c is 0, as short windows correlate by chance.
+determinant of their correlation matrix is subtracted from the loss, which adds c times the correlation to
+G, and c to H and to k: a rotation does not change it. This keeps two sources from sharing one large
+artefact. c is rho / (1 + rho): innovations, which can be far more accurate than correlations of a finite
+sample, are not affected. With a prior around an earlier unmixing matrix c is 0, as short windows correlate
+by chance.
 
 The curvature neglects that more than two sources can be large at the same time, as they are in EEG. After
 the first steps, later ones are therefore corrected by what earlier ones did to the gradient (`StepMemory`).
@@ -58,6 +60,7 @@ _MIN_CURVATURE = 0.05  # of a pair, relative to that of independent sources
 _MIN_DECREASE = 5e-3  # nats per parameter; a descent stops when the next step is expected to gain less
 _SLACK = 1e-3  # nats per sample that a step may lose, as taps and densities change with it
 _MAX_HALVINGS = 6
+_CHANCE, _CHANCE_EXPONENT = 5.0, 0.4  # information that learned densities of Gaussian sources show
 _PLAIN_STEPS = 10  # of Newton, before later ones learn from earlier ones
 
 
@@ -169,7 +172,8 @@ class ViewDescent:
         losses, enough = [state.loss], _MIN_DECREASE * n_sources**2 / n_samples
         gradient, hessian = self._differentiate(state, weight)
         is_stuck = False
-        memory = StepMemory()
+        coupling = 1.0 + state.pull
+        memory = StepMemory(coupling)
         while len(losses) <= n_steps:
             step = memory.propose(gradient, hessian)
             if -0.5 * float(np.sum(gradient * step)) < enough:
@@ -189,7 +193,8 @@ class ViewDescent:
             step_done()
         error = np.zeros_like(hessian)
         if with_error:
-            error = estimate_error(self._adjoint, state.y, hessian)
+            chance = _CHANCE * self.z.size**_CHANCE_EXPONENT
+            error = estimate_error(self._adjoint, state.y, hessian, coupling, chance)
         return ViewFit(state.w, tuple(losses), error, is_stuck)
 
     def _step(self, state: _State, step: Array, ridge: float, weight: float) -> tuple[_State, Array] | None:

@@ -109,6 +109,22 @@ class TestDescent:
             expected = (losses[1] - losses[0]) / 2e-3 + state.pull * correlation
             assert gradient[i, j] == pytest.approx(expected, abs=5e-3)
 
+    def test_curvature_of_a_rotation_is_that_of_the_loss(self) -> None:
+        """The pull towards zero correlation does not bend the loss along rotations."""
+        z = draw_sources(20_000, 2, 0).T
+        z = np.ascontiguousarray(np.linalg.qr((z - z.mean(axis=1, keepdims=True)).T)[0].T * np.sqrt(20_000))
+        covariances = np.array([z[:, k:] @ z[:, : 20_000 - k].T / 20_000 for k in range(6)])
+        descent = views.ViewDescent(z, covariances, compute_bands(z))
+        unmixing = descent.run(np.eye(2), 5.0, 50).unmixing
+        losses = []
+        for angle in (-0.05, 0.0, 0.05):
+            w = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]) @ unmixing
+            losses.append(descent._evaluate(w, np.ascontiguousarray(w @ z), np.eye(2), 5.0, 0.0).loss)
+        expected = (losses[0] - 2.0 * losses[1] + losses[2]) / 0.05**2
+        state = descent._evaluate(unmixing, np.ascontiguousarray(unmixing @ z), np.eye(2), 5.0, 0.0)
+        _, hessian = descent._differentiate(state, 0.0)
+        assert hessian[0, 1] + hessian[1, 0] - 2.0 * (1.0 + state.pull) == pytest.approx(expected, rel=0.4)
+
     def test_sampling_error_is_that_of_repeated_draws(self) -> None:
         deviations, predicted = [], []
         for seed in range(30):
@@ -136,7 +152,7 @@ class TestDescent:
         target, pairs = rng.normal(size=6) * 0.05, ~np.eye(3, dtype=bool)
 
         def descend(n_remembered: int) -> int:
-            memory, at, gradient = newton.StepMemory(n_remembered), np.zeros(6), np.zeros((3, 3))
+            memory, at, gradient = newton.StepMemory(n_steps=n_remembered), np.zeros(6), np.zeros((3, 3))
             gradient[pairs] = curvature @ (at - target)
             for n_steps in range(500):
                 if np.abs(gradient).max() < 1e-8:
@@ -222,6 +238,24 @@ class TestSelection:
             gaps.append(learned.learning.reliability - compute_interference(learned, mixing, truth))
         assert np.mean(np.abs(gaps) < 6.0) > 0.6
         assert np.mean(np.array(gaps) > 10.0) < 0.1
+
+    @pytest.mark.jit
+    @pytest.mark.parametrize("n_sources", [2, 4])
+    @pytest.mark.filterwarnings("ignore:sources are not determined")
+    def test_white_gaussian_sources_are_not_reliable(self, n_sources: int) -> None:
+        """They are Gaussian in each rotation; what one rotation seems to have above others is chance."""
+        promised = []
+        for seed in range(4):
+            truth = np.random.default_rng(seed).normal(size=(10_000, n_sources))
+            promised.append(learn_structure(truth, n_sources).learning.reliability)
+        assert np.median(promised) < 3.0
+        assert np.max(promised) < 15.0
+
+    @pytest.mark.jit
+    def test_one_gaussian_source_is_reliable(self) -> None:
+        rng = np.random.default_rng(0)
+        truth = np.column_stack([rng.normal(size=10_000), rng.laplace(size=(10_000, 2))])
+        assert learn_structure(truth, 3).learning.reliability.min() > 15.0
 
     def test_rejected_views_lower_the_reliability(self) -> None:
         rng = np.random.default_rng(2)

@@ -148,6 +148,7 @@ def test_noise_keeps_its_variance_across_frames() -> None:
 
 
 @pytest.mark.jit
+@pytest.mark.filterwarnings("ignore:sources are not determined")  # the background is Gaussian
 @pytest.mark.parametrize(("seed", "drift"), [(0, 0.0), (1, 0.0), (2, 0.02)])
 def test_blink_and_alpha_are_found_in_a_minute(seed: int, drift: float) -> None:
     simulation = Simulation(16, 250.0, seed, drift)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from igbss_stream.errors import printable
 from igbss_stream.model.learning import Learning
+from igbss_stream.model.selection import MAX_CONTRADICTION
 from igbss_stream.pages.view.feed import DaemonMetrics
 from igbss_stream.pages.view.state import ViewState
 from igbss_stream.playback.monitoring import Report
@@ -133,7 +134,7 @@ def _make_learning_figure(learning: Learning) -> StatusFigure:
         learning.describe_view(),
         "View of the sources that the model was learned from: innovations are most accurate without sensor "
         "noise, a view of 5 is closest to the samples. A view that a more robust one contradicts by more "
-        "than 2.3 is not selected.",
+        f"than {MAX_CONTRADICTION:g} is not selected.",
     )
 
 
