@@ -18,10 +18,14 @@ CLOCK = 123456.789  # seconds since the sender was switched on
 
 
 def run(
-    index: NDArray[np.int_], times: NDArray[np.float64], cuts: list[int] | None = None, **options: Any
+    index: NDArray[np.int_],
+    times: NDArray[np.float64],
+    cuts: list[int] | None = None,
+    rate: float = RATE,
+    **options: Any,
 ) -> tuple[TimestampIndexer, list[Chunk | Gap]]:
     """Index samples whose values are the index at which they were recorded."""
-    indexer = TimestampIndexer(RATE, **options)
+    indexer = TimestampIndexer(rate, **options)
     data = index[:, None].astype(np.float64)
     out: list[Chunk | Gap] = []
     for start, stop in pairwise([0, *(cuts or []), len(index)]):
@@ -144,3 +148,87 @@ def test_what_is_held_back_is_given_before_an_interruption() -> None:
 def test_impossible_options(name: str) -> None:
     with pytest.raises(ParameterError, match=f"{name} must be 0 s or more. Got -1"):
         TimestampIndexer(RATE, **{name: -1})
+
+
+# Rates that differ from the nominal one
+
+WRONG = [(256.0, 200.0), (128.0, 256.0), (100.0, 92.95), (250.0, 253.0), (512.0, 500.0)]
+
+
+def stamp(index: NDArray[np.int_], nominal: float, true: float, how: str) -> NDArray[np.float64]:
+    """Return the timestamps of samples with given indices, as a kind of sender writes them."""
+    times = CLOCK + index / true
+    if how == "jitter":
+        return times + np.random.default_rng(9001).uniform(-0.015, 0.015, len(times))
+    if (
+        how == "blocks"
+    ):  # a block has the time of its last sample, and the others follow from the nominal rate
+        block = round(0.1 * true)
+        row = np.arange(len(times))
+        last = np.minimum((row // block + 1) * block - 1, len(row) - 1)
+        return np.asarray(times[last] - (last - row) / nominal)
+    if how == "bursts":  # the sender stalls for 0.6 s, every 7 s
+        for at in range(round(7 * true), len(times) - round(true), round(7 * true)):
+            stalled = slice(at, at + round(0.6 * true))
+            times[stalled] = np.maximum(times[stalled], times[stalled.stop])
+    return times
+
+
+@pytest.mark.parametrize("how", ["even", "jitter", "blocks", "bursts"])
+@pytest.mark.parametrize(("nominal", "true"), WRONG)
+def test_a_wrong_nominal_rate_is_followed_and_is_no_loss(nominal: float, true: float, how: str) -> None:
+    index = np.arange(round(120 * true))
+    indexer, out = run(index, stamp(index, nominal, true, how), rate=nominal)
+    assert gaps(out) == []
+    assert indexer.measured_rate == pytest.approx(true, rel=1e-3)
+
+
+@pytest.mark.parametrize("how", ["even", "jitter", "blocks"])
+@pytest.mark.parametrize("pause", [(0.8, 2.0), (3.0, 2.0), (30.0, 2.0), (30.0, 0.4)])
+@pytest.mark.parametrize(("nominal", "true"), WRONG)
+def test_a_loss_is_found_whatever_the_nominal_rate(
+    nominal: float, true: float, pause: tuple[float, float], how: str
+) -> None:
+    first, n_lost = round(pause[0] * true), round(pause[1] * true)
+    index = without(round(60 * true), (first, n_lost))
+    _, out = run(index, stamp(index, nominal, true, how), rate=nominal)
+    (gap,) = gaps(out)
+    assert gap.reason == "lost"
+    assert abs(gap.n_samples - n_lost) <= max(0.1, 0.1 * pause[1]) * true  # the tolerance
+    assert abs(gap.start - first) <= 0.5 * true
+
+
+@pytest.mark.parametrize("how", ["even", "jitter", "blocks", "bursts"])
+def test_clocks_of_devices_differ_a_little(how: str) -> None:
+    index = np.arange(300_000)
+    indexer, out = run(index, stamp(index, 1000.0, 1000.012, how), rate=1000.0)
+    assert gaps(out) == []
+    assert indexer.measured_rate is None
+
+
+@pytest.mark.parametrize("how", ["even", "jitter"])
+def test_a_rate_that_changes_is_followed(how: str) -> None:
+    """A device that is told to use another rate, after a minute that shows the first one."""
+    n_first = 60 * 250
+    index = np.arange(n_first + 60 * 200)
+    times = np.where(index < n_first, index / 250.0, 60 + (index - n_first) / 200.0)
+    if how == "jitter":
+        times += np.random.default_rng(9002).uniform(-0.01, 0.01, len(times))
+    indexer, out = run(index, CLOCK + times)
+    assert gaps(out) == []
+    assert indexer.measured_rate == pytest.approx(200.0, rel=1e-3)
+
+
+def test_a_wrong_rate_takes_bounded_memory_and_does_not_depend_on_the_chunks() -> None:
+    index = without(40_000, (9000, 500))
+    times = stamp(index, 256.0, 200.0, "jitter")
+    indexer, out = TimestampIndexer(256.0), list[Chunk | Gap]()
+    cuts = np.random.default_rng(9003).integers(0, len(index), 3000)
+    for start, stop in pairwise([0, *sorted(cuts.tolist()), len(index)]):
+        out += indexer.push(index[start:stop, None].astype(float), times[start:stop])
+        assert indexer.samples_in - indexer.samples_out <= 4 * 256
+    out += indexer.flush()
+    whole = run(index, times, rate=256.0)[1]
+    assert gaps(out) == gaps(whole)
+    np.testing.assert_array_equal(find_indices(out), find_indices(whole))
+    np.testing.assert_array_equal(samples(out), index)
