@@ -1,5 +1,7 @@
 """Receive a stream of the Lab Streaming Layer as a source of the daemon."""
 
+import logging
+import math
 from collections.abc import Mapping
 
 from igbss_stream.chunk import Chunk, Gap, Stream
@@ -9,11 +11,13 @@ from igbss_stream.daemon.sources import SilenceMonitor, count_rejections
 from igbss_stream.errors import StreamNotFoundError
 from igbss_stream.feeds.lsl_inlet import LslInlet
 
+log = logging.getLogger(__name__)
+
 _SEARCH_TIME = 10.0  # seconds of one search, if the search has no limit
 
 
 class LslStreamSource:
-    """Read an LSL stream.
+    """Read an LSL stream, and log once if its times contradict its rate.
 
     Parameters
     ----------
@@ -35,6 +39,7 @@ class LslStreamSource:
         self._name, self._config = name, config
         self._inlet = _open_inlet(config)
         self.stream: Stream | None = apply_expectations(name, config, self._inlet.stream)
+        self._is_rate_logged = False
 
     def receive(self, timeout: float) -> list[Chunk | Gap]:
         """Wait up to a number of seconds, and return what arrived."""
@@ -43,6 +48,8 @@ class LslStreamSource:
         if items and self.stream is not None and self.stream.t0 is None:
             # the time of the first sample is known now
             self.stream = apply_expectations(self._name, self._config, self._inlet.stream)
+        if not self._is_rate_logged:
+            self._log_rate()
         return items
 
     def get_counts(self) -> Mapping[str, int]:
@@ -56,9 +63,31 @@ class LslStreamSource:
             "silences": self.silence.count,
         }
 
+    def _log_rate(self) -> None:
+        """Warn once if the times of the samples give another rate than the stated or the set one."""
+        measured = self._inlet.indexer.measured_rate
+        if measured is None:
+            return
+        self._is_rate_logged = True
+        text, set_rate = _format_rate(measured), self._config.rate
+        log.warning(
+            "stream %s: the source states %g Hz, but its times say %s Hz; set source.rate: %g"
+            if set_rate is None
+            else "stream %s: source.rate is %g Hz, but the times say %s Hz; set source.rate: %g",
+            self._name,
+            self._inlet.stated_rate if set_rate is None else set_rate,
+            text,
+            float(text),
+        )
+
     def close(self) -> None:
         """Close the inlet."""
         self._inlet.close()
+
+
+def _format_rate(rate: float) -> str:
+    """Return a rate with four digits, and with one decimal at least to show that it was measured."""
+    return f"{rate:.{max(1, 3 - math.floor(math.log10(rate)))}f}"
 
 
 def _open_inlet(config: LslInput) -> LslInlet:
@@ -71,6 +100,7 @@ def _open_inlet(config: LslInput) -> LslInlet:
                 config.source_id,
                 timeout=config.wait or _SEARCH_TIME,
                 buffer=config.buffer,
+                rate=config.rate,
             )
         except StreamNotFoundError:
             if config.wait is not None:

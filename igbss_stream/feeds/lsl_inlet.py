@@ -41,9 +41,13 @@ class LslInlet(Closeable):
         Largest error of a timestamp, in seconds.
     settle : float
         Seconds of samples that must be late before samples are declared missing.
+    rate : float, optional
+        Sampling rate in Hz, in place of the one that the stream states. Required if it states none.
 
     Attributes
     ----------
+    stated_rate : float
+        Nominal sampling rate of the outlet, in Hz; 0 if it states none.
     stream : Stream
         `t0` is known once the first samples have arrived.
     received : int
@@ -62,8 +66,8 @@ class LslInlet(Closeable):
     StreamNotFoundError
         If there is no such stream.
     FeedError
-        If there are several such streams, or the stream cannot be separated because it is text or has no
-        regular sampling rate.
+        If there are several such streams, or the stream cannot be separated because it is text or states no
+        regular sampling rate and `rate` is not given.
     """
 
     def __init__(
@@ -76,13 +80,18 @@ class LslInlet(Closeable):
         buffer: float = 30.0,
         tolerance: float = 0.1,
         settle: float = 1.0,
+        rate: float | None = None,
     ) -> None:
+        if rate is not None and not 0 < rate < math.inf:
+            raise ParameterError(
+                f"rate must be a finite number of Hz above 0. Got {rate!r} instead.", parameter="rate"
+            )
         properties = {"name": name, "type": type, "source_id": source_id}
         self._properties = {key: value for key, value in properties.items() if value is not None}
         if not self._properties:
             raise ParameterError("an LSL stream needs a name, a type or a source_id.")
         self._predicate = " and ".join(f"{key}={_quote(value)}" for key, value in self._properties.items())
-        self._timeout = timeout
+        self._timeout, self._rate = timeout, rate
         self._buffer = max(1, math.ceil(buffer))
         self.received = 0
         self.rejected: Counter[str] = Counter()
@@ -95,6 +104,7 @@ class LslInlet(Closeable):
                 "check that its sender runs and that this machine can discover it (LSLAPICFG, KnownPeers)"
             )
         self._check_single()
+        self.stated_rate = float(info.nominal_srate())
         self.stream = self._open(info, timeout)
         self._clock_offset = self._measure_clock_offset(timeout)
         self.indexer = TimestampIndexer(self.stream.rate, tolerance=tolerance, settle=settle)
@@ -165,10 +175,10 @@ class LslInlet(Closeable):
 
     def _open(self, info: Any, timeout: float) -> Stream:
         """Open the inlet; return the description that its outlet gives."""
-        _check_regular(info)
+        _check_regular(info, self._rate)
         inlet = pylsl.StreamInlet(info, max_buflen=self._buffer, recover=False)
         try:
-            stream = _describe(inlet.info(timeout))
+            stream = _describe(inlet.info(timeout), self._rate)
             inlet.open_stream(timeout)
         except ERRORS as error:
             raise FeedError(
@@ -193,7 +203,7 @@ class LslInlet(Closeable):
             stream = self._open(info, self._timeout)
         except IgbssError:
             return False
-        if stream != replace(self.stream, t0=None):
+        if stream != replace(self.stream, t0=None) or info.nominal_srate() != self.stated_rate:
             self.rejected["description"] += 1
             self._inlet = None
             time.sleep(timeout)  # the next search would find it again at once
@@ -214,26 +224,27 @@ def _quote(value: str) -> str:
     )
 
 
-def _check_regular(info: Any) -> None:
-    """Check that the stream has numbers at a regular sampling rate."""
+def _check_regular(info: Any, rate: float | None) -> None:
+    """Check that the stream has numbers at a regular sampling rate, stated or given."""
     name = info.name()
     if info.channel_format() == pylsl.cf_string:
         raise FeedError(f"LSL stream {name!r} has text, not samples; choose another stream")
-    if not info.nominal_srate() > 0:
+    if rate is None and not info.nominal_srate() > 0:
         raise FeedError(
-            f"LSL stream {name!r} has no regular sampling rate (nominal rate {info.nominal_srate():g}), "
-            "and separation needs evenly sampled channels: choose another stream"
+            f"LSL stream {name!r} states no regular sampling rate (nominal rate {info.nominal_srate():g}), "
+            "and separation needs evenly sampled channels: set its rate if they are, or choose another "
+            "stream"
         )
 
 
-def _describe(info: Any) -> Stream:
+def _describe(info: Any, rate: float | None) -> Stream:
     n_channels = info.channel_count()
     labels = info.get_channel_labels() or [None] * n_channels
     units = set(info.get_channel_units() or [None])
     unit = units.pop() if len(units) == 1 else None
     return Stream(
         info.name(),
-        info.nominal_srate(),
+        rate or info.nominal_srate(),
         tuple(label or f"channel-{i}" for i, label in enumerate(labels)),
         shorten_unit(unit),
         get_working_dtype(pylsl.inlet.fmt2npdtype[info.channel_format()], f"LSL stream {info.name()!r}"),

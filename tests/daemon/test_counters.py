@@ -90,7 +90,7 @@ def test_metrics_and_health_of_a_socket() -> None:
 
 
 def test_counters_of_an_lsl_stream(monkeypatch: pytest.MonkeyPatch) -> None:
-    indexer = SimpleNamespace(samples_in=0, samples_lost=0, restarts=0)
+    indexer = SimpleNamespace(samples_in=0, samples_lost=0, restarts=0, measured_rate=None)
     inlet = SimpleNamespace(
         stream=Stream("s", 100.0, ("a",)), rejected=Counter(), received=0, indexer=indexer
     )

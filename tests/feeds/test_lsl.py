@@ -202,6 +202,32 @@ def test_a_silent_outlet_is_opened_again() -> None:
     assert gaps(items) == [Gap(5, 295, "disconnected")]
 
 
+@pytest.mark.parametrize("stated", [0.0, 256.0])
+def test_a_rate_replaces_the_stated_one(stated: float) -> None:
+    sender = outlet("unsure", stated)
+    with LslInlet("unsure", timeout=DEADLINE, rate=200.0) as source:
+        assert (source.stream.rate, source.stated_rate) == (200.0, stated)
+        index = np.setdiff1d(np.arange(2000), np.arange(800, 900))
+        for block in np.split(index, 19):
+            sender.push_chunk(
+                np.repeat(block[:, None], 2, 1).astype("f4"), (100.0 + block / 200.0).tolist()
+            )
+        items = receive(source, 2000)
+        assert gaps(items) == [Gap(800, 100, "lost")]
+        assert source.indexer.measured_rate is None
+
+
+def test_times_that_contradict_the_stated_rate() -> None:
+    sender = outlet("wrong", 256.0)
+    with LslInlet("wrong", timeout=DEADLINE) as source:
+        for block in np.split(np.arange(4000), 200):  # LSL spaces the samples of a block by the stated rate
+            sender.push_chunk(np.repeat(block[:, None], 2, 1).astype("f4"), 100.0 + block[-1] / 200.0)
+        items = receive(source, 4000)
+        assert gaps(items) == []
+        np.testing.assert_array_equal(samples(items)[:, 0], np.arange(4000))
+        assert source.indexer.measured_rate == pytest.approx(200.0, rel=1e-3)
+
+
 # Streams that are rejected
 
 
@@ -211,6 +237,7 @@ def test_a_silent_outlet_is_opened_again() -> None:
         ({}, "needs a name, a type or a source_id"),
         ({"name": 'it\'s "it"'}, "both kinds of quotes"),
         ({"name": "x", "tolerance": -1.0}, "tolerance must be 0 s or more"),
+        ({"name": "x", "rate": 0.0}, r"rate must be a finite number of Hz above 0. Got 0.0"),
     ],
 )
 def test_impossible_options(options: Any, message: str) -> None:
@@ -240,7 +267,7 @@ def test_more_than_one_stream() -> None:
 @pytest.mark.parametrize(
     ("rate", "kind", "message"),
     [
-        (0.0, "float32", r"'odd' has no regular sampling rate \(nominal rate 0\)"),
+        (0.0, "float32", r"'odd' states no regular sampling rate \(nominal rate 0\).* set its rate"),
         (100.0, "string", "'odd' has text"),
     ],
 )

@@ -147,7 +147,7 @@ class LslInput(Section, frozen=True, kw_only=True, tag_field="kind", tag="lsl"):
     silence : float
         Seconds without a sample before a warning.
     rate : float or None
-        Expected sampling rate (Hz). Required for a stream that states none.
+        Sampling rate (Hz), if the stream states none or a wrong one.
     unit : str or None
         Expected unit, and the unit of a stream that states none. A stream that states another is refused.
     channels : tuple of str or None
