@@ -105,8 +105,48 @@ def test_losses_found_in_timestamps_of_bursts(tmp_path: Path) -> None:
         assert get_gap_rows(recording.gaps) == [2600]
         assert recording.gaps[0].n_samples == pytest.approx(40 * RATE, rel=0.01)
         assert recording.rate == RATE / 1.004
-        assert recording.notes[0].startswith("timestamps give a rate of 250")
+        (note,) = recording.notes
+        assert note.startswith("the file states 249.004 Hz, but its timestamps give 250")
+        assert note.endswith("249.004 Hz are used")  # bursts leave a difference of 0.4 % uncertain
     np.testing.assert_array_equal(read(path), x)
+
+
+WRONG = [(256.0, 200.0), (128.0, 256.0), (100.0, 92.95), (250.0, 253.0)]
+
+
+def stamp_wrongly(true: float, how: str, pause: float) -> NDArray[np.float64]:
+    """Return the times of two minutes; `pause` seconds of samples are lost after 50 s."""
+    row, at = np.arange(round(120 * true)), round(50 * true)
+    times = 5000.0 + row / true + (row >= at) * round(pause * true) / true
+    if how == "jitter":
+        return times + np.random.default_rng(9200).normal(0, 0.005, len(times))
+    if how == "bursts":  # the sender stalls for 0.8 s, every 9 s
+        for first in range(round(9 * true), len(row) - round(9 * true), round(9 * true)):
+            stalled = slice(first, first + round(0.8 * true))
+            times[stalled] = np.maximum(times[stalled], times[first] + 0.8)
+    return times
+
+
+@pytest.mark.parametrize("pause", [0.0, 1.0, 60.0])
+@pytest.mark.parametrize("how", ["even", "jitter", "bursts"])
+@pytest.mark.parametrize(("nominal", "true"), WRONG)
+def test_a_wrong_nominal_rate_is_no_loss_and_is_noted_once(
+    tmp_path: Path, nominal: float, true: float, how: str, pause: float
+) -> None:
+    times = stamp_wrongly(true, how, pause)
+    x = noise(len(times)).astype(np.float32)
+    path = write(tmp_path / "in", header(1, "eeg", rate=nominal), samples(1, x, times))
+    with open_recording(path) as recording:
+        assert len(recording.gaps) == (1 if pause else 0)
+        for gap in recording.gaps:
+            assert gap.n_samples == pytest.approx(pause * true, abs=0.1 * true + 1)
+        assert recording.rate == pytest.approx(true, rel=2e-3)
+        (note,) = recording.notes
+        assert note.startswith(f"the file states {nominal:g} Hz, but its timestamps give ")
+    np.testing.assert_array_equal(read(path), x)
+    with open_recording(path, rate=99.0) as recording:
+        assert recording.rate == 99.0
+        assert recording.notes[0].endswith("; 99 Hz are used")
 
 
 def two_streams(path: Path, second: str = "more") -> Path:

@@ -246,7 +246,7 @@ def _find_timing(
     stream: XdfStream, times: NDArray[np.float64], options: ReadOptions, what: str
 ) -> tuple[float | None, tuple[Gap, ...], tuple[str, ...]]:
     """Return rate and gaps of a stream, and a note if the timestamps contradict the nominal rate."""
-    rate = stream.rate or None
+    rate, certain = stream.rate or None, True
     try:
         timing = measure_timing(lambda first, last: times[first:last], len(times), what)
         gaps, measured = (timing.gaps, timing.rate) if timing else ((), None)
@@ -254,12 +254,15 @@ def _find_timing(
         if rate is None and options.rate is None:
             raise
         # Recorders receive samples in bursts: find only losses that are longer than the jitter.
-        gaps = _find_losses(times, rate) if rate else ()
+        gaps, certain = _find_losses(times, rate) if rate else ((), False)
         measured = _measure_rate(times, gaps)
-    if rate and measured and abs(measured - rate) > _TOLERANCE * rate:
-        note = f"timestamps give a rate of {measured:.6g} Hz; the nominal {rate:.6g} Hz are used"
-        return rate, gaps, (note,)
-    return rate or measured, gaps, ()
+    if not (rate and measured and abs(measured - rate) > _TOLERANCE * rate):
+        return rate or measured, gaps, ()
+    used = options.rate or (measured if certain else rate)
+    note = (
+        f"the file states {rate:.6g} Hz, but its timestamps give {measured:.6g} Hz; {used:.6g} Hz are used"
+    )
+    return used, gaps, (note,)
 
 
 def _measure_rate(times: NDArray[np.float64], gaps: tuple[Gap, ...]) -> float | None:
@@ -270,10 +273,13 @@ def _measure_rate(times: NDArray[np.float64], gaps: tuple[Gap, ...]) -> float | 
     return (stop - first - 1) / passed if 0 < passed < np.inf else None
 
 
-def _find_losses(times: NDArray[np.float64], rate: float) -> tuple[Gap, ...]:
-    """Return the gaps by the rules of a live stream; see `TimestampIndexer`."""
+def _find_losses(times: NDArray[np.float64], rate: float) -> tuple[tuple[Gap, ...], bool]:
+    """Return the gaps by the rules of a live stream, and whether the rate is certainly another one.
+
+    See `TimestampIndexer`.
+    """
     if not np.isfinite(times).all():
-        return ()
+        return (), False
     indexer, rows, second = TimestampIndexer(rate), np.arange(len(times))[:, None], max(1, round(rate))
     places, row = list[tuple[int, int, str]](), 0
     items = [
@@ -286,7 +292,8 @@ def _find_losses(times: NDArray[np.float64], rate: float) -> tuple[Gap, ...]:
             places.append((row, item.n_samples, item.reason))
         else:
             row += len(item.data)
-    return make_gaps(place for place in places if 0 < place[0] < len(times))
+    found = make_gaps(place for place in places if 0 < place[0] < len(times))
+    return found, indexer.measured_rate is not None
 
 
 def list_streams(path: Path) -> list[XdfStream]:
