@@ -31,7 +31,9 @@ _MIN_TOLERANCE = 0.75  # samples; a single lost sample can thus be detected
 _GROWTH = 0.01  # change of the lateness, in samples per sample, of a rate that may be wrong
 _LONGEST_HOLD = 4  # times `settle`, if the lateness grows
 _HELD_POINTS = 8  # of the estimate from samples held back
+_MOST_MEASUREMENTS = 4  # of samples held back, in `settle` seconds of output
 _SMALLEST_CHANGE = 0.002  # of the rate, relative; the average of the lateness follows smaller ones
+_LARGEST_FACTOR = 8  # between the nominal rate and one that is followed; bounds memory
 _REPORTED_CHANGE = 0.005  # of the rate, relative
 _REPORTED_SPAN = 8.0  # seconds of points that give three digits of a rate
 
@@ -86,6 +88,7 @@ class TimestampIndexer:
         self._n_held = 0
         self._is_early = False  # whether the first of the samples held back was early
         self._again: tuple[NDArray[np.generic], NDArray[np.float64]] | None = None  # to be indexed anew
+        self._measured_from = self._n_measured = 0  # index, and measurements of samples held since
         self._interruption = ""
         self._estimator = RateEstimator(tolerance)
         self._last_times: deque[float] = deque()  # of the last samples that were output
@@ -190,7 +193,9 @@ class TimestampIndexer:
             self.measured_rate = estimate.rate
 
     def _differs(self, estimate: RateEstimate) -> bool:
-        """Return whether an estimate contradicts the rate in use."""
+        """Return whether an estimate contradicts the rate in use, and can be followed."""
+        if not 1 / _LARGEST_FACTOR <= estimate.rate / self._nominal_rate <= _LARGEST_FACTOR:
+            return False
         # The slow drift of a timestamp within the tolerance is no deviation of the rate.
         error = max(_SMALLEST_CHANGE, estimate.error, self._tolerance_time / 2 / estimate.span)
         return abs(estimate.rate / self._rate - 1) > error
@@ -232,6 +237,11 @@ class TimestampIndexer:
 
     def _measure_held(self, times: NDArray[np.float64]) -> bool:
         """Take the rate from samples held back, to index them again; return whether it is another one."""
+        # The rates of uneven times may contradict each other for ever.
+        if self.stop >= self._measured_from + self._settle:
+            self._measured_from, self._n_measured = self.stop, 0
+        if self._n_measured == _MOST_MEASUREMENTS:
+            return False
         estimator = RateEstimator(self._tolerance_time)
         index = np.arange(len(times), dtype=np.float64)
         for part in np.array_split(np.arange(len(times)), _HELD_POINTS):
@@ -246,6 +256,7 @@ class TimestampIndexer:
         self._estimator.clear()
         self._clear_recent()
         self._set_rate(estimate.rate)
+        self._n_measured += 1
         return True
 
     def _resume(self, time: float) -> list[Chunk | Gap]:

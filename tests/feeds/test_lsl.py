@@ -217,6 +217,20 @@ def test_a_rate_replaces_the_stated_one(stated: float) -> None:
         assert source.indexer.measured_rate is None
 
 
+def test_a_rate_is_kept_when_an_outlet_that_states_none_is_opened_again() -> None:
+    quiet = outlet("vague", 0.0)
+    with LslInlet("vague", timeout=3.0, rate=100.0) as source:
+        quiet.push_chunk(np.zeros((5, 2), "f4"), (100.0 + np.arange(5) / 100.0).tolist())
+        items = receive(source, 5)
+        until(lambda: not source.connected, lambda: source.receive(0.05))
+        until(lambda: source.connected, lambda: source.receive(0.05))
+        until(lambda: quiet.have_consumers())
+        quiet.push_chunk(np.ones((5, 2), "f4"), (103.0 + np.arange(5) / 100.0).tolist())
+        items += receive(source, 305)
+        assert source.stream.rate == 100.0
+    assert gaps(items) == [Gap(5, 295, "disconnected")]
+
+
 def test_times_that_contradict_the_stated_rate() -> None:
     sender = outlet("wrong", 256.0)
     with LslInlet("wrong", timeout=DEADLINE) as source:

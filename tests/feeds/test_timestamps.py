@@ -232,3 +232,31 @@ def test_a_wrong_rate_takes_bounded_memory_and_does_not_depend_on_the_chunks() -
     assert gaps(out) == gaps(whole)
     np.testing.assert_array_equal(find_indices(out), find_indices(whole))
     np.testing.assert_array_equal(samples(out), index)
+
+
+@pytest.mark.parametrize("seed", range(9300, 9340))
+def test_times_without_any_rate_take_bounded_work_and_memory(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance, n = np.random.default_rng(seed), 7500
+    steps = [
+        10 ** chance.uniform(-1.5, 1.5, n),
+        chance.normal(1, 750, n),
+        np.repeat(10 ** chance.uniform(-1, 1, 60), n // 60),
+        1 + chance.uniform(0, 3) * np.sin(np.arange(n) * chance.uniform(0.0004, 0.04)),
+        np.full(n, 1e-12),
+    ][seed % 5]
+    n_measured, measure = 0, TimestampIndexer._measure_held
+
+    def count(indexer: TimestampIndexer, times: NDArray[np.float64]) -> bool:
+        nonlocal n_measured
+        n_measured += 1
+        assert n_measured < 1000
+        return measure(indexer, times)
+
+    monkeypatch.setattr(TimestampIndexer, "_measure_held", count)
+    indexer, times = TimestampIndexer(RATE), CLOCK + np.cumsum(steps) / RATE
+    indexer.push(np.zeros((n, 1)), times)
+    assert indexer.samples_in - indexer.samples_out <= 4 * 8 * RATE
+    indexer.flush()
+    assert indexer.samples_out == n
