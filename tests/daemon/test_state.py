@@ -54,6 +54,7 @@ def read_layout(path: Path) -> dict[str, Any]:
 
 
 @kinds
+@pytest.mark.filterwarnings("ignore:sources are not determined")  # X is short
 def test_states_are_restored_to_the_bit(tmp_path: Path, options: dict[str, Any]) -> None:
     settings, path = ModelSettings(**options), tmp_path / "s.h5"
     separator = SeparationPlan(settings, N_CHANNELS).prepare_for(X, NAMES)
