@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from igbss_stream.batch.resume import digest
 from igbss_stream.errors import IgbssWarning, InputError, ParameterError, RecordingError, printable
+from igbss_stream.files.checksum import verify_checksum
 from igbss_stream.files.results.output import OutputFile
 from igbss_stream.files.results.stored_model import Origin
 from igbss_stream.preparation.settings import Preparation
@@ -128,6 +129,8 @@ def load_model(path: Path) -> KnownModel:
     IgbssError
         If the file cannot be read, or the model cannot be applied to other recordings.
     """
+    if path.is_file():
+        verify_checksum(path, only_models=True)
     with OutputFile(path) as output:
         stored = output.read_model()
     with _report_damage(path):

@@ -211,7 +211,7 @@ def _look(
         separator = start.look(source, progress)
     found = FirstPass.of(left_out, start.excluded, separator.cleaner)
     make_folder(_get_model_path(job))
-    with Hdf5Sink(_get_model_path(job), overwrite=True) as sink:
+    with Hdf5Sink(_get_model_path(job), overwrite=True, checksum=True) as sink:
         unit = source.recording.unit
         write_model(sink, source.names, unit, separator, job.settings.preparation.to_json())
         sink.set_attrs(job=made_from, **{ATTRIBUTE: found.to_json()})

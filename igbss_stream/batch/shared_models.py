@@ -243,7 +243,7 @@ def _learn(path: Path, group: Sequence[GroupMember], watch: Watch | None) -> Non
     ):
         return
     make_folder(path)
-    with Hdf5Sink(path, overwrite=first.job.overwrite) as sink:
+    with Hdf5Sink(path, overwrite=first.job.overwrite, checksum=True) as sink:
         plan = SeparationPlan(first.job.settings.model, len(first.channels))
         excluded = _join_excluded_rows(group) if plan.needs_survey else ()
         separator = _learn_from_group(plan, group, excluded, watch)

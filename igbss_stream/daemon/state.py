@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from igbss_stream.errors import ParameterError, StateError
+from igbss_stream.files.checksum import verify_checksum
 from igbss_stream.files.results.output import OutputFile
 from igbss_stream.files.results.stored_model import StoredModel
 from igbss_stream.files.writers.hdf5_output import Hdf5Sink
@@ -50,7 +51,7 @@ def save(
     settings = replace(separator.settings, transform=separator.transform.name)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with Hdf5Sink(path, overwrite=True) as sink:
+        with Hdf5Sink(path, overwrite=True, checksum=True) as sink:
             described = replace(separator, settings=settings)
             write_model(sink, channels, unit, described, preparation.to_json())
             if separator.cleaner is not None:
@@ -91,6 +92,7 @@ def load(
         _check_no_old_state(path.with_suffix(".npz"))
         return None
     try:
+        verify_checksum(path, only_models=True)
         with OutputFile(path) as file:
             stored = file.read_model() if file.is_output else None
         if stored is None or stored.version is None or stored.incidence is None:

@@ -9,6 +9,8 @@ from typing import Any
 import h5py
 import numpy as np
 
+from igbss_stream.files.checksum import write_checksum
+
 _HUGE = 1 << 40
 _VALUES: tuple[Any, ...] = (
     None, True, -1, 0, 3, 1 << 70, 1e308, float("nan"), float("inf"), "", "x", "learned", [], [1.0], {}, {"a": 1}
@@ -26,7 +28,10 @@ def mutate(path: Path, content: bytes, rng: Random) -> str:
         return "truncated"
     path.write_bytes(content)
     with h5py.File(path, "r+") as file:
-        return str(rng.choice((_change_dataset, _change_attribute, _change_json))(file, rng))
+        change = str(rng.choice((_change_dataset, _change_attribute, _change_json))(file, rng))
+    with open(path, "r+b") as file:
+        write_checksum(file)  # else the content is not looked at
+    return change
 
 
 def _change_dataset(file: Any, rng: Random) -> str:

@@ -193,7 +193,13 @@ def create_virtual(
     return h5py.Dataset(h5py.h5d.create(group.id, name.encode(), kind, space, plist))
 
 
-def create_file(stream: Any, oldest: int = h5py.h5f.LIBVER_V18, newest: int = h5py.h5f.LIBVER_V18) -> Any:
+def create_file(
+    stream: Any,
+    oldest: int = h5py.h5f.LIBVER_V18,
+    newest: int = h5py.h5f.LIBVER_V18,
+    *,
+    user_block: int = 0,
+) -> Any:
     """Create an HDF5 file without timestamps, so that equal contents give equal bytes.
 
     Parameters
@@ -202,6 +208,8 @@ def create_file(stream: Any, oldest: int = h5py.h5f.LIBVER_V18, newest: int = h5
         File object through which HDF5 writes.
     oldest, newest : int
         Bounds of the format version, ``h5py.h5f.LIBVER_*``.
+    user_block : int, default=0
+        Bytes at the start of the file that HDF5 skips.
     """
     access = h5py.h5p.create(h5py.h5p.FILE_ACCESS)
     access.set_fileobj_driver(h5py.h5fd.fileobj_driver, stream)
@@ -211,6 +219,7 @@ def create_file(stream: Any, oldest: int = h5py.h5f.LIBVER_V18, newest: int = h5
     access.set_libver_bounds(oldest, newest)
     untimed = h5py.h5p.create(h5py.h5p.FILE_CREATE)
     untimed.set_obj_track_times(False)
+    untimed.set_userblock(user_block)
     return h5py.File(h5py.h5f.create(b"stream", h5py.h5f.ACC_TRUNC, untimed, access))
 
 

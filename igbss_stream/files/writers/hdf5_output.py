@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from igbss_stream.errors import RecordingError
+from igbss_stream.files.checksum import BLOCK_BYTES, write_checksum
 from igbss_stream.files.writers.hdf5_datasets import (
     RowWriter,
     SpooledRows,
@@ -91,6 +92,9 @@ class Hdf5Sink:
         The input, which is never overwritten, even if `overwrite` is True.
     virtual : bool, default=False
         Whether `join` is used; reading the file then requires HDF5 1.10.
+    checksum : bool, default=False
+        Whether the file begins with a checksum of its content (`igbss_stream.files.checksum`). Reading the
+        file then reads all its bytes first, so it is for files without samples.
 
     Raises
     ------
@@ -112,9 +116,10 @@ class Hdf5Sink:
         overwrite: bool = False,
         source: str | os.PathLike[str] | None = None,
         virtual: bool = False,
+        checksum: bool = False,
     ) -> None:
         self.path = Path(path)
-        self._virtual = virtual
+        self._virtual, self._checksum = virtual, checksum
         self.overwrite = overwrite
         self.source = source
         self._partial = get_partial_path(self.path)
@@ -133,7 +138,9 @@ class Hdf5Sink:
         try:
             with self._guard_errors():
                 newest = h5py.h5f.LIBVER_V110 if self._virtual else h5py.h5f.LIBVER_V18
-                self._file = create_file(self._stream, newest=newest)
+                self._file = create_file(
+                    self._stream, newest=newest, user_block=BLOCK_BYTES if self._checksum else 0
+                )
         except BaseException:
             self._discard()
             raise
@@ -352,6 +359,8 @@ class Hdf5Sink:
             # Flush first: a failed flush can be handled, a failed close cannot.
             self._file.flush()
             self._file.close()
+            if self._checksum:
+                write_checksum(self._stream.file)
             self._stream.flush()
             os.fsync(self._stream.file.fileno())
         if os.path.lexists(self.path) and not self.overwrite:

@@ -18,6 +18,7 @@ import numpy as np
 from igbss_stream._util.compression import register_plugins
 from igbss_stream._util.dtypes import get_working_dtype, make_dtype_error
 from igbss_stream.errors import IgbssError, InputError, RecordingError
+from igbss_stream.files.checksum import verify_checksum
 from igbss_stream.files.messages import as_one_line, check_counts
 
 # Exceptions of h5py for a damaged file, link, type or attribute; they depend on its version.
@@ -60,6 +61,7 @@ def open_file(path: Path) -> Any:
     if not os.path.isfile(path):
         # Opening a pipe would block.
         raise RecordingError(f"{str(path)!r} is not a regular file; copy its content to one")
+    verify_checksum(path)
     try:
         return h5py.File(path, "r")
     except LIBRARY_ERRORS as error:
