@@ -20,6 +20,7 @@ from igbss_stream._util.dtypes import get_working_dtype, make_dtype_error
 from igbss_stream.errors import IgbssError, InputError, RecordingError
 from igbss_stream.files.checksum import verify_checksum
 from igbss_stream.files.messages import as_one_line, check_counts
+from igbss_stream.files.readers.hdf5.links import check_links, check_parts
 
 # Exceptions of h5py for a damaged file, link, type or attribute; they depend on its version.
 LIBRARY_ERRORS = (OSError, RuntimeError, KeyError, ValueError, TypeError)
@@ -53,6 +54,8 @@ def open_file(path: Path) -> Any:
         If it is a file of another format.
     RecordingError
         If it cannot be opened.
+    InputError
+        If it has links to files outside its folder.
     """
     if os.path.isdir(path):
         raise RecordingError(f"{str(path)!r} is a directory; pass the path of a file")
@@ -63,10 +66,17 @@ def open_file(path: Path) -> Any:
         raise RecordingError(f"{str(path)!r} is not a regular file; copy its content to one")
     verify_checksum(path)
     try:
-        return h5py.File(path, "r")
+        file = h5py.File(path, "r")
     except LIBRARY_ERRORS as error:
         kind = NotHdf5Error if _NOT_HDF5 in str(error) else RecordingError
         raise kind(f"{str(path)!r} {_explain_open_error(error)}") from error
+    try:
+        with report_damage(path):
+            check_links(file, path)
+    except BaseException:
+        file.close()
+        raise
+    return file
 
 
 @contextmanager
@@ -104,7 +114,7 @@ def check_dataset(handle: Any, axis: int | None, what: str) -> tuple[tuple[int, 
     """
     dtype = get_block_dtype(handle, what)
     shape = _check_shape(handle.shape, axis, what)
-    check_storage(handle, what)
+    check_parts(handle, what)
     check_filters(handle, what)
     return shape, dtype
 
@@ -115,15 +125,6 @@ def get_block_dtype(handle: Any, what: str) -> np.dtype[Any]:
     if special is not None:
         raise make_dtype_error(what, special)
     return get_working_dtype(handle.dtype, what)
-
-
-def check_storage(handle: Any, what: str) -> None:
-    """Refuse a dataset whose bytes are in other files, which may have any name and format."""
-    if handle.id.get_create_plist().get_external_count():
-        raise RecordingError(
-            f"{what} has external storage, which is refused because it can name any file; rewrite the file "
-            "with 'h5repack -l CONTI' if you trust it"
-        )
 
 
 def check_filters(handle: Any, what: str) -> None:

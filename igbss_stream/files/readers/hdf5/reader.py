@@ -29,6 +29,7 @@ from igbss_stream.files.readers.hdf5.file import (
     report_damage,
 )
 from igbss_stream.files.readers.hdf5.layouts import match_layout
+from igbss_stream.files.readers.hdf5.links import check_parts
 from igbss_stream.files.readers.hdf5.selection import choose_signal
 from igbss_stream.files.readers.hdf5.signal import LayoutMatch, Signal
 from igbss_stream.files.recording import Facts, Fill, Recording
@@ -246,6 +247,7 @@ def _find_shape(
     handle: Any, signal: Signal, axis: int, stated_axis: int | None, what: str
 ) -> tuple[int, int, np.dtype[Any]]:
     """Return the numbers of samples and channels, and the dtype of the blocks."""
+    check_parts(handle, what)
     if signal.raw:
         return *signal.raw.shape, get_working_dtype(signal.raw.dtype, what)
     if signal.fields:

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from igbss_stream.files.readers.hdf5.file import (
     LIBRARY_ERRORS,
-    check_storage,
     decode_text,
     find_special_type,
     read_attribute,
 )
+from igbss_stream.files.readers.hdf5.links import check_parts
 
 _LONGEST_TEXT = 1 << 22  # bytes
 _LONGEST_LIST = 1 << 16  # entries, such as names of channels
@@ -35,7 +35,7 @@ def get_dataset(group: Any, name: str) -> Any:
     found = get_member(group, name)
     if not isinstance(found, h5py.Dataset) or found.shape is None:
         return None
-    check_storage(found, f"dataset {found.name!r} of {group.file.filename!r}")
+    check_parts(found, f"dataset {found.name!r} of {group.file.filename!r}")
     return found
 
 
