@@ -77,13 +77,14 @@ def test_changed_bytes_are_refused_in_time(path: Path) -> None:
     assert done.returncode == 0, done.stderr[-2000:]
 
 
-def test_every_bit_of_texts_of_variable_length(path: Path) -> None:
+def test_changed_sizes_of_texts_of_variable_length(path: Path) -> None:
     """HDF5 2.0 does not return from some changes of its heap of texts, which has no checksum of its own."""
     content = path.read_bytes()
     heap = content.index(b"GCOL")
-    for at in range(heap, heap + 48):
+    sizes = [(heap + offset + 9, 3) for offset in (16, 40, 64)]  # of texts: without checksum, these hang
+    for at, bit in [*((at, at % 8) for at in range(heap, heap + 48)), *sizes]:
         out = bytearray(content)
-        out[at] ^= 1 << (at % 8)
+        out[at] ^= 1 << bit
         path.write_bytes(out)
         with pytest.raises(StateError, match=r"differs from its checksum; restore it .* or delete it"):
             load_state(path)
