@@ -8,7 +8,7 @@
     feed         threads that read the stream and the metrics of the daemon
     state        what the page shows of the stream
     traces       the last seconds, reduced to the columns of the screen
-    page         one open page
+    page         one open page; page.html, page.css, colours.js, panel.js and page.js are its parts
     side_plots   plots of the selected source
     status       sentences and figures on the stream
 """

@@ -103,6 +103,7 @@ const onKey = (event) => {
 
 const start = (model) => {
   live = model
+  recolour()
   panels.push(new Panel($("panel-0"), "Sources", true), new Panel($("panel-1"), "Channels", false))
   const handlers = {layout: onLayout, marks: onMarks, strip: onStrip, status: onStatus}
   for (const [name, act] of Object.entries(handlers)) {
@@ -124,4 +125,4 @@ const lost = () => {
   $("sentence").textContent = "The page has lost its server: igbss-stream view has ended. Start it again and reload the page."
 }
 
-return {start, lost, state, panels}
+return {start, lost, state, panels, getColours: () => colours}

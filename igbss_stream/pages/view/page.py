@@ -311,6 +311,6 @@ def _read_template() -> str:
     """Return the page with style and script included: it loads nothing from elsewhere."""
     folder = files("igbss_stream.pages.view")
     text = folder.joinpath("page.html").read_text("utf-8")
-    for name in ("page.css", "panel.js", "page.js"):
+    for name in ("page.css", "colours.js", "panel.js", "page.js"):
         text = text.replace(f"/* {name} */", folder.joinpath(name).read_text("utf-8"))
     return text

@@ -1,7 +1,5 @@
 // One panel of traces: drawing and controls. Each panel has its own order, gain and hidden traces.
-// Shares one scope with page.js.
-const INK = "#334155", SOURCE = "#c2410c", GRID = "#eef2f7", SOFT = "#6b7280"
-const GAP = "#fee2e2", GAP_TEXT = "#991b1b", MODEL = "#7c3aed"
+// Shares one scope with colours.js and page.js.
 const STEPS = [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60]
 const $ = (id) => document.getElementById(id)
 const element = (name, options = {}, parent = null) => {
@@ -196,17 +194,17 @@ class Panel {
       const x0 = this.x(mark.start / layout.width), x1 = this.x(mark.stop / layout.width)
       if (mark.kind === "gap") {
         const a = Math.max(left, x0), b = Math.max(x1, x0 + 2 * ratio)
-        ctx.fillStyle = GAP
+        ctx.fillStyle = colours.gap
         if (b > a) ctx.fillRect(Math.floor(a), 0, Math.floor(b) - Math.floor(a), height)
       } else if (x0 >= left) {
-        ctx.strokeStyle = MODEL
+        ctx.strokeStyle = colours.model
         ctx.lineWidth = 1.5 * ratio
         ctx.setLineDash([5 * ratio, 4 * ratio])
         ctx.beginPath(); ctx.moveTo(x0, 0); ctx.lineTo(x0, height); ctx.stroke()
         ctx.setLineDash([])
       }
     }
-    ctx.fillStyle = GRID
+    ctx.fillStyle = colours.grid
     for (const [x] of this.ticks()) if (x >= left && x < width) ctx.fillRect(Math.floor(x), 0, Math.max(1, Math.round(ratio)), height)
   }
 
@@ -216,7 +214,7 @@ class Panel {
     ctx.lineJoin = "round"
     ctx.lineWidth = (rows > 32 ? 0.9 : 1.1) * this.ratio
     for (const chosen of [false, true]) {
-      ctx.strokeStyle = chosen ? SOURCE : INK
+      ctx.strokeStyle = chosen ? colours.chosen : colours.trace
       ctx.beginPath()
       this.order.forEach((i, r) => {
         if ((this.isSources && i === state.chosen) !== chosen) return
@@ -250,9 +248,9 @@ class Panel {
       const end = this.x(mark.stop / layout.width), x = end - 4 * this.ratio
       if (end <= left || end > this.edge || x > free) continue
       const wide = ctx.measureText(mark.text).width
-      ctx.fillStyle = "rgba(255, 255, 255, .8)"
+      ctx.fillStyle = colours.label
       ctx.fillRect(x - wide - 2 * this.ratio, 0, wide + 4 * this.ratio, 15 * this.ratio)
-      ctx.fillStyle = mark.kind === "gap" ? GAP_TEXT : MODEL
+      ctx.fillStyle = mark.kind === "gap" ? colours["gap-ink"] : colours.model
       ctx.fillText(mark.text, x, 2 * this.ratio)
       free = x - wide - 8 * this.ratio
     }
@@ -275,7 +273,7 @@ class Panel {
     ctx.font = `${11 * this.ratio}px system-ui, sans-serif`
     ctx.textAlign = "center"
     ctx.textBaseline = "middle"
-    ctx.fillStyle = SOFT
+    ctx.fillStyle = colours.soft
     for (const [x, t, every] of this.ticks()) {
       const text = clock(t, every), half = ctx.measureText(text).width / 2
       if (x - half >= 0 && x + half <= width) ctx.fillText(text, x, height / 2)

@@ -19,6 +19,7 @@ from igbss_stream.pages.plotting.scales import blend, choose_unit
 from igbss_stream.pages.plotting.scalp import RADIUS, Montage, find_montage, interpolate_weights
 from igbss_stream.pages.view.state import MixingWeights
 
+# Of a light page, until colours.js sets those of the page. It finds glyphs by their tags.
 _INK, _SOFT, _SOURCE = "#1f2937", "#6b7280", "#b45309"
 _SIDE = 215  # of the map, in pixels of the screen
 _PIXELS = 96  # computed per side of the map
@@ -33,7 +34,7 @@ def _make_figure(name: str, height: int, **options: Any) -> Any:
         name=name, height=height, sizing_mode="stretch_width", toolbar_location=None, tools="", **options
     )
     plot.min_border_left, plot.min_border_right = 66, 14
-    plot.outline_line_color = None
+    plot.outline_line_color = plot.background_fill_color = plot.border_fill_color = None
     plot.grid.grid_line_color = "#e5e7eb"
     plot.axis.axis_line_color = plot.axis.major_tick_line_color = "#9ca3af"
     plot.axis.minor_tick_line_color = None
@@ -55,6 +56,7 @@ class SpectrumPlot:
         self.plot.x_range = Range1d(start=0, end=1)
         self._data = ColumnDataSource({"f": [], "p": []})
         line = self.plot.line("f", "p", source=self._data, color=_SOURCE, line_width=1.5)
+        line.glyph.tags = ["source"]
         self.plot.add_tools(
             HoverTool(renderers=[line], tooltips=[("Hz", "@f{0.0}"), ("power", "@p{0.00e}")], mode="vline")
         )
@@ -103,6 +105,7 @@ class WeightBars:
         self.plot.xaxis.major_label_orientation = np.pi / 2
         self._data = ColumnDataSource({"i": [], "w": [], "name": []})
         bars = self.plot.vbar("i", top="w", width=0.8, source=self._data, color=_SOURCE)
+        bars.glyph.tags = ["source"]
         self.plot.add_tools(HoverTool(renderers=[bars], tooltips=[("channel", "@name"), ("weight", "@w")]))
 
     def show(self, weights: MixingWeights, source: int) -> None:
@@ -191,9 +194,8 @@ class ScalpMap:
 
     def _draw_outline(self) -> None:
         turn = np.linspace(0, 2 * np.pi, 120)
-        style = {"color": _SOFT, "line_width": 2}
-        self.plot.line(RADIUS * np.cos(turn), RADIUS * np.sin(turn), **style)
-        self.plot.line([-0.14, 0, 0.14], [RADIUS - 0.01, RADIUS + 0.14, RADIUS - 0.01], **style)
+        nose = ([-0.14, 0, 0.14], [RADIUS - 0.01, RADIUS + 0.14, RADIUS - 0.01])
         bend = np.linspace(-np.pi / 2, np.pi / 2, 24)
-        for side in (-1, 1):
-            self.plot.line(side * (RADIUS + 0.08 * np.cos(bend)), 0.22 * np.sin(bend), **style)
+        ears = [(side * (RADIUS + 0.08 * np.cos(bend)), 0.22 * np.sin(bend)) for side in (-1, 1)]
+        for x, y in ((RADIUS * np.cos(turn), RADIUS * np.sin(turn)), nose, *ears):
+            self.plot.line(x, y, color=_SOFT, line_width=2).glyph.tags = ["soft"]
