@@ -73,12 +73,12 @@ def test_versions_are_listed_and_marked(
     assert [row[5] for row in found] == [
         "the first samples", "new model", "new model", "continued by another run", "new model",
     ]  # fmt: skip
-    # In the trace over the whole recording, which ends at the last sample, 920 units for all of it.
+    # In the trace over the whole recording, which ends at the last sample, 9200 units for all of it.
     whole = seconds[-1] + 0.01 - seconds[0]
     places = [place for drawn in marks(page) for place in drawn]
-    expected = [58 + (seconds[row] - seconds[0]) / whole * 920 for row in (300, 500, 1600)]
+    expected = [(seconds[row] - seconds[0]) / whole * 9200 for row in (300, 500, 1600)]
     for place in expected:
-        assert sum(abs(place - other) < 0.06 for other in places) >= len(NAMES)
+        assert sum(abs(place - other) < 0.6 for other in places) >= len(NAMES)
     assert_says(
         page.text,
         "4 versions of the model",

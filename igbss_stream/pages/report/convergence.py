@@ -9,12 +9,14 @@ from numpy.typing import NDArray
 
 from igbss_stream.pages.markup import escape, format_number, render_figure
 from igbss_stream.pages.plotting.svg import (
+    GRID,
     draw_bottom_axis,
     draw_left_axis,
-    draw_line,
     draw_path,
+    draw_scaled,
     draw_svg,
     draw_text,
+    draw_unit,
     find_ticks,
 )
 from igbss_stream.pages.report.data import ReportData
@@ -24,7 +26,7 @@ Array = NDArray[np.float64]
 
 _MAX_FITS = 1500  # dots of a drawing
 _MAX_LINES = 150  # windows whose iterations are drawn
-_GRID = 10  # steps of the fine grid in a unit of a drawing
+_WIDE = 9200  # steps of the fine grid in the width of a drawing
 _MAX_DOTS = 60  # largest number of steps of a line that has a dot for each
 _ROUNDING = 1e-16  # share of the first value below which differences are only rounding errors
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -175,26 +177,26 @@ def _write_learning(data: ReportData) -> str:
 
 def draw_fits(start: Array, kl: Array, converged: NDArray[np.bool_], span: Span, title: str) -> str:
     """Draw the final divergence of each fit over time; hollow dots did not converge."""
-    left, right, top, bottom, height = 58.0, 978.0, 14.0, 130.0, 150.0
+    top, bottom = 16.0, 130.0
     there = np.isfinite(kl)
     low, high = (float(kl[there].min()), float(kl[there].max())) if there.any() else (0.0, 1.0)
     margin = 0.05 * (high - low) or max(abs(high), 1e-12)
     low, high = low - margin, high + margin
     marks, times = find_ticks(low, high, 4), find_ticks(span.start, span.stop, 10)
-    x = left + (start - span.start) / (span.stop - span.start) * (right - left)
+    x = (start - span.start) / (span.stop - span.start)
     y = bottom - (kl - low) / (high - low) * (bottom - top)
     dots = "".join(
-        f'<circle class="{"fit" if good else "unfit"}" cx="{cx:.1f}" cy="{cy:.1f}" r="2.2"/>'
+        f'<circle class="{"fit" if good else "unfit"}" cx="{100 * cx:.2f}%" cy="{cy:.1f}" r="2.2"/>'
         for cx, cy, good in zip(
             x[there].tolist(), y[there].tolist(), converged[there].tolist(), strict=True
         )
     )
-    places = [left + (t - span.start) / (span.stop - span.start) * (right - left) for t in times]
+    places = [(t - span.start) / (span.stop - span.start) for t in times]
     levels = [bottom - (mark - low) / (high - low) * (bottom - top) for mark in marks]
     axes = draw_bottom_axis(times, places, bottom, top, span.unit) + draw_left_axis(
-        marks, levels, left, right
+        [format_number(mark, 4) for mark in marks], levels
     )
-    return draw_svg(1000, height, axes + dots + draw_text(2, 9, "nats", "start", "unit"), title)
+    return draw_svg(bottom + 20, axes + dots + draw_unit(9, "nats"), title)
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,7 +240,7 @@ def draw_descents(lines: Sequence[DescentLine], unit: str, step: str, title: str
     -------
     str
     """
-    left, right, top, bottom, height = 58.0, 978.0, 16.0, 206.0, 236.0
+    top, bottom = 18.0, 206.0
     above = [descent.above for descent in lines]
     last = max(1, *(len(values) - 1 for values in above))
     there = np.concatenate(above)
@@ -246,47 +248,36 @@ def draw_descents(lines: Sequence[DescentLine], unit: str, step: str, title: str
     low, high = (math.floor(math.log10(there.min())), math.log10(there.max())) if len(there) else (-1, 0.0)
     high = max(high + 0.04 * (high - low), low + 1.0)
 
-    def across(k: Array) -> Array:
-        return left + k / last * (right - left)
-
-    def up(value: Array) -> Array:
-        return bottom - (np.log10(value) - low) / (high - low) * (bottom - top)
+    def down(value: Array) -> Array:  # from the top
+        return (high - np.log10(value)) / (high - low) * (bottom - top)
 
     drawn = []
     for descent, values in zip(lines, above, strict=True):
-        x, y = across(np.arange(len(values), dtype=np.float64)), up(values)
-        drawn.append(
-            f'<g transform="scale({1 / _GRID:g})">'
-            + draw_path(_GRID * x, _GRID * y, f"line {descent.kind}")
-            + "</g>"
-        )
+        x, y = np.arange(len(values)) / last, down(values)
+        path = draw_path(_WIDE * x, GRID * y, f"line {descent.kind}")
+        drawn.append(draw_scaled(path, _WIDE, top, bottom))
         if descent.kind != "other" and len(values) <= _MAX_DOTS:
             drawn += [
-                f'<circle class="step {descent.kind}" cx="{cx:.1f}" cy="{cy:.1f}" r="2.4"/>'
+                f'<circle class="step {descent.kind}" cx="{100 * cx:.2f}%" cy="{top + cy:.1f}" r="2.4"/>'
                 for cx, cy in zip(x.tolist(), y.tolist(), strict=True)
                 if math.isfinite(cy)
             ]
     marks = [round(mark) for mark in find_ticks(0, last, min(last, 12)) if mark == round(mark)]
-    places = across(np.array(marks, np.float64)).tolist()
+    places = [mark / last for mark in marks]
     return draw_svg(
-        1000,
-        height,
+        bottom + 34,
         draw_bottom_axis(list(map(float, marks)), places, bottom, top, "")
-        + _draw_decades(low, high, left, right, top, bottom)
+        + _draw_decades(low, high, top, bottom)
         + "".join(drawn)
-        + draw_text((left + right) / 2, bottom + 26, step, "middle", "unit")
-        + draw_text(2, 9, unit, "start", "unit"),
+        + draw_text(0.5, bottom + 29, step, "middle", "unit")
+        + draw_unit(9, unit),
         title,
     )
 
 
-def _draw_decades(low: float, high: float, left: float, right: float, top: float, bottom: float) -> str:
+def _draw_decades(low: float, high: float, top: float, bottom: float) -> str:
     """Draw grid lines and labels of an axis of powers of ten."""
     spacing = max(1, math.ceil((high - low) / 6))
     powers = range(math.ceil(low), math.floor(high) + 1, spacing)
     places = [bottom - (power - low) / (high - low) * (bottom - top) for power in powers]
-    return "".join(
-        draw_line(left, y, right, y)
-        + draw_text(left - 5, y + 3.5, "10" + str(power).translate(_SUPERSCRIPTS), "end")
-        for power, y in zip(powers, places, strict=True)
-    )
+    return draw_left_axis(["10" + str(power).translate(_SUPERSCRIPTS) for power in powers], places)

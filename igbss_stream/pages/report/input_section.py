@@ -144,7 +144,7 @@ def write_gaps(data: ReportData) -> str:
         "<h3>Gaps</h3>"
         + render_table((f"from ({unit})", f"length ({unit})", "samples", "reason"), rows, (0, 1, 2))
         + (f"<p>{more} more are in <code>/gaps</code> of the output.</p>" if more else "")
-        + f"<p>Pink bands in the traces are gaps. Other samples are finite.{flat}</p>"
+        + f"<p>Reddish bands in the traces are gaps. Other samples are finite.{flat}</p>"
     )
 
 

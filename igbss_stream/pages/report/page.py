@@ -53,7 +53,7 @@ _DEFINITIONS = (
         "traces",
         "each column spans the range from the smallest to the largest of its samples, so that no "
         "peak is lost. "
-        "Pink bands mark missing samples.",
+        "Reddish bands mark missing samples.",
     ),
     (
         "spectrum",
@@ -134,6 +134,7 @@ def _assemble(data: ReportData, sources: SourceSections, body: str) -> str:
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<meta name="color-scheme" content="light dark">'
         f'<meta name="generator" content="igbss_stream {__version__}">'
         f"<title>{name}: {n} {data.noun}s</title><style>{style}</style></head><body>"
         f'<a class="skip" href="#input">Skip the table of contents</a>{_write_navigation(sources)}'

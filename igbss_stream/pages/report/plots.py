@@ -11,25 +11,33 @@ from igbss_stream.pages.plotting.png import encode_data_url
 from igbss_stream.pages.plotting.scales import blend
 from igbss_stream.pages.plotting.scalp import RADIUS, Montage, interpolate_weights
 from igbss_stream.pages.plotting.svg import (
+    GRID,
     draw_band,
     draw_bottom_axis,
     draw_left_axis,
-    draw_line,
+    draw_level,
     draw_path,
+    draw_scaled,
     draw_svg,
     draw_text,
+    draw_unit,
     find_ticks,
 )
 from igbss_stream.pages.report.traces import Span, Trace
 
 Array = NDArray[np.float64]
 
-_GRID = 10  # steps of the fine grid in a unit of a drawing
+_WIDE = 9200  # steps of the fine grid in the width of a trace
+_HALF = 3000  # and of a spectrum
 _COLOURS = [blend(share) for share in np.linspace(-1, 1, 65)]
 _LIGHT = [blend(share) for share in np.linspace(0, 1, 65)]
 _PIXELS = 96  # per side of a map
 _MAX_LABELS = 40  # channels that have a label under their bar
-_LABEL_WIDTH = 52.0  # smallest distance between marks that have a label
+_MAX_LARGE_LABELS = 20  # above, labels are small, and every second one is hidden on a narrow screen
+_LABEL_WIDTH = 0.065  # smallest distance between marks that have a label, as a share of the width
+_MAX_NAME = 9  # characters of a label
+_NAME_STEP = 8.0  # pixels of a character, at most on average
+_UNIT_WIDTH = 0.15  # of the last frequency with its unit, as a share of the width
 _MAX_TITLES = 300  # bars that have a tooltip
 
 
@@ -65,45 +73,47 @@ def draw_traces(
     -------
     str
     """
-    left, right, top, bottom = 58.0, 978.0, 6.0, height - (18 if timed else 4)
+    top, bottom = 6.0, height - (20 if timed else 4)
     low, high = _find_limits(traces)
 
     def across(seconds: float) -> float:
-        return left + (seconds - span.start) / (span.stop - span.start) * (right - left)
-
-    def up(value: float) -> float:
-        return bottom - (value - low) / (high - low) * (bottom - top)
+        return (seconds - span.start) / (span.stop - span.start)
 
     levels, times = find_ticks(low, high, 3), find_ticks(span.start, span.stop, 10)
     marked = [(across(at), name) for at, name in marks if span.start <= at < span.stop]
     missing = "".join(
-        f'<rect class="gap" x="{across(start):.2f}" y="{top:g}" '
-        f'width="{max(0.8, across(stop) - across(start)):.2f}" height="{bottom - top:g}"/>'
+        f'<rect class="gap" x="{100 * across(start):.3f}%" y="{top:g}" '
+        f'width="{max(0.08, 100 * (across(stop) - across(start))):.3f}%" height="{bottom - top:g}"/>'
         for start, stop in gaps
     )
-    lines = "".join(_draw_trace(trace, left, right, top, bottom, low, high) for trace in traces)
+    lines = "".join(_draw_trace(trace, top, bottom, low, high) for trace in traces)
     return draw_svg(
-        1000,
         height,
         draw_bottom_axis(times, [across(t) for t in times], bottom, top, span.unit if timed else None)
-        + draw_left_axis(levels, [up(level) for level in levels], left, right)
+        + _draw_levels(levels, low, high, top, bottom)
         + missing
         + lines
-        + _draw_marks(marked, right, top, bottom)
-        + draw_text(2, top + 8, "" if unit == "1" else unit, "start", "unit"),
+        + _draw_marks(marked, top, bottom)
+        + draw_unit(top + 8, "" if unit == "1" else unit),
         title,
     )
 
 
-def _draw_marks(marked: Sequence[tuple[float, str]], right: float, top: float, bottom: float) -> str:
+def _draw_levels(levels: list[float], low: float, high: float, top: float, bottom: float) -> str:
+    """Draw the vertical axis of values between two limits."""
+    places = [bottom - (level - low) / (high - low) * (bottom - top) for level in levels]
+    return draw_left_axis([format_number(level, 4) for level in levels], places)
+
+
+def _draw_marks(marked: Sequence[tuple[float, str]], top: float, bottom: float) -> str:
     """Draw vertical lines, one per position, with a label where there is room."""
-    placed = list({round(x): (x, name) for x, name in marked}.values())
+    placed = list({round(_WIDE / GRID * x): (x, name) for x, name in marked}.values())
     if not placed:
         return ""
-    ends = [*(x for x, _ in placed[1:]), right]
-    lines = "".join(f"M{x:.1f} {top:g}V{bottom:g}" for x, _ in placed)
-    return f'<path class="change" d="{lines}"/>' + "".join(
-        draw_text(x + 3, top + 8, name, "start", "change")
+    ends = [*(x for x, _ in placed[1:]), 1.0]
+    lines = "".join(f"M{_WIDE * x:.0f} 0V{GRID * (bottom - top):g}" for x, _ in placed)
+    return draw_scaled(f'<path class="change" d="{lines}"/>', _WIDE, top, bottom) + "".join(
+        draw_text(x + 0.003, top + 9, name, "start", "change")
         for (x, name), end in zip(placed, ends, strict=True)
         if end - x >= _LABEL_WIDTH
     )
@@ -116,15 +126,12 @@ def _find_limits(traces: Sequence[Trace]) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def _draw_trace(
-    trace: Trace, left: float, right: float, top: float, bottom: float, low: float, high: float
-) -> str:
-    """Draw a trace on the fine grid, in a group that scales it to its position."""
-    scale = _GRID * (bottom - top) / (high - low)
-    wide = _GRID * (right - left)
-    x: Array = np.asarray((np.arange(len(trace.low)) + 0.5) / trace.n_columns * wide)
+def _draw_trace(trace: Trace, top: float, bottom: float, low: float, high: float) -> str:
+    """Draw a trace on the fine grid, scaled to its position."""
+    scale = GRID * (bottom - top) / (high - low)
+    x: Array = np.asarray((np.arange(len(trace.low)) + 0.5) / trace.n_columns * _WIDE)
     inner = draw_band(x, (high - trace.high) * scale, (high - trace.low) * scale, trace.kind)
-    return f'<g transform="translate({left:g} {top:g}) scale({1 / _GRID:g})">{inner}</g>'
+    return draw_scaled(inner, _WIDE, top, bottom)
 
 
 def draw_sparkline(trace: Trace, title: str) -> str:
@@ -138,7 +145,7 @@ def draw_sparkline(trace: Trace, title: str) -> str:
         n / step,
         trace.kind,
     )
-    return draw_svg(180, 30, _draw_trace(small, 0, 180, 1, 29, low, high), title, "spark")
+    return draw_svg(30, _draw_trace(small, 1, 29, low, high), title, "spark")
 
 
 def draw_spectrum(frequency: Array, density: Array, unit: str, has_rate: bool, title: str) -> str:
@@ -157,7 +164,7 @@ def draw_spectrum(frequency: Array, density: Array, unit: str, has_rate: bool, t
     -------
     str
     """
-    left, right, top, bottom, height = 40.0, 336.0, 14.0, 150.0, 180.0
+    top, bottom = 16.0, 152.0
     there = density > 0
     there[-1] = False  # one-sided density: half of its neighbours
     if there.sum() < 2:
@@ -166,34 +173,36 @@ def draw_spectrum(frequency: Array, density: Array, unit: str, has_rate: bool, t
     along = np.log10(frequency[there])
     low, high = float(decibels.min()) - 1, float(decibels.max()) + 1
     first, last = float(along[0]), float(along[-1])
-    x = left + (along - first) / (last - first) * (right - left)
-    y = bottom - (decibels - low) / (high - low) * (bottom - top)
-    x, y = _thin(x, y)
-    marks = find_ticks(low, high, 5)
-    round_ones = [
-        d * 10.0**e for e in range(-7, 7) for d in (1, 2, 5) if first <= np.log10(d * 10.0**e) <= last
-    ]
-    places = [left + (np.log10(f) - first) / (last - first) * (right - left) for f in round_ones]
-    inner = draw_path(_GRID * x, _GRID * y)
+    x = (along - first) / (last - first) * _HALF
+    y = GRID * (high - decibels) / (high - low) * (bottom - top)
+    numbers = _find_frequencies(first, last)
+    places = [(np.log10(f) - first) / (last - first) for f in numbers]
     square = "" if unit == "1" else f" {unit}²"
     return draw_svg(
-        360,
-        height,
-        draw_bottom_axis(round_ones, places, bottom, top, "Hz" if has_rate else "cycles per sample")
-        + draw_left_axis(
-            marks, [bottom - (m - low) / (high - low) * (bottom - top) for m in marks], left, right
-        )
-        + f'<g transform="scale({1 / _GRID:g})">{inner}</g>'
-        + draw_text(2, 8, f"dB re 1{square}/{'Hz' if has_rate else 'cycle'}", "start", "unit"),
+        bottom + (20 if has_rate else 32),
+        draw_bottom_axis(numbers, places, bottom, top, "Hz" if has_rate else "cycles per sample")
+        + _draw_levels(find_ticks(low, high, 5), low, high, top, bottom)
+        + draw_scaled(draw_path(*_thin(x, y)), _HALF, top, bottom)
+        + draw_unit(9, f"dB re 1{square}/{'Hz' if has_rate else 'cycle'}"),
         title,
     )
+
+
+def _find_frequencies(first: float, last: float) -> list[float]:
+    """Return 1, 2 and 5 times the powers of ten between two logarithms, or the powers if they are many."""
+    digits = (1, 2, 5) if last - first < 2.7 else (1,)
+    every = (d * 10.0**power for power in range(-7, 7) for d in digits)
+    found = [f for f in every if first <= np.log10(f) <= last]
+    if len(found) > 2 and np.log10(found[-1] / found[-2]) < _UNIT_WIDTH * (last - first):
+        del found[-2]  # the unit after the last number needs its place
+    return found
 
 
 def _thin(x: Array, y: Array) -> tuple[Array, Array]:
     """Reduce points to the highest and the lowest in each column of the drawing."""
     if len(x) < 800:
         return x, y
-    column = np.floor(x).astype(int)
+    column = np.floor(x / GRID).astype(int)
     starts = split_runs(column)[:, 0]
     low, high = np.minimum.reduceat(y, starts), np.maximum.reduceat(y, starts)
     return np.repeat(x[starts], 2), np.column_stack([high, low]).ravel()
@@ -201,19 +210,15 @@ def _thin(x: Array, y: Array) -> tuple[Array, Array]:
 
 def draw_weights(weights: Array, names: Sequence[str], unit: str, marked: Sequence[int], title: str) -> str:
     """Draw the weights of a source in the channels as bars; reference channels are highlighted."""
-    left, right, top, bottom = 40.0, 352.0, 14.0, 128.0
+    top, bottom = 16.0, 122.0
     n = len(weights)
-    labelled = n <= _MAX_LABELS
-    height = 180.0
     low, high = min(0.0, float(weights.min())), max(0.0, float(weights.max()))
     if high == low:
         high = 1.0
-    step = (right - left) / n
 
     def up(value: float) -> float:
         return bottom - (value - low) / (high - low) * (bottom - top)
 
-    marks = find_ticks(low, high, 4)
     bars = []
     for i, weight in enumerate(weights.tolist()):
         y = min(up(weight), up(0.0))
@@ -224,33 +229,37 @@ def draw_weights(weights: Array, names: Sequence[str], unit: str, marked: Sequen
             else ""
         )
         bars.append(
-            f'<rect class="{kind}" x="{left + (i + 0.12) * step:.2f}" y="{y:.2f}" '
-            f'width="{0.76 * step:.2f}" height="{abs(up(weight) - up(0.0)):.2f}">{tooltip}</rect>'
-        )
-    shown = range(n) if labelled else ()
-    below = "".join(
-        f'<text class="name{" marked" if i in marked else ""}" text-anchor="end" '
-        f'transform="translate({left + (i + 0.5) * step + 2.8:.1f} {bottom + 6:g}) rotate(-90)">'
-        f"{escape(names[i][:10])}</text>"
-        for i in shown
-    )
-    if not labelled:
-        below = draw_text(
-            (left + right) / 2,
-            bottom + 14,
-            f"{n} channels, in the order of the recording",
-            "middle",
-            "unit",
+            f'<rect class="{kind}" x="{100 * (i + 0.12) / n:.2f}%" y="{y:.2f}" '
+            f'width="{76 / n:.2f}%" height="{abs(up(weight) - up(0.0)):.2f}">{tooltip}</rect>'
         )
     return draw_svg(
-        360,
-        height,
-        draw_left_axis(marks, [up(mark) for mark in marks], left, right)
+        bottom + 16 + _NAME_STEP * max(len(name[:_MAX_NAME]) for name in names) * (n <= _MAX_LABELS),
+        _draw_levels(find_ticks(low, high, 4), low, high, top, bottom)
         + "".join(bars)
-        + draw_line(left, up(0.0), right, up(0.0), "zero")
-        + below
-        + draw_text(2, 8, unit, "start", "unit"),
+        + draw_level(up(0.0), "zero")
+        + _draw_names(names, marked, bottom)
+        + draw_unit(9, unit),
         title,
+    )
+
+
+def _draw_names(names: Sequence[str], marked: Sequence[int], bottom: float) -> str:
+    """Draw the names of channels below their bars, upright, or their number if they are many."""
+    n = len(names)
+    if n > _MAX_LABELS:
+        words = f"{n} channels, in recorded order"
+        return draw_text(0.5, bottom + 16, words, "middle", "unit")
+    dense, beside = n > _MAX_LARGE_LABELS, {i + step for i in marked for step in (-1, 1)}
+
+    def choose_class(i: int) -> str:
+        if not dense:
+            return "name marked" if i in marked else "name"
+        if i in marked:
+            return "name dense marked"
+        return "name dense more" if i % 2 or i in beside else "name dense"
+
+    return "".join(
+        draw_text((i + 0.5) / n, bottom + 9, names[i][:_MAX_NAME], "end", choose_class(i)) for i in range(n)
     )
 
 
