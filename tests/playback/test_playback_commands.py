@@ -23,6 +23,7 @@ from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.feeds.model_facts import LearningFacts
 from igbss_stream.feeds.zmq_publisher import ZmqPublisher
 from igbss_stream.files.open import open_recording
+from igbss_stream.files.writers.stream_recording import RecordingSink
 from igbss_stream.playback.pacing import Item
 from igbss_stream.playback.publishing import publish as publish_feed
 from igbss_stream.playback.simulate import Simulation, simulate_stream
@@ -428,6 +429,39 @@ def test_a_recording_that_exists_is_kept_unless_told_otherwise(
         assert (path.read_bytes() == older) == (code == 2)
     with open_recording(path) as recording:
         assert recording.n_samples == 100
+
+
+@pytest.mark.parametrize("options", [(), ("--rotate", "1d")], ids=["one file", "rotation"])
+def test_listening_ends_on_a_full_disk_and_keeps_what_it_wrote(
+    spawn: Spawn, address: str, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    """A command in the foreground does not go on with a hole, as the daemon does: it ends, and says why."""
+    with RecordingSink(tmp_path / "size.h5") as empty:
+        empty.start(STREAM)
+    size = (tmp_path / "size.h5").stat().st_size + 100_000
+    (tmp_path / "size.h5").unlink()
+    limit = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, {size}))"
+    listen = spawn("listen", address, "--record", tmp_path / "out.h5", "--quiet", *options, before=limit)
+    x = noise(20_000)
+    with ZmqPublisher(address) as sink:
+        joined(sink)
+        sink.start(STREAM)
+        for start in range(0, len(x), 50):
+            if listen.poll() is not None:
+                break
+            sink.publish(Chunk(x[start : start + 50], start))
+            time.sleep(0.002)
+        code, out, err = finish(listen)
+    assert (code, out) == (2, "")
+    said = err.splitlines()[-1]
+    assert_says(said, "Error: ", "out", "cannot be written", "another disk", "can be read")
+    assert "Traceback" not in err
+    (path,) = tmp_path.glob("out*.h5")
+    with h5py.File(path) as file:
+        data = file["data"][()]
+    assert len(data) > 1000
+    assert len(data) >= int(said.rpartition("(")[2].split()[0])
+    assert data.tobytes() == x[: len(data)].tobytes()
 
 
 OTHERS = {
