@@ -32,10 +32,12 @@ OTHERS = {
     "cp",
     "curl",
     "dask",
+    "docker",
     "export",
     "find",
     "journalctl",
     "kill",
+    "podman",
     "promtool",
     "source",
     "ssh",
@@ -69,6 +71,10 @@ def test_a_command_can_be_typed(line: Line) -> None:
     words = line.words
     if words[0] == "igbss-stream":
         parsed(words[1 : next((i for i, word in enumerate(words) if word in OF_SHELL), None)])
+    elif words[0] == "docker" and words[1] in ("run", "exec"):
+        assert "igbss-stream" in words
+        if inside := words[words.index("igbss-stream") + 1 :]:
+            parsed(inside)
     elif words[:2] == ["pip", "install"]:
         (extras,) = re.fullmatch(r"igbss-stream(?:\[([\w,]+)\])?", words[2]).groups()  # type: ignore[union-attr]
         assert set((extras or "dev").split(",")) <= set(EXTRAS)

@@ -30,6 +30,7 @@ class Sender(threading.Thread):
         super().__init__(daemon=True)
         self.at = self.lost = 0
         self._sink, self._gap = sink, 0
+        self.address = sink.address
         self._rng = np.random.default_rng(0)
         self._paused, self._over = threading.Event(), threading.Event()
 
