@@ -23,6 +23,7 @@ _MIN_EIGENVALUE = 0.05  # of the Hessian of a pair
 _MAX_STEP = 0.3  # largest entry of D
 _MIN_POWER = 1e-12
 _N_PARTS = 8  # parts of the samples, for the sampling error
+_N_ROWS = 8  # whose spectra are held at once
 
 
 @dataclass(frozen=True)
@@ -187,10 +188,17 @@ def estimate_error(
 
 def _predict_variance(adjoint: Array, y: Array) -> tuple[Array, Array]:
     """Return the variance of G_ij, and its covariance with G_ji, if the sources are independent."""
-    left, right = (np.fft.rfft(rows, axis=1)[:, 1:] / y.shape[1] for rows in (adjoint, y))
-    cross = left * right.conj()
-    variance = 2.0 * np.abs(left) ** 2 @ (np.abs(right) ** 2).T
-    return variance, 2.0 * (cross @ cross.conj().T).real
+    cross = np.fft.rfft(y, axis=1)[:, 1:]
+    power = np.abs(cross) ** 2
+    variance = np.empty((len(y), len(y)))
+    for start in range(0, len(y), _N_ROWS):
+        rows = slice(start, start + _N_ROWS)
+        left = np.fft.rfft(adjoint[rows], axis=1)[:, 1:]
+        variance[rows] = np.abs(left) ** 2 @ power.T
+        cross[rows] = left * cross[rows].conj()
+    parts = cross.view(np.float64)
+    factor = 2.0 / float(y.shape[1]) ** 4
+    return factor * variance, factor * (parts @ parts.T)
 
 
 def _invert_information(variance: Array, covariance: Array, n_samples: int, chance: float) -> Array:

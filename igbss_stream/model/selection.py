@@ -157,7 +157,7 @@ class _Learner:
         lags = min(LAGS, max(1, n_samples // 20))
         self._z, self._axes, self._previous = z, axes, previous
         self._covariances = compute_lagged(z, lags)
-        self._views = ViewDescent(z, self._covariances, compute_bands(z))
+        self._views: ViewDescent | None = None
         self._prior_samples = 0.0 if previous is None else _PRIOR_SAMPLES * n_sources
 
     def learn(
@@ -167,6 +167,7 @@ class _Learner:
         name = "innovations" if view == INNOVATIONS else f"view {view:g}"
         with track(f"learning from {name}", _STEPS) as step:
             if view == INNOVATIONS:
+                self._views = None  # frees its buffers: those of the likelihood are as large
                 return LikelihoodDescent(self._z, self._covariances).run(
                     start,
                     _STEPS,
@@ -175,7 +176,7 @@ class _Learner:
                     is_hopeless=is_hopeless,
                     step_done=step,
                 )
-            return self._views.run(
+            return self._get_views().run(
                 start,
                 view,
                 _STEPS,
@@ -190,7 +191,7 @@ class _Learner:
         if self._previous is not None:
             return self.learn(self._previous, _FIRST)
         starts = find_starts(self._z, self._covariances, self._axes)
-        views = self._views
+        views = self._get_views()
         part = take_blocks(self._z, max(_MIN_TRIAL_SAMPLES, _TRIAL_SAMPLES * len(self._z)))
         if part is not self._z:
             views = ViewDescent(part, compute_lagged(part, views.lags), compute_bands(part))
@@ -200,7 +201,12 @@ class _Learner:
             ]
         best = min(fits, key=lambda fit: fit.loss)
         fit = self.learn(best.unmixing, _FIRST)
-        return fit if views is not self._views else replace(fit, losses=best.losses[:-1] + fit.losses)
+        return fit if part is not self._z else replace(fit, losses=best.losses[:-1] + fit.losses)
+
+    def _get_views(self) -> ViewDescent:
+        if self._views is None:
+            self._views = ViewDescent(self._z, self._covariances, compute_bands(self._z))
+        return self._views
 
 
 class _Watch:

@@ -53,9 +53,8 @@ class LearnedStructure:
 
 @dataclass(frozen=True, eq=False)
 class _Axes:
-    """Channels of unit variance, (channels, samples), their scales, and the principal axes."""
+    """Scales of the channels, and the principal axes of channels of unit variance."""
 
-    standard: Array
     scale: Array
     values: Array
     vectors: Array
@@ -101,10 +100,11 @@ def learn_structure(
         If the rank of the samples is lower than `n_sources`, as it may be in an excerpt of a recording.
     """
     mean = x.mean(axis=0)
-    axes = _find_axes(x - mean, n_sources, breaks, keep_drift)
+    standard, axes = _find_axes(x - mean, n_sources, breaks, keep_drift)
     root = np.sqrt(axes.values)
     whitening, colouring = axes.vectors.T / root[:, None], axes.vectors * root
-    z = np.ascontiguousarray(whitening @ axes.standard)
+    z = np.ascontiguousarray(whitening @ standard)
+    del standard  # as large as z
     before = None if previous is None else (previous * axes.scale) @ colouring
     selected = select_unmixing(z, axes.vectors, before, view)
     best = selected.fit
@@ -125,8 +125,10 @@ def learn_structure(
     )
 
 
-def _find_axes(centred: Array, n_sources: int, breaks: Sequence[int], keep_drift: bool) -> _Axes:
-    """Return the principal axes of a copy of the channels without drift and means of runs.
+def _find_axes(
+    centred: Array, n_sources: int, breaks: Sequence[int], keep_drift: bool
+) -> tuple[Array, _Axes]:
+    """Return a copy of the channels, (channels, samples), without drift and means of runs, and its axes.
 
     What is removed must not lower the rank below the number of sources: otherwise, less is removed.
     """
@@ -145,8 +147,10 @@ def _find_axes(centred: Array, n_sources: int, breaks: Sequence[int], keep_drift
     return found
 
 
-def _try_axes(centred: Array, n_sources: int, breaks: Sequence[int], removes_drift: bool) -> _Axes | None:
-    """Return the principal axes, or None if the copy spans too few directions or contains no drift."""
+def _try_axes(
+    centred: Array, n_sources: int, breaks: Sequence[int], removes_drift: bool
+) -> tuple[Array, _Axes] | None:
+    """Return the copy and its axes, or None if it spans too few directions or contains no drift."""
     standard, overall = np.array(centred.T, order="C"), centred.std(axis=0)
     if breaks:
         subtract_run_means(standard, breaks)
@@ -164,7 +168,7 @@ def _try_axes(centred: Array, n_sources: int, breaks: Sequence[int], removes_dri
     leading = slice(len(scale) - n_sources, None)
     if values[leading][0] <= tolerance * values[-1]:
         return None
-    return _Axes(standard, scale, values[leading], vectors[:, leading], removes_drift)
+    return standard, _Axes(scale, values[leading], vectors[:, leading], removes_drift)
 
 
 def subtract_run_means(channels: Array, breaks: Sequence[int]) -> None:
