@@ -9,6 +9,7 @@
     signal_choice      list the signals of a file that has several
     timing             sampling rate and gaps from timestamps
     gaps               convert gaps between rows of a file and indices of a stream
+    sample_marks       annotations of gaps and padding in exports
     bad_rows           rows that annotations mark as bad
     chunks             read a recording as chunks and gaps
     nonfinite_runs     find runs of NaN and infinite samples

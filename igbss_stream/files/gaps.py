@@ -7,6 +7,9 @@ each gap shifts the indices of the rows after it by its number of missing sample
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
 from igbss_stream.chunk import Gap
 
 
@@ -54,6 +57,40 @@ def get_gap_rows(gaps: Iterable[Gap]) -> list[int]:
 def get_row(gaps: Iterable[Gap], index: int) -> int:
     """Return the number of rows before an index of a stream."""
     return index - sum(max(0, min(gap.start + gap.n_samples, index) - gap.start) for gap in gaps)
+
+
+def get_rows(gaps: Sequence[Gap], indices: ArrayLike) -> NDArray[np.float64]:
+    """Return the rows of indices, with their fractions; an index in a gap has the row after the gap.
+
+    Parameters
+    ----------
+    gaps : sequence of Gap
+        In order.
+    indices : array of shape (n,)
+    """
+    at = np.asarray(indices, np.float64)
+    starts = np.array([gap.start for gap in gaps], np.float64)
+    missing = np.concatenate([[0.0], np.cumsum([gap.n_samples for gap in gaps], dtype=np.float64)])
+    before = np.searchsorted(starts, at, side="right")  # gaps that begin at or before the index
+    rows = np.asarray(at - missing[before], np.float64)
+    if len(gaps):
+        first = np.array(get_gap_rows(gaps), np.float64)[np.maximum(before - 1, 0)]
+        rows = np.where(before > 0, np.maximum(rows, first), rows)
+    return rows
+
+
+def get_indices(gaps: Sequence[Gap], rows: ArrayLike) -> NDArray[np.float64]:
+    """Return the indices of rows, with their fractions.
+
+    Parameters
+    ----------
+    gaps : sequence of Gap
+        In order.
+    rows : array of shape (n,)
+    """
+    at = np.asarray(rows, np.float64)
+    missing = np.concatenate([[0.0], np.cumsum([gap.n_samples for gap in gaps], dtype=np.float64)])
+    return np.asarray(at + missing[np.searchsorted(get_gap_rows(gaps), at, side="right")], np.float64)
 
 
 def count_missing(gaps: Iterable[Gap]) -> int:

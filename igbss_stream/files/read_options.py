@@ -26,6 +26,9 @@ class ReadOptions:
         Factor for the stored numbers; replaces the scale in the file.
     unit : str or None
         Unit of the samples.
+    events : sequence of str, str or None
+        Trigger channels, columns of text, or marker streams whose events are read. A single string
+        separates them by commas.
 
     Raises
     ------
@@ -39,6 +42,7 @@ class ReadOptions:
     channels: Sequence[str] | str | None = None
     factor: float | None = None
     unit: str | None = None
+    events: Sequence[str] | str | None = None
 
     def __post_init__(self) -> None:
         if self.axis not in (None, 0, 1):
@@ -51,6 +55,16 @@ class ReadOptions:
             )
         if self.channels is not None and not self.channels:
             raise ParameterError("channels is empty; omit it to read all channels.")
+        if self.events is not None and not self.events:
+            raise ParameterError("events is empty; omit it, or name a column, channel or marker stream.")
+
+    @property
+    def event_names(self) -> tuple[str, ...]:
+        """Names in `events`; empty if it is not given."""
+        if self.events is None:
+            return ()
+        names = self.events.split(",") if isinstance(self.events, str) else self.events
+        return tuple(name.strip() for name in names if name.strip())
 
 
 def _is_number(value: object, *, above: float) -> bool:

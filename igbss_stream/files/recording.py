@@ -6,7 +6,8 @@ take no rows; the gaps of the recording state where they are.
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from numpy.typing import NDArray
 from igbss_stream._util.closeable import Closeable
 from igbss_stream.chunk import Gap
 from igbss_stream.errors import ParameterError
+from igbss_stream.events import Events
+from igbss_stream.files.gaps import count_missing
 
 Fill = Callable[[int, NDArray[Any]], None]
 """Fill an array of shape (rows, stored channels) with samples, from a row of the file on."""
@@ -49,6 +52,10 @@ class Facts:
         Missing samples, in order; see `igbss_stream.files.gaps`.
     notes : tuple of str
         Decisions of the reader that the user should know.
+    events : Events or callable
+        Events of the file; a function that finds them if that takes reading the samples.
+    t0 : float or None
+        Unix time of the first sample, in seconds, if the file states it.
     """
 
     layout: str
@@ -62,6 +69,8 @@ class Facts:
     bad_rows: tuple[tuple[int, int], ...] = ()
     gaps: tuple[Gap, ...] = ()
     notes: tuple[str, ...] = ()
+    events: Events | Callable[[], Events] = field(default_factory=Events)
+    t0: float | None = None
 
 
 class Recording(Closeable):
@@ -85,8 +94,10 @@ class Recording(Closeable):
         Number of channels that are returned.
     channels, types, bad : tuple of str
         See `Facts`; for the channels that are returned.
-    layout, why, dataset, rate, unit, bad_rows, gaps, notes
+    layout, why, dataset, rate, unit, bad_rows, gaps, notes, t0
         See `Facts`.
+    events : Events
+        Those within the samples, gaps included.
     is_selection : bool
         Whether the user selected these channels.
     """
@@ -106,6 +117,7 @@ class Recording(Closeable):
         self.layout, self.why, self.dataset = facts.layout, facts.why, facts.dataset
         self.rate, self.unit = facts.rate, facts.unit
         self.bad_rows, self.gaps, self.notes = facts.bad_rows, facts.gaps, facts.notes
+        self.t0, self._stated_events = facts.t0, facts.events
         self.is_selection = False
         self.n_samples, self.dtype = int(n_samples), dtype  # JSON cannot write NumPy integers
         self._n_stored = len(facts.channels)
@@ -119,6 +131,18 @@ class Recording(Closeable):
         picked = list(self._picks)
         self._gain = None if gain is None else gain[picked]
         self._offset = None if offset is None else offset[picked]
+
+    @property
+    def has_events_in_samples(self) -> bool:
+        """Whether finding the events takes reading the samples."""
+        return not isinstance(self._stated_events, Events)
+
+    @cached_property
+    def events(self) -> Events:
+        """Events of the file; see `has_events_in_samples`."""
+        stated = self._stated_events
+        events = stated if isinstance(stated, Events) else stated()
+        return events.select_samples(self.n_samples + count_missing(self.gaps))
 
     def read_blocks(
         self, n: int, start: int = 0, stop: int | None = None

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from igbss_stream.chunk import Gap
 from igbss_stream.errors import InputError, ParameterError
+from igbss_stream.events import Events
 from igbss_stream.files.bad_rows import merge_rows
 from igbss_stream.files.gaps import Run, make_gaps, split_at_gaps
 from igbss_stream.files.recording import Facts, Fill, Recording
@@ -96,6 +97,8 @@ class PreparedRecording(Recording):
             bad_rows=merge_rows(map(self._to_new_rows, source.bad_rows), n_samples),
             gaps=gaps,
             notes=source.notes,
+            events=self._find_events if source.has_events_in_samples else self._find_events(),
+            t0=source.t0,
         )
         super().__init__(source.path, facts, n_samples, source.dtype)
 
@@ -128,6 +131,11 @@ class PreparedRecording(Recording):
                 rest, done = rest[n_rows:], done + n_rows
 
         return fill
+
+    def _find_events(self) -> Events:
+        """Return the events of the source. The filters have zero phase; only resampling moves an index."""
+        events = self._source.events
+        return events if self._fir is None else events.move(events.index * (self._fir.up / self._fir.down))
 
     def _to_new_index(self, index: int) -> int:
         """Return the index of the first new sample at or after an old one."""

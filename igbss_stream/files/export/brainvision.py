@@ -15,9 +15,10 @@ import numpy as np
 from igbss_stream._util.memory import check_memory
 from igbss_stream._util.optional import require
 from igbss_stream.errors import ParameterError
-from igbss_stream.files.export.content import Array, Content, ExportReport, Rounding, describe_gap
+from igbss_stream.files.export.content import Array, Content, ExportReport, Rounding
 from igbss_stream.files.gaps import get_gap_rows
 from igbss_stream.files.results.series import Series
+from igbss_stream.files.sample_marks import describe_gap
 from igbss_stream.files.writers.locking import sync_directory
 
 _IN_VOLTS = {

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream._util.progress import Progress
-from igbss_stream.chunk import Gap
 from igbss_stream.errors import InputError, ParameterError, printable
 from igbss_stream.files.results.series import Series
 
@@ -120,13 +119,6 @@ class ExportReport:
     numbers: str
     rounding: Rounding
     notes: tuple[str, ...]
-
-
-def describe_gap(gap: Gap) -> str:
-    """Return the annotation of a gap; the readers parse it."""
-    if gap.n_samples == 0:
-        return f"gap: unknown number of samples missing ({printable(gap.reason)})"
-    return f"gap: {gap.n_samples} samples missing"
 
 
 def _measure_samples(series: Series, progress: Progress | None) -> tuple[Array, Array, Array]:

@@ -9,9 +9,10 @@ from igbss_stream._util.atomic_write import write_atomically
 from igbss_stream._util.memory import check_memory
 from igbss_stream._util.optional import require
 from igbss_stream.errors import ParameterError, RecordingError
-from igbss_stream.files.export.content import Content, ExportReport, Rounding, describe_gap
+from igbss_stream.files.export.content import Content, ExportReport, Rounding
 from igbss_stream.files.export.records import RecordCut, find_cuts
 from igbss_stream.files.gaps import get_gap_rows
+from igbss_stream.files.sample_marks import describe_gap, describe_padding
 
 # Units in which a physical range fits into eight characters, and the factor of samples.
 _UNITS = {
@@ -177,7 +178,7 @@ def _make_padding_mark(edfio: Any, content: Content, cut: RecordCut) -> list[Any
     if not cut.padding:
         return []
     end = content.series.n_samples / cut.rate
-    return [edfio.EdfAnnotation(end, None, f"end: {cut.padding} samples of padding follow")]
+    return [edfio.EdfAnnotation(end, None, describe_padding(cut.padding))]
 
 
 def _make_notes(content: Content, cut: RecordCut) -> list[str]:

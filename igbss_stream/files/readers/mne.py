@@ -6,7 +6,6 @@ interrupted data, fills in skipped samples and resamples channels; here these be
 
 import itertools
 import math
-import re
 import warnings
 from bisect import bisect_right
 from collections.abc import Callable
@@ -20,13 +19,24 @@ from numpy.typing import NDArray
 from igbss_stream._util.optional import require
 from igbss_stream.chunk import Gap
 from igbss_stream.errors import ParameterError, RecordingError
+from igbss_stream.events import Events
 from igbss_stream.files.bad_rows import is_bad, merge_rows
 from igbss_stream.files.channel_selection import pick_channels
 from igbss_stream.files.gaps import get_row, make_gaps
 from igbss_stream.files.messages import as_one_line, check_counts
 from igbss_stream.files.read_options import ReadOptions
 from igbss_stream.files.readers.edf import EdfHeader, read_edf_header
+from igbss_stream.files.readers.mne_events import (
+    BOUNDARIES,
+    SKIP,
+    choose_trigger_channels,
+    find_annotated_events,
+    find_onsets,
+    get_start,
+    make_index_map,
+)
 from igbss_stream.files.recording import Facts, Fill, Recording
+from igbss_stream.files.sample_marks import GAP_LABEL
 from igbss_stream.files.signal_choice import SeveralSignalsError
 
 _UNITS = {107: "V", 112: "T", 201: "T/m", 6: "mol"}  # codes of FIF
@@ -39,10 +49,6 @@ _ENDINGS = {
     "EEGLAB set": (".set",),
 }
 _ROUNDING = 1e-3  # error of a time, in samples
-_SKIP = "bad_acq_skip"
-_BOUNDARIES = ("boundary", "new segment", "edge boundary", "bad boundary")
-# As `igbss-stream export` writes it; MNE prepends the type of a BrainVision marker.
-_GAP = re.compile(r"(?:comment/)?gap: (\d+|unknown number of) samples missing")
 
 
 class MneRecording(Recording):
@@ -139,6 +145,8 @@ def open_with_mne(path: Path, options: ReadOptions, kind: str, why: str) -> MneR
         found.bad_rows,
         found.gaps,
         found.notes + (("channels have several units or none, so the unit is unknown",) if no_unit else ()),
+        _find_events(found, kind, options, repr(str(path))),
+        get_start(raw, found.runs),
     )
     gain = None if options.factor is None else np.full(len(names), float(options.factor))
     return MneRecording(
@@ -164,6 +172,18 @@ class _MneFile:
     gaps: tuple[Gap, ...]
     bad_rows: tuple[tuple[int, int], ...]
     notes: tuple[str, ...]
+    events: Events  # in the annotations
+
+
+def _find_events(
+    found: _MneFile, kind: str, options: ReadOptions, what: str
+) -> Events | Callable[[], Events]:
+    """Return the events of a file; a function if it has trigger channels, which must be read."""
+    channels = choose_trigger_channels(found.raw, options.event_names, what)
+    if not channels:
+        return found.events
+    onsets = (found.raw, kind, channels, found.runs, found.gaps)
+    return lambda: Events.join([found.events, find_onsets(*onsets)])
 
 
 def _open_single_rate(path: Path, kind: str, options: ReadOptions) -> _MneFile:
@@ -173,7 +193,11 @@ def _open_single_rate(path: Path, kind: str, options: ReadOptions) -> _MneFile:
     unit = units.pop() if len(units) == 1 else None
     runs, gaps = _find_runs(raw, kind)
     bad_rows = _find_bad_rows(raw.annotations, raw, lambda sample: _get_row(runs, sample), runs)
-    return _MneFile(raw, picks, unit, runs, gaps, bad_rows, notes + pick_notes)
+    to_index = make_index_map(runs, gaps)
+    events = find_annotated_events(
+        raw.annotations, kind, lambda onset: to_index((onset - raw.first_time) * raw.info["sfreq"])
+    )
+    return _MneFile(raw, picks, unit, runs, gaps, bad_rows, notes + pick_notes, events)
 
 
 def _open_edf(path: Path, kind: str, options: ReadOptions) -> _MneFile:
@@ -201,7 +225,9 @@ def _open_edf(path: Path, kind: str, options: ReadOptions) -> _MneFile:
         lambda sample: get_row(gaps, sample) if head.interrupted else _get_row(runs, sample),
         runs,
     )
-    return _MneFile(raw, picks, head.get_unit(read), runs, gaps, bad_rows, notes + pick_notes)
+    to_index = (lambda sample: sample) if head.interrupted else make_index_map(runs, gaps)
+    events = find_annotated_events(annotations, kind, lambda onset: to_index(onset * raw.info["sfreq"]))
+    return _MneFile(raw, picks, head.get_unit(read), runs, gaps, bad_rows, notes + pick_notes, events)
 
 
 def _choose_single_rate(head: EdfHeader, options: ReadOptions, what: str) -> tuple[int, ...]:
@@ -263,12 +289,12 @@ def _find_runs(raw: Any, kind: str) -> tuple[list[tuple[int, int]], tuple[Gap, .
         first = (annotation["onset"] - raw.first_time) * raw.info["sfreq"]
         length = annotation["duration"] * raw.info["sfreq"]
         length = round(length) if math.isfinite(length) else 0  # EEGLAB writes NaN for an unknown length
-        if text.startswith(_SKIP):
+        if text.startswith(SKIP):
             skips.append((round(first), round(first) + length))
-        elif text.startswith(_BOUNDARIES):
+        elif text.startswith(BOUNDARIES):
             # EEGLAB puts a boundary between two samples; its duration is that of the removed samples.
             edges[math.ceil(first - _ROUNDING)] = length if kind == "EEGLAB set" else 0
-        elif gap := _GAP.match(text):
+        elif gap := GAP_LABEL.match(text.removeprefix("comment/")):
             edges[round(first)] = int(gap[1]) if gap[1].isdigit() else 0
     runs = _invert_skips(skips, raw.n_times)
     rows = _compute_rows(runs)

@@ -1,0 +1,21 @@
+"""The annotations that exports write where samples are missing or added; the readers parse them."""
+
+import re
+
+from igbss_stream.chunk import Gap
+from igbss_stream.errors import printable
+
+GAP_LABEL = re.compile(r"gap: (\d+|unknown number of) samples missing")
+END_OF_SAMPLES = re.compile(r"end: \d+ samples of padding follow")
+
+
+def describe_gap(gap: Gap) -> str:
+    """Return the annotation of a gap."""
+    if gap.n_samples == 0:
+        return f"gap: unknown number of samples missing ({printable(gap.reason)})"
+    return f"gap: {gap.n_samples} samples missing"
+
+
+def describe_padding(n_samples: int) -> str:
+    """Return the annotation after the last sample."""
+    return f"end: {n_samples} samples of padding follow"
