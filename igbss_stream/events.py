@@ -205,7 +205,7 @@ class OnsetFinder:
             return
         changes = np.flatnonzero(x[1:] != x[:-1]) + 1
         for at in [0, *changes.tolist()]:
-            label = _label_of(x[at])
+            label = label_value(x[at])
             if self._value is None:
                 self._value = label
             elif label != self._value:
@@ -229,8 +229,8 @@ class OnsetFinder:
             self._stops.append(at)
 
 
-def _label_of(value: Any) -> str:
-    """Return the label of a value of a trigger channel; empty for none."""
+def label_value(value: Any) -> str:
+    """Return the label of a value of a trigger channel; empty for zero, NaN and empty text."""
     if isinstance(value, str):
         text = value.strip()
         try:

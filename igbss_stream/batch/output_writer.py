@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from igbss_stream.batch.channels import Channels, LeftOut
 from igbss_stream.batch.models import KnownModel
+from igbss_stream.files.event_table import NAME, make_event_table
 from igbss_stream.files.gaps import get_gap_rows
 from igbss_stream.files.recording import Recording
 from igbss_stream.files.writers.hdf5_output import Hdf5Sink
@@ -63,6 +64,7 @@ def describe_sources(recording: Recording, separator: Separator) -> dict[str, An
     return {
         "dtype": recording.dtype,
         "rate": recording.rate,
+        "t0": recording.t0,
         "unit": None if separator.settings.has_unit_variance else recording.unit,
         "channels": [f"source-{n}" for n in range(separator.stage.n_sources)],
     }
@@ -85,6 +87,7 @@ def describe_cleaned(recording: Recording, channels: Sequence[str]) -> dict[str,
     return {
         "dtype": recording.dtype,
         "rate": recording.rate,
+        "t0": recording.t0,
         "unit": recording.unit,
         "channels": channels,
     }
@@ -177,6 +180,19 @@ def write_gaps(sink: Hdf5Sink, recording: Recording) -> None:
         for row, gap in zip(get_gap_rows(recording.gaps), recording.gaps, strict=True)
     ]
     sink.write("gaps", np.array(gaps, GAP))
+
+
+def write_events(sink: Hdf5Sink, recording: Recording) -> None:
+    """Write the events, if there are any.
+
+    Parameters
+    ----------
+    sink : Hdf5Sink
+    recording : Recording
+        The prepared recording.
+    """
+    if len(recording.events):
+        sink.write(NAME, make_event_table(recording.events, recording.gaps, recording.rate))
 
 
 def write_origin(sink: Hdf5Sink, recording: Recording, model: KnownModel | None, **attrs: str) -> None:

@@ -37,6 +37,7 @@ from igbss_stream.batch.output_writer import (
     describe_cleaned,
     describe_sources,
     name_left_out,
+    write_events,
     write_gaps,
     write_left_out,
     write_origin,
@@ -254,6 +255,7 @@ def _join_parts(job: Job, notify: Notify) -> Outcome:
         recording, _ = prepare_recording(stored, job.settings.preparation, found.left_out)
         _join_samples(sink, _list_parts(job, recording.n_samples), recording, separator, model.channels)
         write_gaps(sink, recording)
+        write_events(sink, recording)
         write_model(sink, model.channels, recording.unit, separator, job.settings.preparation.to_json())
         write_origin(sink, recording, known, job=json.dumps(fingerprint_job(job, known)))
         write_left_out(sink, named, found.excluded_rows)

@@ -24,6 +24,7 @@ from igbss_stream.batch.output_writer import (
     append_samples,
     name_left_out,
     reserve_samples,
+    write_events,
     write_gaps,
     write_left_out,
     write_origin,
@@ -148,6 +149,7 @@ def separate_recording(
         reserve_samples(sink, source, separator, settings.compression)
         if segment is None:
             write_gaps(sink, recording)
+            write_events(sink, recording)
         if separator.by_sample:
             fits = None
             on_the_way = start if start is not None and start.separator is not None else None

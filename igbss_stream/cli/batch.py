@@ -87,6 +87,7 @@ def batch(
     channels: str | None,
     factor: float | None,
     unit: str | None,
+    events: str | None,
     window: float | None,
     drop_flat: bool,
     keep_bad: bool,
@@ -126,7 +127,7 @@ def batch(
         cleaning=parse_cleaning(exclude, exclude_like),
         compression=compression,
     )
-    wanted = ReadOptions(dataset, axis, rate, channels, factor, unit)
+    wanted = ReadOptions(dataset, axis, rate, channels, factor, unit, events)
     job = partial(Job, settings=settings, wanted=wanted, overwrite=overwrite, resume=resume, model=model)
     plain = summary is None and model_per == "file" and (workers, scheduler, segment) == (None,) * 3
     alone = is_one_file(inputs, listed) and plain and not as_json

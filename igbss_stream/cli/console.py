@@ -124,6 +124,12 @@ reading_options = add_options(
         help="Multiply stored numbers by this instead of the scale in the file.",
     ),
     click.option("--unit", help="Unit of the samples, if missing or wrong in the file."),
+    click.option(
+        "--events",
+        metavar="NAME,...",
+        help="Columns of text, trigger channels or marker streams whose events are read.  [default: "
+        "annotations, trigger channels and marker streams that the file states]",
+    ),
 )
 
 key_options = add_options(

@@ -73,6 +73,7 @@ def replay(
     channels: str | None,
     factor: float | None,
     unit: str | None,
+    events: str | None,
     name: str | None,
     loop: bool,
     address: str,
@@ -87,7 +88,7 @@ def replay(
     from igbss_stream.playback import replay as replaying
 
     with open_recording(
-        path, dataset, axis, rate, channels=channels, factor=factor, unit=unit
+        path, dataset, axis, rate, channels=channels, factor=factor, unit=unit, events=events
     ) as recording:
         feed = replaying.replay(recording, name or path.stem, block, speed=speed, loop=loop)
         _publish(feed, address, wait=wait, as_json=as_json, quiet=quiet)

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from igbss_stream._util.progress import Progress
 from igbss_stream.errors import IgbssError, printable
+from igbss_stream.events import format_counts
 from igbss_stream.files.gaps import get_gap_rows
 from igbss_stream.files.nonfinite_runs import NonfiniteRuns
 from igbss_stream.files.open import open_with_options
@@ -46,6 +48,11 @@ class Examination:
         Runs of rows that annotations of the file mark as bad.
     gaps : tuple of (row, n_samples, reason)
     notes : tuple of str
+    t0 : float or None
+        Unix time of the first sample, in seconds.
+    events : dict or None
+        Number of events of each label, the most frequent first; None if finding them takes reading the
+        samples, which were not read.
     flat : tuple of str or None
         Channels that are constant; None if the samples were not read.
     n_not_finite : dict or None
@@ -71,6 +78,8 @@ class Examination:
     bad_rows: tuple[tuple[int, int], ...]
     gaps: tuple[tuple[int, int, str], ...]
     notes: tuple[str, ...]
+    t0: float | None = None
+    events: dict[str, int] | None = None
     flat: tuple[str, ...] | None = None
     n_not_finite: dict[str, int] | None = None
     n_runs: int | None = None
@@ -114,7 +123,9 @@ def examine(
     try:
         with open_with_options(path, options) as recording:
             return Examination(
-                **_describe(recording), **(_survey_samples(recording, progress) if read else {})
+                **_describe(recording),
+                events=_count_events(recording, read),
+                **(_survey_samples(recording, progress) if read else {}),
             )
     except SeveralSignalsError as error:
         return Refusal(str(error), error.signals)
@@ -124,7 +135,7 @@ def examine(
 
 def _describe(recording: Recording) -> dict[str, Any]:
     names = ("layout", "why", "dataset", "n_samples", "n_channels", "rate", "unit")
-    more = ("channels", "types", "bad", "notes")
+    more = ("channels", "types", "bad", "notes", "t0")
     gaps = tuple(
         (row, gap.n_samples, gap.reason)
         for row, gap in zip(get_gap_rows(recording.gaps), recording.gaps, strict=True)
@@ -132,6 +143,10 @@ def _describe(recording: Recording) -> dict[str, Any]:
     bad_rows = tuple((start, stop - start) for start, stop in recording.bad_rows)
     facts = {name: getattr(recording, name) for name in (*names, *more)}
     return facts | {"bad_rows": bad_rows, "gaps": gaps}
+
+
+def _count_events(recording: Recording, read: bool) -> dict[str, int] | None:
+    return None if recording.has_events_in_samples and not read else recording.events.count_labels()
 
 
 def _survey_samples(recording: Recording, progress: Progress | None) -> dict[str, Any]:
@@ -198,6 +213,8 @@ def as_text(found: Examination | Refusal, models: Sequence[LearnedModel] = ()) -
         f"bad by the file: {_format_names(found.bad) or 'none'}",
         f"bad samples by the file: {_format_bad_rows(found.bad_rows)}",
         f"gaps: {len(found.gaps)}, {missing} samples missing",
+        f"events: {_format_events(found.events)}",
+        f"first sample: {_format_time(found.t0)}",
     ]
     if found.n_not_finite is not None and found.flat is not None:
         counts = tuple(f"{name} {n}" for name, n in found.n_not_finite.items())
@@ -208,6 +225,16 @@ def as_text(found: Examination | Refusal, models: Sequence[LearnedModel] = ()) -
             f"rank: {'unknown' if found.rank is None else f'{found.rank} of {found.n_channels}'}",
         ]
     return "\n".join(map(printable, [*lines, *learned, *(f"note: {note}" for note in found.notes)]))
+
+
+def _format_events(counts: dict[str, int] | None) -> str:
+    if counts is None:
+        return "in the samples, which --fast does not read"
+    return f"{sum(counts.values())}: {format_counts(counts)}" if counts else "none"
+
+
+def _format_time(t0: float | None) -> str:
+    return "unknown time" if t0 is None else f"{datetime.fromtimestamp(t0, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _format_bad_rows(runs: tuple[tuple[int, int], ...]) -> str:

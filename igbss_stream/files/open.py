@@ -104,20 +104,21 @@ def open_recording(
     channels: Sequence[str] | str | None = None,
     factor: float | None = None,
     unit: str | None = None,
+    events: Sequence[str] | str | None = None,
 ) -> Recording:
     """Open a recording in a file of any format.
 
     Parameters
     ----------
     path : str or path
-    dataset, axis, rate, channels, factor, unit
+    dataset, axis, rate, channels, factor, unit, events
         See `ReadOptions`.
 
     Returns
     -------
     Recording
     """
-    return open_with_options(path, ReadOptions(dataset, axis, rate, channels, factor, unit))
+    return open_with_options(path, ReadOptions(dataset, axis, rate, channels, factor, unit, events))
 
 
 def _detect_mne_format(path: Path, head: bytes) -> tuple[str, str] | None:

@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 from igbss_stream._util.closeable import Closeable
 from igbss_stream.chunk import Gap
 from igbss_stream.errors import ParameterError
-from igbss_stream.events import Events
-from igbss_stream.files.gaps import count_missing
+from igbss_stream.events import Events, OnsetFinder
+from igbss_stream.files.gaps import count_missing, get_indices
+
+_BLOCK = 1 << 14  # rows that are read at a time to find onsets
 
 Fill = Callable[[int, NDArray[Any]], None]
 """Fill an array of shape (rows, stored channels) with samples, from a row of the file on."""
@@ -87,6 +89,8 @@ class Recording(Closeable):
         Positions of the stored channels to return, in this order. Default: all.
     gain, offset : array of shape (stored channels,), optional
         Samples are ``stored * gain + offset``.
+    triggers : tuple of int, optional
+        Positions of the stored channels whose onsets are events.
 
     Attributes
     ----------
@@ -112,12 +116,14 @@ class Recording(Closeable):
         picks: tuple[int, ...] | None = None,
         gain: NDArray[np.float64] | None = None,
         offset: NDArray[np.float64] | None = None,
+        triggers: tuple[int, ...] = (),
     ) -> None:
         self.path = path
         self.layout, self.why, self.dataset = facts.layout, facts.why, facts.dataset
         self.rate, self.unit = facts.rate, facts.unit
         self.bad_rows, self.gaps, self.notes = facts.bad_rows, facts.gaps, facts.notes
         self.t0, self._stated_events = facts.t0, facts.events
+        self._triggers = tuple((i, facts.channels[i]) for i in triggers)
         self.is_selection = False
         self.n_samples, self.dtype = int(n_samples), dtype  # JSON cannot write NumPy integers
         self._n_stored = len(facts.channels)
@@ -135,14 +141,29 @@ class Recording(Closeable):
     @property
     def has_events_in_samples(self) -> bool:
         """Whether finding the events takes reading the samples."""
-        return not isinstance(self._stated_events, Events)
+        return bool(self._triggers) or not isinstance(self._stated_events, Events)
 
     @cached_property
     def events(self) -> Events:
         """Events of the file; see `has_events_in_samples`."""
         stated = self._stated_events
         events = stated if isinstance(stated, Events) else stated()
+        if self._triggers:
+            events = Events.join([events, self._find_onsets()])
         return events.select_samples(self.n_samples + count_missing(self.gaps))
+
+    def _find_onsets(self) -> Events:
+        """Return the onsets in the trigger channels, of which the stored numbers count."""
+        fill = self._make_filler(_BLOCK)
+        finders = [(i, OnsetFinder(name, self.rate)) for i, name in self._triggers]
+        stored = np.empty((min(_BLOCK, self.n_samples), self._n_stored), self.dtype)
+        for row in range(0, self.n_samples, _BLOCK):
+            block = stored[: min(_BLOCK, self.n_samples - row)]
+            fill(row, block)
+            for i, finder in finders:
+                finder.push(block[:, i].copy())
+        found = Events.join(finder.finish() for _, finder in finders)
+        return found.move(get_indices(self.gaps, found.index))
 
     def read_blocks(
         self, n: int, start: int = 0, stop: int | None = None

@@ -96,7 +96,9 @@ def assert_is_described(output: Path) -> None:
         lengths |= {
             "terms": {2: 3}.get(lengths["sources"], lengths["sources"])
         }  # of two sources: their product
-        lengths |= {name: len(file[name]) for name in ("gaps", "fits", "excluded") if name in file}
+        lengths |= {
+            name: len(file[name]) for name in ("gaps", "events", "fits", "excluded") if name in file
+        }
         words = {
             "fits_kl": "iterations",
             "learning": "steps",
@@ -129,7 +131,9 @@ def test_what_is_described_exists(separated: Command, tmp_path: Path) -> None:
     """No section or attribute outlives what it describes."""
     found: set[str] = set()
     with h5py.File(tmp_path / "in.h5", "w") as file:
-        file.create_dataset("data", data=X).attrs.update({"rate": 250.0, "unit": "uV", "channels": NAMES})
+        file.create_dataset("data", data=X).attrs.update(
+            {"rate": 250.0, "unit": "uV", "channels": NAMES, "t0": 1e9}
+        )
         file["gaps"] = np.array([(20, 20, 40, b"missing")], GAP)
     marked = (write_marked(tmp_path / "in_raw.fif"), "--drop-flat")
     runs = [(tmp_path / "in.h5", *options) for options in OUTPUTS.values()]

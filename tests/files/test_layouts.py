@@ -363,6 +363,9 @@ def assert_is_the_set(path: Path) -> None:
         assert recording.types == ("EEG", "EEG", "EEG", "EOG")
         assert recording.gaps == make_gaps([(20, 12, "boundary"), (31, 0, "boundary")])
         assert recording.bad_rows == ((40, 50), (58, 60))
+        assert [(one.index, one.label, one.duration * 128) for one in recording.events] == [
+            (8, "square", 0), (52, "BAD_muscle", 8), (56, "bad", 6), (70, "bad", 99),
+        ]  # fmt: skip
         np.testing.assert_array_equal(read(recording), X)
 
 

@@ -107,7 +107,10 @@ def test_a_set_before_matlab_7_3(tmp_path: Path, beside: bool, cut: float) -> No
     fields = {
         "setname": "in", "nbchan": 3.0, "pnts": float(N), "trials": 1.0, "srate": RATE,
         "xmin": 0.0, "xmax": (N - 1) / RATE, "data": "in.fdt" if beside else x.T, "chanlocs": names,
-        "event": np.array([("boundary", 401.5, cut)], [("type", "O"), ("latency", "f8"), ("duration", "f8")]),
+        "event": np.array(
+            [("boundary", 401.5, cut), ("go", 401.0, 0.0), ("go", 402.25, 0.0)],
+            [("type", "O"), ("latency", "f8"), ("duration", "f8")],
+        ),
         "icawinv": [], "icaweights": [], "icasphere": [], "icaact": [], "epoch": [], "urevent": [],
     }  # fmt: skip
     scipy.io.savemat(tmp_path / "in.set", {"EEG": fields}, appendmat=False)
@@ -115,6 +118,8 @@ def test_a_set_before_matlab_7_3(tmp_path: Path, beside: bool, cut: float) -> No
     assert (recording.rate, recording.unit, recording.channels) == (RATE, "V", NAMES)
     assert recording.gaps == make_gaps([(401, 25 if cut > 0 else 0, "boundary")])
     np.testing.assert_allclose(samples, x * 1e-6, rtol=1e-6)
+    after = 401.25 + (25 if cut > 0 else 0)
+    assert [(one.index, one.label) for one in recording.events] == [(400, "go"), (after, "go")]
 
 
 @needs_data
@@ -127,12 +132,31 @@ def test_sets_of_matlab_7_3_are_what_mne_reads(name: str) -> None:
     samples, recording = read(DATA / "hdf5" / name, channels="0-31")
     assert recording.rate == raw.info["sfreq"]
     np.testing.assert_allclose(samples, raw.get_data()[:32].T * 1e6, rtol=1e-6, atol=1e-12)
+    marks = [text != "boundary" for text in raw.annotations.description]
+    np.testing.assert_allclose(
+        recording.events.index, raw.annotations.onset[marks] * recording.rate, atol=1e-3
+    )
+    assert list(recording.events.label) == list(raw.annotations.description[marks])
+
+
+@needs_data
+@pytest.mark.parametrize("name", ["220307_opticaldensity", "2022-05-23_004"])
+def test_stimuli_and_date_of_snirf_are_what_mne_reads(name: str) -> None:
+    mne = pytest.importorskip("mne")
+    path = DATA / f"hdf5/mne-testing-data_{name}.snirf"
+    raw = mne.io.read_raw_snirf(path, verbose="ERROR")
+    with open_recording(path) as recording:
+        assert len(recording.events)
+        assert sorted(recording.events.label) == sorted(raw.annotations.description)
+        onsets = np.sort(raw.annotations.onset) * raw.info["sfreq"]
+        np.testing.assert_allclose(recording.events.index, onsets, atol=0.5)
+        assert recording.t0 == pytest.approx(raw.info["meas_date"].timestamp(), abs=1.0)
 
 
 # NWB
 
 
-def write_nwb(path: Path, timed: dict[str, Any]) -> NDArray[np.float64]:
+def write_nwb(path: Path, timed: dict[str, Any], *, with_events: bool = True) -> NDArray[np.float64]:
     """Write a series with pynwb, and return its samples in volts as pynwb reads them."""
     pynwb = pytest.importorskip("pynwb")
     file = pynwb.NWBFile("a test", "x", datetime(2024, 5, 1, tzinfo=UTC))
@@ -151,6 +175,8 @@ def write_nwb(path: Path, timed: dict[str, Any]) -> NDArray[np.float64]:
             **timed,
         )
     )
+    if with_events:
+        add_nwb_events(file)
     with pynwb.NWBHDF5IO(path, "w") as io:
         io.write(file)
     with pynwb.NWBHDF5IO(path, "r") as io:
@@ -159,20 +185,61 @@ def write_nwb(path: Path, timed: dict[str, Any]) -> NDArray[np.float64]:
         return np.asarray(scaled + series.offset)
 
 
+def add_nwb_events(file: Any) -> None:
+    """Add trials with a condition, epochs with tags, intervals without names, and annotations."""
+    pynwb = pytest.importorskip("pynwb")
+    file.add_trial_column("condition", "of the trial")
+    file.add_trial(start_time=3.5, stop_time=4.0, condition="left")
+    file.add_trial(start_time=4.25, stop_time=4.5, condition="right")
+    file.add_epoch(start_time=3.0, stop_time=3.25, tags=["rest", "eyes open"])
+    file.add_time_intervals(pynwb.epoch.TimeIntervals(name="artefacts", description="by eye"))
+    file.intervals["artefacts"].add_row(start_time=3.1, stop_time=3.2)
+    file.add_acquisition(pynwb.misc.AnnotationSeries(name="notes", data=["ü", "b"], timestamps=[3.75, 1e6]))
+
+
+def assert_nwb_events(recording: Any, after_gap: float) -> None:
+    assert [(one.label, one.source) for one in recording.events] == [
+        ("rest, eyes open", "epochs"), ("artefacts", "artefacts"), ("left", "trials"), ("ü", "notes"),
+        ("right", "trials"),
+    ]  # fmt: skip
+    np.testing.assert_allclose(recording.events.index / RATE, [0, 0.1, 0.5, 0.75, after_gap], atol=1e-6)
+    np.testing.assert_allclose(recording.events.duration, [0.25, 0.1, 0.5, 0, 0.25])
+    assert recording.t0 == datetime(2024, 5, 1, 0, 0, 3, tzinfo=UTC).timestamp()
+
+
+@pytest.mark.filterwarnings("ignore:AnnotationSeries is deprecated:UserWarning")
 def test_a_series_that_pynwb_wrote(tmp_path: Path) -> None:
     stored = write_nwb(tmp_path / "in.nwb", {"starting_time": 3.0, "rate": RATE})
     samples, recording = read(tmp_path / "in.nwb")
     assert (recording.layout, recording.rate, recording.unit) == ("NWB", RATE, "V")
     assert recording.channels == ("Fz", "Pz", "Cz")
     np.testing.assert_allclose(samples, stored, rtol=1e-5, atol=1e-10)
+    assert_nwb_events(recording, 1.25)
 
 
+def test_a_table_of_events_that_pynwb_wrote(tmp_path: Path) -> None:
+    pynwb = pytest.importorskip("pynwb", minversion="4.0")
+    write_nwb(tmp_path / "in.nwb", {"starting_time": 3.0, "rate": RATE}, with_events=False)
+    with pynwb.NWBHDF5IO(tmp_path / "in.nwb", "a") as io:
+        file = io.read()
+        table = file.create_events_table(name="stimuli", description="what was shown")
+        table.add_column("annotation", "of the stimulus")
+        table.add_row(timestamp=4.0, annotation="flash")
+        table.add_row(timestamp=3.5, annotation="beep")
+        io.write(file)
+    _, recording = read(tmp_path / "in.nwb")
+    found = [(one.index, one.label, one.source) for one in recording.events]
+    assert found == [(0.5 * RATE, "beep", "stimuli"), (RATE, "flash", "stimuli")]
+
+
+@pytest.mark.filterwarnings("ignore:AnnotationSeries is deprecated:UserWarning")
 def test_timestamps_that_pynwb_wrote(tmp_path: Path) -> None:
     index = np.arange(N) + 500 * (np.arange(N) >= 400)
     write_nwb(tmp_path / "in.nwb", {"timestamps": 3.0 + index / RATE})
     _, recording = read(tmp_path / "in.nwb")
     assert recording.rate == pytest.approx(RATE)
     assert recording.gaps == make_gaps([(400, 500, "missing")])
+    assert_nwb_events(recording, 1.25)
 
 
 # pandas with PyTables

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from igbss_stream._util import memory
-from igbss_stream.errors import IgbssError
+from igbss_stream.errors import IgbssError, ParameterError
 from igbss_stream.files.gaps import get_gap_rows, make_gaps
 from igbss_stream.files.open import open_recording
 from igbss_stream.files.signal_choice import SeveralSignalsError, SignalChoice
@@ -235,3 +235,52 @@ def test_a_recording_of_openbci() -> None:
     path = DATA / "eeg" / "test.xdf"
     streams, _ = pyxdf.load_xdf(path)
     np.testing.assert_array_equal(read(path), streams[0]["time_series"])
+
+
+def markers(number: int, labels: list[str], times: list[float]) -> bytes:
+    """Write a stream of texts, one to a chunk."""
+    xml = (
+        f"<info><name>marks-{number}</name><type>Markers</type><channel_count>1</channel_count>"
+        "<nominal_srate>0</nominal_srate><channel_format>string</channel_format></info>"
+    )
+    out = chunk(2, struct.pack("<I", number) + xml.encode())
+    for label, time in zip(labels, times, strict=True):
+        text = label.encode()
+        row = b"\x08" + struct.pack("<d", time) + b"\x01" + struct.pack("<B", len(text)) + text
+        out += chunk(3, struct.pack("<I", number) + b"\x04" + struct.pack("<I", 1) + row)
+    return out
+
+
+def test_markers_are_placed_where_pyxdf_places_them(tmp_path: Path) -> None:
+    times = even() + 0.2e-3 * np.random.default_rng(1).standard_normal(1000)
+    times[600:] += 2.0  # a gap of 500 samples
+    at = [times[0] - 1, times[0] + 0.1, times[300] + 0.001, times[0] + 3.4, times[700], times[-1] + 5]
+    path = write(
+        tmp_path / "in",
+        header(1, "eeg"),
+        samples(1, X, times),
+        markers(2, ["early", "a", "ü", "in the gap", "b", "late"], at),
+        markers(3, ["other"], [times[10]]),
+    )
+    with open_recording(path) as recording:
+        events, gaps = recording.events, recording.gaps
+    assert [gap.n_samples for gap in gaps] == [500]
+    assert list(events.label) == ["other", "a", "ü", "in the gap", "b"]
+    assert list(events.source) == ["marks-3", *["marks-2"] * 4]
+    loaded, _ = pyxdf.load_xdf(path, dejitter_timestamps=True)
+    dejittered = next(s for s in loaded if s["info"]["name"] == ["eeg"])["time_stamps"]
+    index = np.arange(1000) + 500 * (np.arange(1000) >= 600)
+    wanted = np.interp([times[10], *at[1:5]], dejittered, index)
+    np.testing.assert_allclose(events.index, wanted, atol=0.05)
+
+
+def test_marker_streams_can_be_named(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "in", header(1, "eeg"), samples(1, X, even()), markers(2, ["a"], [even()[5]]),
+        markers(3, ["b"], [even()[6]]),
+    )  # fmt: skip
+    for wanted in ("marks-3", "3"):
+        with open_recording(path, events=wanted) as recording:
+            assert [(one.label, one.index) for one in recording.events] == [("b", 6)]
+    with pytest.raises(ParameterError, match=r"no other stream 'x' .* the others are: marks-2, marks-3"):
+        open_recording(path, events=["x"])

@@ -38,6 +38,7 @@ HostNames = Annotated[
     Meta(description="a list of host names, without ports"),
 ]
 Channels = Annotated[tuple[Text, ...], Meta(min_length=1, description="a list of names (one per channel)")]
+Names = Annotated[tuple[Text, ...], Meta(min_length=1, description="a list of names")]
 
 
 def check_at_most(name: str, value: float | None, other: str, limit: float | None) -> None:

@@ -8,6 +8,7 @@ from msgspec import Meta
 from igbss_stream.daemon.config.base import (
     Channels,
     Count,
+    Names,
     Picks,
     PositiveSeconds,
     Rate,
@@ -195,6 +196,9 @@ class FileInput(Section, frozen=True, kw_only=True, tag_field="kind", tag="file"
         Factor that multiplies the stored numbers, in place of the scale in the file.
     unit : str or None
         Unit of the samples, if it is missing or wrong in the file.
+    events : tuple of str or None
+        Columns of text, trigger channels or marker streams whose events are read. If left out, the
+        annotations, trigger channels and marker streams that the file states.
     speed : float
         Playback speed; 1 is real time, 0 plays as fast as samples can be separated.
     block : float
@@ -210,6 +214,7 @@ class FileInput(Section, frozen=True, kw_only=True, tag_field="kind", tag="file"
     channels: Picks | None = None
     factor: Annotated[float, Meta(ge=-1e300, le=1e300)] | None = None
     unit: Text | None = None
+    events: Names | None = None
     speed: Annotated[float, Meta(ge=0, le=1e6)] = 1.0
     block: PositiveSeconds = 0.1
     loop: bool = False
@@ -220,7 +225,9 @@ class FileInput(Section, frozen=True, kw_only=True, tag_field="kind", tag="file"
     def as_read_options(self) -> ReadOptions:
         """Return the options of the reader."""
         channels = None if self.channels is None else tuple(map(str, self.channels))
-        return ReadOptions(self.dataset, self.axis, self.rate, channels, self.factor, self.unit)
+        return ReadOptions(
+            self.dataset, self.axis, self.rate, channels, self.factor, self.unit, self.events
+        )
 
 
 Input = ZmqInput | OpenEphysInput | LslInput | FileInput

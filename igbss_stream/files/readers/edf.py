@@ -47,6 +47,8 @@ class EdfHeader:
         Name and unit of each signal, annotations included.
     counts : tuple of int
         Number of samples of each signal in a record.
+    dated : bool
+        Whether the date of the recording is known; a file that says it is not states one all the same.
     """
 
     path: Path
@@ -58,6 +60,7 @@ class EdfHeader:
     labels: tuple[str, ...]
     dimensions: tuple[str, ...]
     counts: tuple[int, ...]
+    dated: bool = True
 
     @cached_property
     def measured(self) -> tuple[int, ...]:
@@ -203,6 +206,7 @@ def read_edf_header(path: Path, kind: str) -> EdfHeader:
         _read_column(table, n, 0, 16),
         _read_column(table, n, 96, 8),
         counts,
+        not head[88:168].startswith(b"Startdate X"),
     )
 
 

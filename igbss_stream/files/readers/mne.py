@@ -146,7 +146,7 @@ def open_with_mne(path: Path, options: ReadOptions, kind: str, why: str) -> MneR
         found.gaps,
         found.notes + (("channels have several units or none, so the unit is unknown",) if no_unit else ()),
         _find_events(found, kind, options, repr(str(path))),
-        get_start(raw, found.runs),
+        get_start(raw, found.runs) if found.dated else None,
     )
     gain = None if options.factor is None else np.full(len(names), float(options.factor))
     return MneRecording(
@@ -173,6 +173,7 @@ class _MneFile:
     bad_rows: tuple[tuple[int, int], ...]
     notes: tuple[str, ...]
     events: Events  # in the annotations
+    dated: bool = True  # whether the date of measurement is that of the recording
 
 
 def _find_events(
@@ -227,7 +228,9 @@ def _open_edf(path: Path, kind: str, options: ReadOptions) -> _MneFile:
     )
     to_index = (lambda sample: sample) if head.interrupted else make_index_map(runs, gaps)
     events = find_annotated_events(annotations, kind, lambda onset: to_index(onset * raw.info["sfreq"]))
-    return _MneFile(raw, picks, head.get_unit(read), runs, gaps, bad_rows, notes + pick_notes, events)
+    return _MneFile(
+        raw, picks, head.get_unit(read), runs, gaps, bad_rows, notes + pick_notes, events, head.dated
+    )
 
 
 def _choose_single_rate(head: EdfHeader, options: ReadOptions, what: str) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream.errors import ParameterError, RecordingError, printable
+from igbss_stream.events import Events, OnsetFinder
 from igbss_stream.files.channel_selection import format_ranges, pick_channels
 from igbss_stream.files.messages import as_one_line, check_counts, complete_names
 from igbss_stream.files.read_options import ReadOptions
@@ -24,6 +25,7 @@ from igbss_stream.files.recording import Facts, Fill, Recording
 _COMMENTS = ("#", "%")
 _N_FIRST = 200  # lines from which the format is detected
 _LONGEST_LINE = 1 << 20
+_N_ROWS = 1 << 14  # that are read at a time to find onsets
 _N_SHOWN = 40  # characters of a cell in a message
 _RISING = 0.97  # of steps that increase in a column of times or of a counter, which may wrap
 _ENOUGH = 20  # steps needed to apply this share
@@ -163,7 +165,8 @@ def open_text(path: Path, options: ReadOptions) -> TextRecording:
     if rate is None:
         suggestion = _suggest_rate(columns)
         raise RecordingError(f"{what} is text and has no sampling rate; pass --rate{suggestion}")
-    picks, notes = _pick_columns(columns, options, what)
+    triggers = pick_channels(options.event_names, columns.names, what) if options.event_names else ()
+    picks, notes = _pick_columns(columns, options, what, triggers)
     n_samples = sum(1 for _ in _read_rows(path, columns.n_before))
     check_counts(n_samples, len(picks), what)
     names = tuple(columns.names[i] for i in picks)
@@ -172,11 +175,12 @@ def open_text(path: Path, options: ReadOptions) -> TextRecording:
     why = "it is text with columns" + (" and states %Sample Rate" if kind != "text" else "")
     unit = options.unit or ("uV" if microvolts and options.factor is None else None)
     gain = None if options.factor is None else np.full(len(picks), float(options.factor))
+    events = (lambda: _find_onsets(path, columns, triggers, rate)) if triggers else Events()
     return TextRecording(
         path,
         columns,
         picks,
-        facts=Facts(kind, why, "", rate, unit, names, notes=notes),
+        facts=Facts(kind, why, "", rate, unit, names, notes=notes, events=events),
         n_samples=n_samples,
         dtype=np.dtype("f8"),
         gain=gain,
@@ -194,33 +198,47 @@ def _suggest_rate(columns: TextFormat) -> str:
     return ""
 
 
+def _find_onsets(path: Path, columns: TextFormat, triggers: tuple[int, ...], rate: float) -> Events:
+    """Return the onsets in columns of numbers or texts. A row with too few columns changes nothing."""
+    finders = [OnsetFinder(columns.names[i], rate, from_start=True) for i in triggers]
+    rows = _read_rows(path, columns.n_before)
+    while block := list(itertools.islice(rows, _N_ROWS)):
+        cells = [_split_cells(line, columns.delimiter) for _, line in block]
+        for i, finder in zip(triggers, finders, strict=True):
+            finder.push(np.array([row[i] if i < len(row) else "" for row in cells]))
+    return Events.join(finder.finish() for finder in finders)
+
+
 def _pick_columns(
-    columns: TextFormat, options: ReadOptions, what: str
+    columns: TextFormat, options: ReadOptions, what: str, triggers: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Return the columns to read, and notes about omitted ones."""
+    """Return the columns to read, without trigger columns, and notes about omitted ones."""
     names = columns.names
     if options.channels is not None:
         return pick_channels(options.channels, names, what), ()
     if columns.openbci_rate is not None:
-        electrodes = tuple(i for i, name in enumerate(names) if name.startswith("EXG Channel"))
+        electrodes = tuple(
+            i for i, name in enumerate(names) if name.startswith("EXG Channel") and i not in triggers
+        )
         return electrodes, ("only the electrode columns (EXG) are read",)
-    texts = [names[i] for i in range(len(names)) if not all(_is_number(row[i]) for row in columns.first)]
+    measured = [i for i in range(len(names)) if i not in triggers]
+    texts = [names[i] for i in measured if not all(_is_number(row[i]) for row in columns.first)]
     if texts:
         raise RecordingError(
             f"{what} has columns that are not numbers ({', '.join(texts[:4])}); pass --channels with "
-            f"the columns to read, from 0 to {len(names) - 1}"
+            f"the columns to read, from 0 to {len(names) - 1}, or --events with a column of labels"
         )
-    times = tuple(i for i, name in enumerate(names) if name.lower() in _TIMES and _may_be_time(columns, i))
-    counting = tuple(i for i in range(len(names)) if i not in times and _is_counter(columns, i))
+    times = tuple(i for i in measured if names[i].lower() in _TIMES and _may_be_time(columns, i))
+    counting = tuple(i for i in measured if i not in times and _is_counter(columns, i))
     if counting and not times:
-        rest = format_ranges([i for i in range(len(names)) if i not in counting])
+        rest = format_ranges([i for i in measured if i not in counting])
         raise RecordingError(
             f"{what} has a column that increases evenly, like a time or a counter "
             f"({', '.join(names[i] for i in counting[:4])}); pass --channels {rest} to omit it, or "
             f"0-{len(names) - 1} to read it as a channel"
         )
     notes = (f"time columns are omitted: {', '.join(names[i] for i in times)}",) if times else ()
-    return tuple(i for i in range(len(names)) if i not in times), notes
+    return tuple(i for i in measured if i not in times), notes
 
 
 def _compute_steps(columns: TextFormat, column: int) -> NDArray[np.float64]:

@@ -1,20 +1,15 @@
 """Read XDF, the format of the LSL recorder (extra `xdf`).
 
-The headers of streams are read here, because pyxdf cannot read them without the samples. pyxdf then reads
-the samples of one stream, all at once. Samples keep their order; gaps follow from their timestamps, with
-synchronised clocks, by the same rules as in a live stream.
+pyxdf reads the samples of one stream, and the marker streams, all at once. Samples keep their order; gaps
+follow from their timestamps, with synchronised clocks, by the same rules as in a live stream.
 """
 
 import itertools
 import logging
-import math
-import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO
-from xml.etree import ElementTree
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,12 +19,13 @@ from igbss_stream._util.memory import check_memory
 from igbss_stream._util.optional import require
 from igbss_stream.chunk import Gap
 from igbss_stream.errors import InputError, ParameterError, RecordingError
-from igbss_stream.feeds.lsl_units import shorten_unit
 from igbss_stream.feeds.timestamps import TimestampIndexer
 from igbss_stream.files.channel_selection import pick_channels
 from igbss_stream.files.gaps import get_gap_rows, make_gaps
 from igbss_stream.files.messages import as_one_line, check_counts, complete_names
 from igbss_stream.files.read_options import ReadOptions
+from igbss_stream.files.readers.xdf_headers import XdfStream, list_streams
+from igbss_stream.files.readers.xdf_markers import Markers, choose_marker_streams, place_markers
 from igbss_stream.files.recording import Facts, Fill, Recording
 from igbss_stream.files.signal_choice import SeveralSignalsError, SignalChoice
 from igbss_stream.files.timing import measure_timing
@@ -38,50 +34,6 @@ _COPIES = 2  # of the samples in memory while pyxdf concatenates its chunks
 _BYTES_OF_TIMES = 64  # per sample, for its timestamp and the computation of gaps
 _IGNORED = "clock-segments differ"  # a warning for every stream that is not dejittered
 _TOLERANCE = 1e-3  # relative difference of rates that is not reported
-_MAGIC = b"XDF:"
-_HEADER, _SAMPLES = 2, 3  # tags
-_LENGTHS = {1: "<B", 4: "<I", 8: "<Q"}
-_LONGEST_HEADER = 1 << 24  # bytes
-_MOST_CHANNELS = 1 << 16
-_DTYPES = {
-    "float32": "f4", "double64": "f8", "int8": "i1", "int16": "i2", "int32": "i4", "int64": "i8",
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class XdfStream:
-    """Header of a stream in an XDF file.
-
-    Parameters
-    ----------
-    id : int
-    name, type : str
-    rate : float
-        Nominal rate in Hz; 0 for irregular samples.
-    dtype : dtype or None
-        None for text.
-    n_channels, n_samples : int
-    labels, types : tuple of str
-        One per channel, or none.
-    unit : str or None
-        Unit, if it is the same for all channels.
-    """
-
-    id: int
-    name: str
-    type: str
-    rate: float
-    dtype: np.dtype[np.generic] | None
-    n_channels: int
-    labels: tuple[str, ...]
-    types: tuple[str, ...]
-    unit: str | None
-    n_samples: int = 0
-
-    @property
-    def is_signal(self) -> bool:
-        """Whether the stream has several regularly sampled channels."""
-        return self.dtype is not None and self.rate > 0 and self.n_channels > 1 and self.n_samples > 0
 
 
 class XdfRecording(Recording):
@@ -146,7 +98,8 @@ def open_xdf(path: Path, options: ReadOptions) -> XdfRecording:
     n_bytes = stream.n_samples * (_COPIES * stream.n_channels * stream.dtype.itemsize + _BYTES_OF_TIMES)
     remedy = "convert it to HDF5 (/data), which is read in blocks, on a computer with more memory"
     check_memory(n_bytes, f"{what} must be read at once, which", remedy)
-    samples, times, notes = _load_samples(path, stream)
+    marker_streams = choose_marker_streams(found, stream, options.event_names, repr(str(path)))
+    samples, times, markers, notes = _load_samples(path, stream, marker_streams)
     rate, gaps, rate_notes = _find_timing(stream, times, options, what)
     facts = Facts(
         "XDF",
@@ -158,6 +111,7 @@ def open_xdf(path: Path, options: ReadOptions) -> XdfRecording:
         stream.types,
         gaps=gaps,
         notes=(*notes, *rate_notes),
+        events=place_markers(markers, times, gaps, options.rate or rate),
     )
     gain = None if options.factor is None else np.full(len(names), float(options.factor))
     return XdfRecording(path, samples, facts=facts, dtype=dtype, picks=picks, gain=gain)
@@ -201,14 +155,20 @@ def _as_choice(stream: XdfStream, found: list[XdfStream]) -> SignalChoice:
 
 
 def _load_samples(
-    path: Path, stream: XdfStream
-) -> tuple[NDArray[Any], NDArray[np.float64], tuple[str, ...]]:
-    """Return samples and timestamps of a stream, and the warnings of pyxdf."""
+    path: Path, stream: XdfStream, markers: list[XdfStream]
+) -> tuple[NDArray[Any], NDArray[np.float64], list[Markers], tuple[str, ...]]:
+    """Return samples and timestamps of a stream, the markers of others, and the warnings of pyxdf."""
     pyxdf = require("pyxdf", "xdf", f"{str(path)!r} is XDF, read by pyxdf")
+    wanted = [stream.id, *(each.id for each in markers)]
     try:
         with _collect_warnings("pyxdf") as texts:
-            loaded, _ = pyxdf.load_xdf(path, select_streams=[stream.id], dejitter_timestamps=False)
-        samples, times = np.asarray(loaded[0]["time_series"]), np.asarray(loaded[0]["time_stamps"])
+            loaded, _ = pyxdf.load_xdf(path, select_streams=wanted, dejitter_timestamps=False)
+        found = {each["info"]["stream_id"]: each for each in loaded}
+        samples, times = (np.asarray(found[stream.id][key]) for key in ("time_series", "time_stamps"))
+        events = [
+            Markers(each.name, found[each.id]["time_series"], np.asarray(found[each.id]["time_stamps"]))
+            for each in markers
+        ]
     except Exception as error:  # the type depends on the damage
         raise RecordingError(
             f"{str(path)!r} is XDF, and pyxdf cannot read it: {as_one_line(error)}; copy or record it again"
@@ -218,7 +178,7 @@ def _load_samples(
             f"{str(path)!r} is a damaged XDF file (samples of shape {samples.shape}); copy or record it "
             "again"
         )
-    return samples, times, tuple(f"pyxdf warns: {text}" for text in texts if _IGNORED not in text)
+    return samples, times, events, tuple(f"pyxdf warns: {text}" for text in texts if _IGNORED not in text)
 
 
 @contextmanager
@@ -294,79 +254,3 @@ def _find_losses(times: NDArray[np.float64], rate: float) -> tuple[tuple[Gap, ..
             row += len(item.data)
     found = make_gaps(place for place in places if 0 < place[0] < len(times))
     return found, indexer.measured_rate is not None
-
-
-def list_streams(path: Path) -> list[XdfStream]:
-    """Read the headers of all streams of a file, in their order, and count the samples.
-
-    Raises
-    ------
-    RecordingError
-        If the file or a header is damaged.
-    """
-    found, counts = dict[int, XdfStream](), dict[int, int]()
-    try:
-        with open(path, "rb") as file:
-            for tag, number, length in _read_chunks(file):
-                if tag == _HEADER:
-                    found[number] = _parse_header(number, file.read(min(length, _LONGEST_HEADER)))
-                else:
-                    counts[number] = counts.get(number, 0) + (_read_length(file) or 0)
-    except (OSError, ValueError, struct.error, ElementTree.ParseError) as error:
-        raise RecordingError(
-            f"{str(path)!r} is a damaged XDF file ({as_one_line(error)}); copy or record it again"
-        ) from error
-    return [replace(stream, n_samples=counts.get(number, 0)) for number, stream in found.items()]
-
-
-def _read_chunks(file: BinaryIO) -> Iterator[tuple[int, int, int]]:
-    """Yield tag, stream and length of header and sample chunks, with the file at their content."""
-    if file.read(len(_MAGIC)) != _MAGIC:
-        raise ValueError("it does not begin with XDF:")
-    while (length := _read_length(file)) is not None:
-        stop = file.tell() + length
-        head = file.read(2)
-        tag = struct.unpack("<H", head)[0] if len(head) == 2 else 0
-        if tag in (_HEADER, _SAMPLES):
-            yield tag, struct.unpack("<I", file.read(4))[0], max(0, length - 6)
-        file.seek(stop)
-
-
-def _read_length(file: BinaryIO) -> int | None:
-    """Read an integer of 1, 4 or 8 bytes; None at the end of the file or if it is truncated."""
-    size = file.read(1)
-    code = _LENGTHS.get(size[0]) if size else None
-    if code is None:
-        return None
-    content = file.read(size[0])
-    return int(struct.unpack(code, content)[0]) if len(content) == size[0] else None
-
-
-def _parse_header(number: int, xml: bytes) -> XdfStream:
-    if b"<!ENTITY" in xml or b"<!DOCTYPE" in xml:
-        raise ValueError(f"stream {number} declares entities")
-    root = ElementTree.fromstring(xml.decode("utf-8", "replace"))
-    fields = {key: (root.findtext(key) or "").strip() for key in ("name", "type", "channel_format")}
-    n_channels, rate = int(root.findtext("channel_count") or 0), float(root.findtext("nominal_srate") or 0)
-    if not (0 <= n_channels <= _MOST_CHANNELS and math.isfinite(rate)):
-        raise ValueError(f"stream {number} has {n_channels} channels at {rate:g} Hz")
-    if fields["channel_format"] not in (*_DTYPES, "string"):
-        raise ValueError(f"stream {number} has numbers of the format {fields['channel_format']!r}")
-    code = _DTYPES.get(fields["channel_format"])
-    channels = root.findall("desc/channels/channel")
-    labels, types, units = (
-        tuple((channel.findtext(key) or "").strip() for channel in channels)
-        for key in ("label", "type", "unit")
-    )
-    unit = units[0] if len(set(units)) == 1 else ""
-    return XdfStream(
-        number,
-        fields["name"],
-        fields["type"],
-        max(0.0, rate),
-        None if code is None else np.dtype(code),
-        n_channels,
-        labels,
-        types if len(types) == n_channels and any(types) else (),
-        shorten_unit(unit),
-    )

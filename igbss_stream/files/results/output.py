@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from igbss_stream._util.closeable import Closeable
 from igbss_stream.errors import RecordingError
+from igbss_stream.files.gaps import count_missing
 from igbss_stream.files.readers.hdf5.file import (
     NotHdf5Error,
     name_dataset,
@@ -20,7 +21,7 @@ from igbss_stream.files.readers.hdf5.file import (
     read_rate,
     report_damage,
 )
-from igbss_stream.files.readers.hdf5.layouts.plain import read_gaps
+from igbss_stream.files.readers.hdf5.layouts.plain import read_events, read_gaps
 from igbss_stream.files.readers.hdf5.layouts.values import get_dataset, is_numeric
 from igbss_stream.files.results.series import Series
 from igbss_stream.files.results.stored_model import Origin, StoredModel
@@ -318,7 +319,9 @@ class OutputFile(Closeable):
                 "datasets are: "
                 f"{', '.join(found) or 'none'}; run `igbss-stream batch` to create a file with sources"
             )
-        return Series(self.path, name, handle, read_gaps(self._file, handle.shape[0]))
+        gaps, n_samples = read_gaps(self._file, handle.shape[0]), handle.shape[0]
+        events = read_events(self._file).select_samples(n_samples + count_missing(gaps))
+        return Series(self.path, name, handle, gaps, events)
 
     def _check_parts(self, sources: Any) -> None:
         """Check that all parts are present if the sources are stored in several files."""

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from igbss_stream.chunk import Gap
 from igbss_stream.errors import RecordingError
+from igbss_stream.events import Events
 from igbss_stream.files.messages import as_one_line, complete_names
 from igbss_stream.files.readers.hdf5.file import (
     LIBRARY_ERRORS,
@@ -16,6 +17,7 @@ from igbss_stream.files.readers.hdf5.file import (
     name_dataset,
     read_channel_names,
     read_rate,
+    read_start,
     read_unit,
 )
 
@@ -31,6 +33,7 @@ class Series:
     name : str
     handle : h5py.Dataset
     gaps : tuple of Gap
+    events : Events, optional
 
     Attributes
     ----------
@@ -43,9 +46,14 @@ class Series:
     channels : tuple of str
     gaps : tuple of Gap
         Missing samples, in order.
+    events : Events
+    t0 : float or None
+        Unix time of index 0, in seconds, if known.
     """
 
-    def __init__(self, path: Path, name: str, handle: Any, gaps: tuple[Gap, ...]) -> None:
+    def __init__(
+        self, path: Path, name: str, handle: Any, gaps: tuple[Gap, ...], events: Events | None = None
+    ) -> None:
         what = name_dataset(f"/{name.strip('/')}", path)
         self.what = what
         self._handle = handle
@@ -53,7 +61,8 @@ class Series:
         self.dtype = get_block_dtype(handle, what)
         self.rate, self.unit = read_rate(handle, what), read_unit(handle)
         self.channels = complete_names(read_channel_names(handle), self.n_channels)
-        self.gaps = gaps
+        self.gaps, self.events = gaps, Events() if events is None else events
+        self.t0 = read_start(handle)
 
     def read_blocks(self, n: int) -> Iterator[tuple[int, NDArray[Any]]]:
         """Yield (start, samples) in blocks of at most `n` samples, of shape (samples, channels).

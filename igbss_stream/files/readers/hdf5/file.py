@@ -214,6 +214,14 @@ def read_rate(handle: Any, what: str) -> float | None:
     return rate
 
 
+def read_start(handle: Any) -> float | None:
+    """Return the attribute ``t0`` of a dataset, the Unix time of index 0 in seconds; None without one."""
+    value = read_attribute(handle, "t0")
+    if not isinstance(value, int | float | np.integer | np.floating) or not math.isfinite(value):
+        return None
+    return float(value)
+
+
 def as_positive(value: Any) -> float | None:
     """Return a value as a positive finite float; None if it is not one."""
     if not isinstance(value, int | float | np.integer | np.floating | str | bytes):

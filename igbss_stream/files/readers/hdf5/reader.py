@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from igbss_stream._util.dtypes import get_working_dtype
 from igbss_stream.errors import ParameterError, RecordingError
+from igbss_stream.events import Events
 from igbss_stream.files.channel_selection import pick_channels
 from igbss_stream.files.messages import as_one_line, check_counts, complete_names
 from igbss_stream.files.read_options import ReadOptions
@@ -188,7 +189,7 @@ def _apply_options(signal: Signal, options: ReadOptions, path: Path) -> Signal:
             raise ParameterError(
                 f"{what} has a scale for each channel along the other axis; pass --factor with --axis"
             )
-        signal = replace(signal, channels=(), types=(), bad=(), bad_rows=(), gaps=())
+        signal = replace(signal, channels=(), types=(), bad=(), bad_rows=(), gaps=(), events=Events())
     if options.factor is not None:
         signal = replace(signal, gain=None, offset=None, unit=None)
     return replace(signal, unit=options.unit or signal.unit)
@@ -204,6 +205,9 @@ def _make_recording(
     n_samples, n_channels, dtype = _find_shape(handle, signal, axis, options.axis, what)
     names = complete_names(signal.channels, n_channels)
     picks = None if options.channels is None else pick_channels(options.channels, names, what)
+    triggers = pick_channels(options.event_names, names, what) if options.event_names else ()
+    if picks is None and triggers:
+        picks = tuple(i for i in range(n_channels) if i not in triggers)
     check_counts(n_samples, n_channels if picks is None else len(picks), what, signal.advice)
     gain = signal.gain if options.factor is None else np.full(n_channels, float(options.factor))
     cache = 0 if signal.raw else _compute_cache_size(handle, axis)
@@ -224,10 +228,12 @@ def _make_recording(
         picks=picks,
         gain=gain,
         offset=signal.offset,
+        triggers=triggers,
     )
 
 
 def _make_facts(layout: LayoutMatch, signal: Signal, names: tuple[str, ...]) -> Facts:
+    signal = signal.place_events()
     return Facts(
         layout.layout,
         layout.why,
@@ -240,6 +246,8 @@ def _make_facts(layout: LayoutMatch, signal: Signal, names: tuple[str, ...]) -> 
         signal.bad_rows,
         signal.gaps,
         signal.notes,
+        signal.events,
+        signal.t0,
     )
 
 

@@ -1,6 +1,7 @@
 """Describe the signals that a layout finds in an HDF5 file."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ from numpy.typing import NDArray
 
 from igbss_stream.chunk import Gap
 from igbss_stream.errors import RecordingError
+from igbss_stream.events import Events
+from igbss_stream.files.clock import Clock, Timeline
 from igbss_stream.files.timing import Times
 
 
@@ -63,6 +66,14 @@ class Signal:
         What to do about too few channels.
     needs_rate : bool
         Whether passing a rate solves the problem.
+    events : Events
+        Those that the layout places at samples.
+    t0 : float or None
+        Unix time of the first sample, in seconds.
+    timeline : callable or None
+        Returns the events that the layout places in time, and the start; called for the selected signal.
+    clock : Clock or None
+        Times of the samples, if they have timestamps.
     """
 
     dataset: str
@@ -84,6 +95,10 @@ class Signal:
     problem: str = ""
     advice: str = ""
     needs_rate: bool = False
+    events: Events = field(default_factory=Events)
+    t0: float | None = None
+    timeline: Callable[[], Timeline] | None = None
+    clock: Clock | None = None
 
     @property
     def is_multichannel(self) -> bool:
@@ -110,7 +125,23 @@ class Signal:
             )
         if found is None:
             return replace(self, times=None)
-        return replace(self, times=None, rate=found.rate, gaps=found.gaps)
+        signal = replace(self, times=None, rate=found.rate, gaps=found.gaps)
+        if quick or self.timeline is None:
+            return signal
+        return replace(signal, clock=Clock.of_times(self.times, found.gaps))
+
+    def place_events(self) -> "Signal":
+        """Return the signal with the events of its timeline, once rate and gaps are known."""
+        if self.timeline is None:
+            return self
+        line = self.timeline()
+        t0 = None if line.time_0 is None else line.time_0 + line.first
+        if self.rate is None:
+            return replace(self, t0=t0, timeline=None)
+        clock, timed = self.clock or Clock.of_start(line.first), line.events
+        index = clock.find_indices(timed.time, self.rate)
+        events = Events(index, timed.label, timed.duration, timed.source)
+        return replace(self, t0=t0, timeline=None, events=events)
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream.chunk import Gap
+from igbss_stream.events import Events
 from igbss_stream.files.bad_rows import is_bad, merge_rows
-from igbss_stream.files.gaps import make_gaps
+from igbss_stream.files.gaps import get_indices, make_gaps
 from igbss_stream.files.readers.hdf5.file import LIBRARY_ERRORS, as_positive, name_dataset
 from igbss_stream.files.readers.hdf5.layouts.matlab import is_matlab
 from igbss_stream.files.readers.hdf5.layouts.values import get_dataset, read_number, read_text_attribute
@@ -22,7 +23,7 @@ _MOST = 1 << 20  # entries of a list
 _LONGEST = 1 << 12  # characters
 _LONGEST_EVENT = 1e15  # samples
 
-Events = list[tuple[str, float, float | None]]
+Marks = list[tuple[str, float, float | None]]
 """Type, position and duration of events."""
 
 
@@ -63,17 +64,19 @@ def _describe_signal(root: Any, path: Path) -> Signal:
             f"{n_points} samples of {n_channels} channels; correct the set in EEGLAB"
         )
     events = _read_events(root)
+    rate, gaps = as_positive(read_number(root, "srate")), _find_boundaries(events, shape[0])
     labels, types = (_read_texts(root, f"chanlocs/{field}", n_channels) for field in ("labels", "type"))
     return Signal(
         dataset=name,
         shape=shape,
         raw=raw,
-        rate=as_positive(read_number(root, "srate")),
+        rate=rate,
         unit="uV",
         channels=labels,
         types=types if any(types) else (),
         bad_rows=_find_bad_rows(events, shape[0]),
-        gaps=_find_boundaries(events, shape[0]),
+        gaps=gaps,
+        events=_find_events(events, gaps, rate),
         notes=() if labels else ("the set has no channel labels; channels are numbered",),
         problem=problem,
     )
@@ -100,22 +103,26 @@ def _find_raw_file(name: str, path: Path, shape: tuple[int, int]) -> tuple[RawFi
     )
 
 
-def _read_events(root: Any) -> Events:
+def _read_events(root: Any) -> Marks:
     """Return the type, position (first sample: 0) and duration of each event, in samples."""
     kinds = _get_referenced(root, "event/type", _MOST)
     latencies = _get_referenced(root, "event/latency", _MOST)
     durations = _get_referenced(root, "event/duration", _MOST)
     events = []
     for i, kind in enumerate(kinds[: len(latencies)]):
-        if read_text_attribute(kind, "MATLAB_class") == "char":
+        is_text = read_text_attribute(kind, "MATLAB_class") == "char"
+        number = None if is_text else _read_value(kind)
+        if is_text or number is not None:
             duration = _read_value(durations[i]) if i < len(durations) else None
             known = duration is not None and 0 < duration < _LONGEST_EVENT
             at = (_read_value(latencies[i]) or 0) - 1  # latencies count from 1
-            events.append((_read_text(kind), at, duration if known else None))
+            events.append(
+                (f"{number:g}" if number is not None else _read_text(kind), at, duration if known else None)
+            )
     return events
 
 
-def _find_boundaries(events: Events, n_samples: int) -> tuple[Gap, ...]:
+def _find_boundaries(events: Marks, n_samples: int) -> tuple[Gap, ...]:
     """Return the gaps: events of type boundary."""
     places = []
     for kind, at, missing in events:
@@ -125,7 +132,17 @@ def _find_boundaries(events: Events, n_samples: int) -> tuple[Gap, ...]:
     return make_gaps(sorted(places, key=lambda place: place[0]))
 
 
-def _find_bad_rows(events: Events, n_samples: int) -> tuple[tuple[int, int], ...]:
+def _find_events(events: Marks, gaps: tuple[Gap, ...], rate: float | None) -> Events:
+    """Return the events that are no boundaries."""
+    kept = [
+        (kind, at, (length or 0.0) / (rate or 1.0)) for kind, at, length in events if kind != "boundary"
+    ]
+    rows = [at for _, at, _ in kept]
+    index = get_indices(gaps, rows)
+    return Events(index, [kind for kind, _, _ in kept], [length for *_, length in kept], "events")
+
+
+def _find_bad_rows(events: Marks, n_samples: int) -> tuple[tuple[int, int], ...]:
     """Return the rows that events mark as bad."""
     spans = [(round(at), round(at + (length or 0))) for kind, at, length in events if is_bad(kind)]
     return merge_rows(spans, n_samples)

@@ -19,6 +19,7 @@ from igbss_stream.files.readers.hdf5.file import (
     read_attribute,
     read_unit,
 )
+from igbss_stream.files.readers.hdf5.layouts.nwb_events import read_timeline
 from igbss_stream.files.readers.hdf5.layouts.values import (
     get_dataset,
     get_member,
@@ -75,6 +76,7 @@ def _describe_signal(group: Any, path: Path) -> Signal:
         gain=gain,
         offset=offset,
         times=times,
+        timeline=lambda: read_timeline(group),
         notes=(note,) if note else (),
         problem=problem,
         needs_rate=bool(problem),

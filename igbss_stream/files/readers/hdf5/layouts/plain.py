@@ -1,7 +1,7 @@
 """Plain files: a dataset of numbers with attributes ``rate``, ``unit`` and ``channels``.
 
-Recordings of igbss-stream have this layout too; their table ``/gaps`` states where samples of ``/data`` are
-missing.
+Recordings and outputs of igbss-stream have this layout too; their tables ``/gaps`` and ``/events`` state
+where samples are missing, and what happened.
 """
 
 from pathlib import Path
@@ -12,14 +12,23 @@ import numpy as np
 
 from igbss_stream.chunk import Gap
 from igbss_stream.errors import RecordingError
+from igbss_stream.events import Events
+from igbss_stream.files.event_table import NAME, read_event_table
 from igbss_stream.files.gaps import make_gaps
 from igbss_stream.files.readers.hdf5.contents import list_datasets
-from igbss_stream.files.readers.hdf5.file import name_dataset, read_channel_names, read_rate, read_unit
+from igbss_stream.files.readers.hdf5.file import (
+    name_dataset,
+    read_channel_names,
+    read_rate,
+    read_start,
+    read_unit,
+)
 from igbss_stream.files.readers.hdf5.layouts.values import get_dataset, get_member, is_numeric
 from igbss_stream.files.readers.hdf5.signal import LayoutMatch, Signal
 
 LAYOUT = "plain"
 _DATA = "/data"
+_OURS = (_DATA, "/sources", "/cleaned")  # /gaps and /events belong to these
 _GAP_FIELDS = ("row", "start", "n_samples", "reason")
 _MOST_GAPS = 1 << 20
 
@@ -49,6 +58,7 @@ def describe_signal(handle: Any, name: str, path: Path, file: Any) -> Signal:
     except RecordingError as error:
         problem = str(error)
     shape = handle.shape or ()
+    gaps = read_gaps(file, shape[0]) if name in _OURS and shape else ()
     return Signal(
         dataset=name,
         shape=shape,
@@ -56,7 +66,9 @@ def describe_signal(handle: Any, name: str, path: Path, file: Any) -> Signal:
         rate=rate,
         unit=read_unit(handle),
         channels=read_channel_names(handle),
-        gaps=read_gaps(file, shape[0]) if name == _DATA and shape else (),
+        gaps=gaps,
+        events=read_events(file) if name in _OURS and shape else Events(),
+        t0=_read_start(file, handle, rate),
         problem=problem,
         needs_rate=bool(problem),
     )
@@ -73,3 +85,23 @@ def read_gaps(file: Any, n_samples: int) -> tuple[Gap, ...]:
         for row, _, count, reason in rows.tolist()
         if 0 < row < n_samples and count >= 0
     )
+
+
+def read_events(file: Any) -> Events:
+    """Read the table /events of an open file; indices count from the first row."""
+    return read_event_table(get_dataset(file, f"/{NAME}"), _read_first_index(file))
+
+
+def _read_first_index(file: Any) -> int:
+    """Return the index of the first row: above 0 in a file that continues the recording of a stream."""
+    models = get_dataset(file, "/models")
+    if models is None or models.dtype.names != ("row", "start", "version") or not len(models):
+        return 0
+    row, start, _ = models[0].tolist()
+    return int(start - row)
+
+
+def _read_start(file: Any, handle: Any, rate: float | None) -> float | None:
+    """Return the Unix time of the first row, if the dataset states that of index 0."""
+    t0 = read_start(handle)
+    return None if t0 is None else t0 + (_read_first_index(file) / rate if rate else 0.0)

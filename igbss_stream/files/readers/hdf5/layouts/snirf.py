@@ -7,9 +7,12 @@ from typing import Any
 import h5py
 import numpy as np
 
+from igbss_stream.files.clock import TimedEvents, Timeline
 from igbss_stream.files.readers.hdf5.file import as_positive, name_dataset
 from igbss_stream.files.readers.hdf5.layouts.values import (
     get_dataset,
+    is_numeric,
+    parse_time,
     read_number,
     read_numbers,
     read_text,
@@ -21,6 +24,8 @@ from igbss_stream.files.timing import Times
 LAYOUT = "SNIRF"
 _SECONDS = {"s": 1.0, "ms": 1e3, "us": 1e6}
 _TYPES = {1: "continuous-wave amplitude", 99999: "processed"}
+_STIM = re.compile(r"stim\d*$")
+_MOST = 1 << 22  # numbers in a table of stimuli
 _AUX = re.compile(r"aux\d*$")
 
 
@@ -60,6 +65,7 @@ def _describe_signal(run: Any, block: Any, path: Path) -> Signal:
         channels=names,
         types=types,
         times=times,
+        timeline=lambda: _read_timeline(run, block, per_second),
         notes=_note_auxiliary(run),
         problem=problem,
         needs_rate=bool(problem),
@@ -79,6 +85,27 @@ def _find_timing(
     if time.size != n_samples:
         return None, None, f"{what} has {time.size} timestamps for {n_samples} samples; pass --rate"
     return None, Times(lambda a, b: time[a:b], n_samples, per_second), ""
+
+
+def _read_stimuli(run: Any, per_second: float) -> TimedEvents:
+    """Return the stimuli of a run: rows of onset, duration and amplitude in /stim1, /stim2, ..."""
+    tables = []
+    for key in run:
+        data = get_dataset(run, f"{key}/data") if _STIM.match(key) else None
+        if data is None or data.ndim != 2 or data.shape[1] < 2 or data.size > _MOST or not is_numeric(data):
+            continue
+        onset, duration = np.asarray(data[:, :2], np.float64).T / per_second
+        name = read_text(run[key], "name") or key
+        tables.append(TimedEvents(onset, [name] * len(onset), duration, [key] * len(onset)))
+    return TimedEvents.join(tables)
+
+
+def _read_timeline(run: Any, block: Any, per_second: float) -> Timeline:
+    """Return the stimuli, and the date and time of the measurement, which is that of time 0."""
+    time = get_dataset(block, "time")
+    first = float(time[0]) / per_second if time is not None and time.ndim == 1 and time.size else 0.0
+    date, clock = (read_text(run, f"metaDataTags/Measurement{name}") for name in ("Date", "Time"))
+    return Timeline(_read_stimuli(run, per_second), first, parse_time(f"{date}T{clock}"))
 
 
 def _read_measurement(block: Any, i: int) -> dict[str, Any]:

@@ -4,6 +4,7 @@ Sizes are limited, so a damaged or malicious file cannot fill the memory.
 """
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import h5py
@@ -37,6 +38,15 @@ def get_dataset(group: Any, name: str) -> Any:
         return None
     check_parts(found, f"dataset {found.name!r} of {group.file.filename!r}")
     return found
+
+
+def parse_time(text: str | None) -> float | None:
+    """Return the Unix time of a date and time in ISO 8601, UTC without a zone; None for other texts."""
+    try:
+        found = datetime.fromisoformat(text or "")
+    except ValueError:
+        return None
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
 
 
 def read_number(group: Any, name: str) -> float | None:
