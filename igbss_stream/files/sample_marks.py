@@ -1,4 +1,4 @@
-"""The annotations that exports write where samples are missing or added; the readers parse them."""
+"""The annotations of exports: events, and marks where samples are missing or added, which readers parse."""
 
 import re
 
@@ -6,7 +6,13 @@ from igbss_stream.chunk import Gap
 from igbss_stream.errors import printable
 
 GAP_LABEL = re.compile(r"gap: (\d+|unknown number of) samples missing")
+_CONTROL = dict.fromkeys(range(32), " ")
 END_OF_SAMPLES = re.compile(r"end: \d+ samples of padding follow")
+
+
+def as_label(text: str) -> str:
+    """Return the label of an event without control characters: they end lines and annotations in files."""
+    return text.translate(_CONTROL)
 
 
 def describe_gap(gap: Gap) -> str:

@@ -6,9 +6,11 @@ header always refers to complete files.
 """
 
 import os
+import re
 import tempfile
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -16,9 +18,8 @@ from igbss_stream._util.memory import check_memory
 from igbss_stream._util.optional import require
 from igbss_stream.errors import ParameterError
 from igbss_stream.files.export.content import Array, Content, ExportReport, Rounding
-from igbss_stream.files.gaps import get_gap_rows
 from igbss_stream.files.results.series import Series
-from igbss_stream.files.sample_marks import describe_gap
+from igbss_stream.files.sample_marks import as_label
 from igbss_stream.files.writers.locking import sync_directory
 
 _IN_VOLTS = {
@@ -29,6 +30,8 @@ _IN_VOLTS = {
     "μV": 1e-6,
     "nV": 1e-9,
 }  # micro sign and Greek letter
+_TYPED = re.compile(r"(Stimulus|Response)/[SR] {0,2}([1-9]\d*)$")
+_COMMA = r"\1"  # as the format writes a comma within a text
 _NO_UNIT = "ARU"  # arbitrary unit; readers assume µV without a unit
 _BYTES = 8 + 8 + 4 + 4  # per value: ours, and the copies of pybv
 
@@ -70,16 +73,27 @@ def write_brainvision(content: Content, output: Path) -> ExportReport:
                 ch_names=list(series.channels),
                 fname_base=output.stem,
                 folder_out=folder,
-                events=[
-                    {"onset": row, "description": describe_gap(gap), "type": "Comment"}
-                    for row, gap in zip(get_gap_rows(series.gaps), series.gaps, strict=True)
-                ],
+                events=_make_markers(content),
+                meas_date=content.start,
                 resolution=1.0,
                 unit=[unit] * series.n_channels,
             )
         _move_files(Path(folder), output)
     rounding = Rounding.from_errors(error, content.deviation * factor, series.channels)
     return ExportReport("float32", rounding, tuple(notes))
+
+
+def _make_markers(content: Content) -> list[dict[str, Any]]:
+    """Return events and gaps as markers; those of BrainVision keep their type, others are comments."""
+    markers = []
+    for mark in content.list_marks():
+        kind, code = _TYPED.match(mark.text), None
+        row = min(max(0, round(mark.row)), content.series.n_samples - 1)
+        length = min(max(1, round(mark.duration * content.rate)), content.series.n_samples - row)
+        text = kind[1] if kind else "Comment"
+        code = int(kind[2]) if kind else as_label(mark.text).replace(",", _COMMA) or " "
+        markers.append({"onset": row, "duration": length, "description": code, "type": text})
+    return markers
 
 
 def _check_content(series: Series, output: Path) -> None:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,30 @@ from numpy.typing import NDArray
 
 from igbss_stream._util.progress import Progress
 from igbss_stream.errors import InputError, ParameterError, printable
+from igbss_stream.files.gaps import get_gap_rows, get_rows
 from igbss_stream.files.results.series import Series
+from igbss_stream.files.sample_marks import describe_gap
 
 Array = NDArray[np.float64]
 
 _BLOCK = 1 << 20  # values read at a time
+
+
+@dataclass(frozen=True)
+class Mark:
+    """An annotation at a row of the exported samples, where gaps take no rows.
+
+    Parameters
+    ----------
+    row : float
+    duration : float
+        In seconds of samples.
+    text : str
+    """
+
+    row: float
+    duration: float
+    text: str
 
 
 @dataclass(frozen=True)
@@ -66,6 +86,25 @@ class Content:
         if not 0 < known < math.inf:
             raise ParameterError(f"--rate must be a number of Hz above 0. Got {known} instead.")
         return cls(series, float(known), *_measure_samples(series, progress), progress)
+
+    @property
+    def start(self) -> datetime | None:
+        """Date and time of the first sample, if known, in UTC."""
+        return None if self.series.t0 is None else datetime.fromtimestamp(self.series.t0, UTC)
+
+    def list_marks(self) -> list[Mark]:
+        """Return the events and the gaps, in the order of their rows."""
+        gaps, events = self.series.gaps, self.series.events
+        rows = get_rows(gaps, events.index)
+        stops = get_rows(gaps, events.index + events.duration * self.rate)
+        marks = [
+            Mark(float(row), float(stop - row) / self.rate, label)
+            for row, stop, label in zip(rows, stops, events.label, strict=True)
+        ]
+        breaks = [
+            Mark(row, 0.0, describe_gap(gap)) for row, gap in zip(get_gap_rows(gaps), gaps, strict=True)
+        ]
+        return sorted([*breaks, *marks], key=lambda mark: mark.row)
 
     @property
     def seconds(self) -> float:

@@ -1,5 +1,6 @@
 """Write EDF and BDF with edfio."""
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,7 @@ from igbss_stream._util.optional import require
 from igbss_stream.errors import ParameterError, RecordingError
 from igbss_stream.files.export.content import Content, ExportReport, Rounding
 from igbss_stream.files.export.records import RecordCut, find_cuts
-from igbss_stream.files.gaps import get_gap_rows
-from igbss_stream.files.sample_marks import describe_gap, describe_padding
+from igbss_stream.files.sample_marks import as_label, describe_padding
 
 # Units in which a physical range fits into eight characters, and the factor of samples.
 _UNITS = {
@@ -23,6 +23,7 @@ _UNITS = {
     "T/m": ("fT/cm", 1e13),
 }
 _LABEL, _UNIT = 16, 8  # characters
+_FIRST_YEAR, _LAST_YEAR = 1985, 2084  # the header has two digits for the year
 _NOTED_DRIFT = 0.01  # of a sample, at the end of the file
 _LARGEST_RANGE = 1.1  # physical range relative to the range of the samples
 
@@ -73,16 +74,32 @@ def write_edf(content: Content, output: Path, *, bits: int) -> ExportReport:
             for row, label, range_ in zip(digital, labels, ranges, strict=True)
         ]
         marks = [
-            edfio.EdfAnnotation(row / cut.rate, None, describe_gap(gap))
-            for row, gap in zip(get_gap_rows(series.gaps), series.gaps, strict=True)
+            edfio.EdfAnnotation(max(0.0, mark.row) / cut.rate, mark.duration or None, as_label(mark.text))
+            for mark in content.list_marks()
         ] + _make_padding_mark(edfio, content, cut)
-        return file_kind(signals, data_record_duration=cut.seconds, annotations=marks or None)
+        return file_kind(
+            signals,
+            data_record_duration=cut.seconds,
+            annotations=marks or None,
+            **_state_start(edfio, content.start),
+        )
 
     file, cut = _make_first_accepted(make_file, find_cuts(series.n_samples, content.rate, row_bytes))
     rounding = _fill_signals(file.signals, content, factor)
     notes += _make_notes(content, cut)
+    if not _state_start(edfio, content.start):
+        notes.append("the date of the recording is not known; the file states so, with 1 January 1985")
     write_atomically(output, file.write)
     return ExportReport(f"{bits} bits", rounding, tuple(notes))
+
+
+def _state_start(edfio: Any, start: datetime | None) -> dict[str, Any]:
+    """Return the start as arguments of edfio; none if it is not known, or the format cannot state it."""
+    if start is None or not _FIRST_YEAR <= start.year <= _LAST_YEAR:
+        return {}
+    # Many readers overlook a fraction of a second, which EDF+ states as an offset of all annotations.
+    time = start.time().replace(microsecond=0)
+    return {"recording": edfio.Recording(startdate=start.date()), "starttime": time}
 
 
 def _make_first_accepted(make_file: Any, candidates: list[RecordCut]) -> tuple[Any, RecordCut]:
