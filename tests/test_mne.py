@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 from igbss_stream import separate
+from igbss_stream.chunk import Gap
 from igbss_stream.errors import IgbssWarning, InputError, ParameterError, RecordingError
+from igbss_stream.events import Events
+from igbss_stream.files.event_table import make_event_table
 from igbss_stream.preparation.settings import Preparation
 from igbss_stream.separation.pca_form import compute_pca_form
 from tests.realdata import DATA, needs_data
@@ -16,7 +19,7 @@ from tests.realdata import DATA, needs_data
 mne = pytest.importorskip("mne")
 matplotlib = pytest.importorskip("matplotlib")
 
-from igbss_stream.mne import fit_ica, ica_of_output, sources_of  # noqa: E402
+from igbss_stream.mne import fit_ica, ica_of_output, raw_of_output, sources_of  # noqa: E402
 
 RATE = 200.0
 NAMES = ["Fp1", "Fp2", "Cz", "O1", "O2", "EOG"]
@@ -317,3 +320,45 @@ def test_a_real_eeg(tmp_path: Path) -> None:
     assert ica.ch_names[np.argmax(np.abs(ica.get_components()[:, blink]))] == "FPz"
     before = raw.get_data("FPz").std()
     assert ica.apply(raw.copy(), exclude=[blink], verbose="ERROR").get_data("FPz").std() < 0.5 * before
+
+
+def test_an_output_as_a_raw_has_events_gaps_and_date(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).standard_normal((100, 2))
+    gap = np.dtype([("row", "i8"), ("start", "i8"), ("n_samples", "i8"), ("reason", "S40")])
+    events = Events([10.25, 45.0, 80.0], ["go", "stop", "go"], [0.1, 0.0, 0.0])
+    with h5py.File(tmp_path / "out.h5", "w") as file:
+        for name, unit in (("sources", None), ("cleaned", "uV")):
+            file[name] = x
+            file[name].attrs.update(rate=RATE, channels=["a", "b"], t0=1e9)
+            if unit:
+                file[name].attrs["unit"] = unit
+        file["gaps"] = np.array([(40, 40, 20, b"lost")], gap)
+        file["events"] = make_event_table(events, [Gap(40, 20, "lost")], RATE)
+    sources = raw_of_output(tmp_path / "out.h5")
+    cleaned = raw_of_output(tmp_path / "out.h5", "cleaned")
+    np.testing.assert_array_equal(sources.get_data().T, x)
+    np.testing.assert_allclose(cleaned.get_data().T, x * 1e-6)
+    assert (set(sources.get_channel_types()), set(cleaned.get_channel_types())) == ({"misc"}, {"eeg"})
+    for raw in (sources, cleaned):
+        assert raw.info["meas_date"].timestamp() == 1e9
+        found = sorted(zip(raw.annotations.onset * RATE, raw.annotations.description, strict=True))
+        assert [text for _, text in found] == ["go", "BAD boundary", "stop", "go"]
+        np.testing.assert_allclose([at for at, _ in found], [10.25, 40, 40, 60])
+        at, ids = mne.events_from_annotations(raw, regexp="go", verbose="error")
+        assert at[:, 0].tolist() == [10, 60]
+        kept = mne.Epochs(
+            raw, at, ids, -0.15, 0.0, baseline=None, preload=True, verbose="error", picks="all"
+        )
+        assert len(kept) == 0  # the first begins before the samples, the second is across the gap
+
+
+def test_an_output_as_a_raw_needs_a_rate_and_a_unit(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "out.h5", "w") as file:
+        file["sources"] = np.zeros((100, 2))
+        file["cleaned"] = np.zeros((100, 2))
+        file["cleaned"].attrs.update(rate=RATE, unit="degC")
+    with pytest.raises(ParameterError, match="has no sampling rate, which a Raw needs"):
+        raw_of_output(tmp_path / "out.h5")
+    with pytest.raises(ParameterError, match="the unit 'degC', which cannot be converted"):
+        raw_of_output(tmp_path / "out.h5", "cleaned")
+    assert raw_of_output(tmp_path / "out.h5", "cleaned", factor=1.0).n_times == 100

@@ -3,12 +3,15 @@
 import os
 import warnings
 from pathlib import Path
+from typing import Any
 
 import mne
 import numpy as np
 
 from igbss_stream.errors import IgbssWarning, ParameterError
+from igbss_stream.files.gaps import get_gap_rows, get_rows
 from igbss_stream.files.results.output import OutputFacts, OutputFile
+from igbss_stream.files.results.series import Series
 from igbss_stream.files.results.stored_model import StoredModel
 from igbss_stream.mne.convert import LinearModel, select_info, to_ica
 
@@ -110,6 +113,66 @@ def sources_of(raw: "mne.io.BaseRaw", ica: "mne.preprocessing.ICA") -> "mne.io.R
         mne.Annotations(given.onset, given.duration, given.description, orig_time=given.orig_time)
     )
     return out
+
+
+def raw_of_output(
+    path: str | os.PathLike[str], dataset: str = "sources", *, factor: float | None = None
+) -> "mne.io.RawArray":
+    """Return the samples of an output file of `igbss-stream batch` as a Raw, with events and date.
+
+    Parameters
+    ----------
+    path : str or path
+        The HDF5 file.
+    dataset : str
+        ``"sources"``, which become channels of type misc, or ``"cleaned"``, of type eeg.
+    factor : float, optional
+        SI units (V, T, T/m) per unit of the samples; follows from their unit by default. Sources without a
+        unit stay as they are.
+
+    Returns
+    -------
+    mne.io.RawArray
+        Events are annotations. Where samples are missing, there is an annotation ``BAD boundary``, which
+        `mne.Epochs` rejects by default.
+
+    Raises
+    ------
+    RecordingError
+        If the file cannot be read.
+    ParameterError
+        If it has no sampling rate, or the unit is unknown.
+    """
+    with OutputFile(path) as output:
+        series = output.open_series(dataset)
+        data = series.read(0, series.n_samples).T.astype(np.float64)
+    if series.rate is None:
+        raise ParameterError(
+            f"{str(Path(path))!r} has no sampling rate, which a Raw needs; separate again with --rate."
+        )
+    is_cleaned = dataset == "cleaned"
+    if factor is None:
+        factor = _get_si_factor(series.unit, path) if is_cleaned else _IN_SI.get(series.unit or "", 1.0)
+    kind = "eeg" if is_cleaned else "misc"
+    info = mne.create_info(list(series.channels), series.rate, kind, verbose="ERROR")
+    raw = mne.io.RawArray(data * factor, info, verbose="ERROR")
+    if series.t0 is not None:
+        raw.set_meas_date(series.t0)
+    return raw.set_annotations(_annotate(series, raw.info["meas_date"]), verbose="ERROR")
+
+
+def _annotate(series: Series, date: Any) -> "mne.Annotations":
+    """Return the events and the gaps at their rows, as a Raw has no room for missing samples."""
+    rate, gaps, events = series.rate or 1.0, series.gaps, series.events
+    rows = get_rows(gaps, events.index)
+    stops = get_rows(gaps, events.index + events.duration * rate)
+    breaks = np.array(get_gap_rows(gaps), np.float64)
+    return mne.Annotations(
+        np.concatenate([rows, breaks]) / rate,
+        np.concatenate([stops - rows, np.zeros(len(breaks))]) / rate,
+        [*events.label, *["BAD boundary"] * len(breaks)],
+        orig_time=date,
+    )
 
 
 def _get_si_factor(unit: str | None, path: str | os.PathLike[str]) -> float:

@@ -112,3 +112,10 @@ def test_inspect_does_not_read_trigger_channels_if_it_is_to_be_fast(recorded: Pa
     assert "events: in the samples, which --fast does not read" in igbss(*options, "--fast").output
     assert json.loads(igbss(*options, "--fast", "--json").output)["recording"]["events"] is None
     assert json.loads(igbss(*options, "--json").output)["recording"]["events"]["go"] == 2
+
+
+def test_the_report_counts_events_by_label(recorded: Path, separated: Command) -> None:
+    separated(recorded, "--report", *SYSTEMATIC)
+    page = recorded.with_name("out.h5").with_suffix(".html").read_text()
+    assert "5: go 2, in the gap 1, stop 1, ü 1" in page
+    assert "1997-04-25 13:36:05 UTC" in page

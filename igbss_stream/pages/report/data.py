@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from igbss_stream.chunk import Gap
 from igbss_stream.errors import IgbssError, RecordingError
+from igbss_stream.events import Events
 from igbss_stream.files.results.learned_models import LearnedModel, read_models_of_stream
 from igbss_stream.files.results.output import OutputFacts, OutputFile
 from igbss_stream.files.results.series import Series
@@ -170,6 +171,11 @@ class ReportData:
     def gaps(self) -> tuple[Gap, ...]:
         """Gaps of the sources."""
         return self.sources.gaps
+
+    @property
+    def events(self) -> Events:
+        """Events of the sources."""
+        return self.sources.events
 
     @property
     def n_missing(self) -> int:

@@ -1,7 +1,9 @@
 """Write the section on the input: the recording, its channels and gaps."""
 
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 
+from igbss_stream.events import format_counts
 from igbss_stream.files.results.output import OutputFacts
 from igbss_stream.pages.markup import escape, format_duration, format_number, render_facts, render_table
 from igbss_stream.pages.plotting.scales import format_unit
@@ -65,6 +67,11 @@ def _list_stream_facts(data: ReportData) -> Iterator[tuple[str, str]]:
     yield "made by", f"igbss_stream {escape(stream.version)}"
 
 
+def format_date(t0: float) -> str:
+    """Format a Unix time."""
+    return f"{datetime.fromtimestamp(t0, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
 def format_length(data: ReportData) -> str:
     """Format the duration of the recording."""
     rate, n = data.sources.rate, data.sources.n_samples
@@ -91,6 +98,10 @@ def _list_input_facts(data: ReportData, marked: Sequence[int]) -> Iterator[tuple
         "gaps",
         f"{len(data.gaps)}" + (f", {data.n_missing:,} samples missing" if data.gaps else ""),
     )
+    if data.sources.t0 is not None:
+        yield "first sample", format_date(data.sources.t0)
+    if data.events:
+        yield "events", f"{len(data.events):,}: {escape(format_counts(data.events.count_labels(), 20))}"
     wanted = ((data.facts.job or {}).get("wanted") or {}).get("channels")
     if wanted:
         yield "selected channels", escape(wanted)
