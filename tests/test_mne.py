@@ -14,6 +14,7 @@ from igbss_stream.events import Events
 from igbss_stream.files.event_table import make_event_table
 from igbss_stream.preparation.settings import Preparation
 from igbss_stream.separation.pca_form import compute_pca_form
+from tests.doc_pages import run_python
 from tests.realdata import DATA, needs_data
 
 mne = pytest.importorskip("mne")
@@ -362,3 +363,18 @@ def test_an_output_as_a_raw_needs_a_rate_and_a_unit(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="the unit 'degC', which cannot be converted"):
         raw_of_output(tmp_path / "out.h5", "cleaned")
     assert raw_of_output(tmp_path / "out.h5", "cleaned", factor=1.0).n_times == 100
+
+
+def test_the_evoked_response_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.random.default_rng(0).standard_normal((2000, 2))
+    onsets = np.arange(100.0, 1700.0, 200.0)
+    x[(onsets + 50).astype(int)] += 50
+    with h5py.File(tmp_path / "cleaned.h5", "w") as file:
+        file["cleaned"] = x
+        file["cleaned"].attrs.update(rate=RATE, channels=["Fz", "Cz"], unit="uV")
+        labels = ["square", "rt"] * 4
+        file["events"] = make_event_table(Events(onsets, labels), [], RATE)
+    monkeypatch.chdir(tmp_path)
+    evoked = run_python("docs/cleaning.md")["evoked"]
+    assert evoked.nave == 4
+    assert evoked.times[evoked.data[0].argmax()] == pytest.approx(50 / RATE)

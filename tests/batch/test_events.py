@@ -1,6 +1,7 @@
 """Events of a recording in the output of `batch`: where they are, what they are, and who reads them."""
 
 import json
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -119,3 +120,6 @@ def test_the_report_counts_events_by_label(recorded: Path, separated: Command) -
     page = recorded.with_name("out.h5").with_suffix(".html").read_text()
     assert "5: go 2, in the gap 1, stop 1, ü 1" in page
     assert "1997-04-25 13:36:05 UTC" in page
+    # around the largest value of each source, a line with a label for each event
+    assert '<path class="change"' in page
+    assert re.search(r'<text class="change" [^>]*>stop</text>', page)

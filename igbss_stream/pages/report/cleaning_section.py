@@ -17,7 +17,7 @@ from igbss_stream.pages.report.plots import define_scalp_map, draw_traces, use_s
 from igbss_stream.pages.report.reconstruct import ChannelReconstructor
 from igbss_stream.pages.report.source_sections import SourceSections
 from igbss_stream.pages.report.statistics import ChannelStatistics
-from igbss_stream.pages.report.traces import TraceExcerpt, get_excerpt
+from igbss_stream.pages.report.traces import TraceExcerpt, get_excerpt, list_event_marks
 
 Array = NDArray[np.float64]
 
@@ -91,6 +91,7 @@ def _draw_channel_traces(sources: SourceSections, removed: Array) -> str:
     excerpt = get_excerpt(data, found.peak)
     unit = sources.channel_unit
     before, after = (x * unit.factor for x in _read_samples(data, excerpt))
+    marks = list_event_marks(data, excerpt)
     shown = np.sort(np.argsort(-removed, kind="stable")[:_MAX_TRACES])
     pictures = [
         f"<h4>{escape(data.model.channels[i])}</h4>"
@@ -101,6 +102,7 @@ def _draw_channel_traces(sources: SourceSections, removed: Array) -> str:
             f"{data.model.channels[i]} before and after cleaning",
             height=84 if i == shown[-1] else 70,
             timed=i == shown[-1],
+            marks=marks,
         )
         for i in shown.tolist()
     ]

@@ -33,7 +33,13 @@ from igbss_stream.pages.report.plots import (
 )
 from igbss_stream.pages.report.ranking import RULE, RankedSource
 from igbss_stream.pages.report.statistics import SampleStatistics
-from igbss_stream.pages.report.traces import Trace, find_gap_spans, get_excerpt, get_full_span
+from igbss_stream.pages.report.traces import (
+    Trace,
+    find_gap_spans,
+    get_excerpt,
+    get_full_span,
+    list_event_marks,
+)
 
 Array = NDArray[np.float64]
 
@@ -335,7 +341,7 @@ def _draw_source_traces(sources: SourceSections, k: int) -> str:
         excerpt.get_span(rate),
         sources.unit,
         f"{name} around its largest value",
-        marks=sources.model_changes,
+        marks=sorted([*sources.model_changes, *list_event_marks(data, excerpt)]),
     )
     far = draw_traces(
         [sources.get_overview(k)],

@@ -1,5 +1,6 @@
 """Compute the traces of a report: excerpts without gaps, and their position in time."""
 
+import textwrap
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,8 @@ SECONDS = 10.0
 _N_SAMPLES = 2000  # length of an excerpt without a sampling rate
 _MAX_SAMPLES = 1 << 17
 _MAX_COLUMNS = 1500
+_MAX_MARKS = 200  # events in an excerpt
+_LABEL = 12  # characters of a label beside its line
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,14 @@ def get_excerpt(data: ReportData, row: int) -> TraceExcerpt:
             first = max(run.start, min(row - length // 2, run.stop - length))
             return TraceExcerpt(first, min(run.stop, first + length), run.index + first - run.start)
     raise ValueError(f"row {row} does not exist")
+
+
+def list_event_marks(data: ReportData, excerpt: TraceExcerpt) -> list[tuple[float, str]]:
+    """Return the times and labels of the events in an excerpt, for vertical lines."""
+    events, rate = data.events, data.sources.rate or 1.0
+    first, last = excerpt.index, excerpt.index + excerpt.stop - excerpt.start
+    inside = events[(events.index >= first) & (events.index < last)][:_MAX_MARKS]
+    return [(one.index / rate, textwrap.shorten(one.label, _LABEL, placeholder="…")) for one in inside]
 
 
 def get_full_span(data: ReportData) -> Span:
