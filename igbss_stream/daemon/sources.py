@@ -155,7 +155,7 @@ class SocketSource:
                 messages.popleft()
         else:
             messages = deque(self.receiver.receive(timeout))
-        arrived = bool(messages)
+        arrived = any(self._is_sign_of_life(message) for message in messages)
         out: list[Chunk | Gap] = []
         while messages and not self._pending:
             out += self._handle(messages.popleft())
@@ -182,7 +182,7 @@ class SocketSource:
         self.receiver.close()
 
     def _handle(self, message: Message) -> list[Chunk | Gap]:
-        name = message.header.stream if isinstance(message, DataMessage) else message.stream
+        name = _get_stream_name(message)
         if self._sent is not None:
             if name == self._sent.name:
                 self._successor = None
@@ -200,6 +200,12 @@ class SocketSource:
         if isinstance(message, EndMessage):
             return self._sequencer.end(message.start, message.run)
         return self._sequencer.push(message)
+
+    def _is_sign_of_life(self, message: Message) -> bool:
+        """Return whether a message ends the silence: not a mere description, and not of another stream."""
+        if self._sent is None:
+            return True
+        return not isinstance(message, MetaMessage) and _get_stream_name(message) == self._sent.name
 
     def _may_replace(self, name: str) -> bool:
         """Return whether another stream may replace the current one, which is silent; count it if not."""
@@ -294,6 +300,10 @@ class SocketSource:
                 log.error("stream %s: %s", self._name, error)
             self._rejected["description"] += 1
             return None
+
+
+def _get_stream_name(message: Message) -> str:
+    return message.header.stream if isinstance(message, DataMessage) else message.stream
 
 
 def _open_receiver(config: ZmqInput | OpenEphysInput) -> ZmqReceiver:

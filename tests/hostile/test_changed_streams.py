@@ -158,6 +158,28 @@ def test_another_stream_follows_a_silent_one(fed: Callable[..., Fed]) -> None:
     assert [stream.n_channels for stream, _ in one.sink.runs] == [3, 2]
 
 
+def test_a_stream_that_sends_all_the_time_follows_one_that_stops(fed: Callable[..., Fed]) -> None:
+    one, own, other = fed(silence=0.2), Encoder(NARROW, 1), Encoder(Stream("t", 500.0, ("a", "b")), 1)
+    one.send(own.encode_meta(), *encode(own, 0, 300), other.encode_meta())
+    blocks = (frames for start in range(0, 100_000, 100) for frames in encode(other, start, start + 100))
+
+    def send_other() -> None:
+        one.send(next(blocks))
+
+    until(lambda: len(one.sink.runs) == 2, send_other)
+    assert one.sink.runs[1][0].n_channels == 2
+
+
+def test_descriptions_alone_do_not_end_a_silence(fed: Callable[..., Fed]) -> None:
+    one, own = fed(silence=0.2), Encoder(NARROW, 1)
+    one.send(own.encode_meta(), *encode(own, 0, 300))
+    until(lambda: one.runner.is_silent, lambda: one.send(own.encode_meta()))
+    one.send(own.encode_meta())
+    assert one.runner.is_silent
+    one.send(*encode(own, 300, 600))
+    assert not one.runner.is_silent
+
+
 @pytest.mark.parametrize("start", [2**40, 2**52, 2**53 - 1000])
 def test_a_jump_of_indices_costs_no_work_and_can_be_undone(fed: Callable[..., Fed], start: int) -> None:
     one, encoder = fed(), Encoder(NARROW, 1)

@@ -57,7 +57,7 @@ class ZmqInput(Section, frozen=True, kw_only=True, tag_field="kind", tag="zmq"):
         Seconds of later samples to receive before a missing message is given up as lost. 0 is right for one
         publisher over TCP, which keeps the order.
     silence : float
-        Seconds without a message before a warning.
+        Seconds without a sample before a warning.
     rate : float or None
         Expected sampling rate (Hz). A stream whose rate differs by more than a thousandth is refused.
     unit : str or None
@@ -106,7 +106,7 @@ class OpenEphysInput(Section, frozen=True, kw_only=True, tag_field="kind", tag="
     reorder_window : float
         Seconds of later samples to receive before a missing block is given up as lost.
     silence : float
-        Seconds without a message before a warning.
+        Seconds without a sample before a warning.
     rate : float or None
         Expected sampling rate (Hz). A stream whose rate differs by more than a thousandth is refused.
     unit : str
