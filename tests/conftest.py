@@ -11,7 +11,7 @@ import pytest
 from hypothesis import settings
 
 # The fixtures that run the command.
-pytest_plugins = ["tests.commands"]
+pytest_plugins = ["tests.commands", "tests.calibrations"]
 
 JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 

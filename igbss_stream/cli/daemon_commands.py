@@ -42,8 +42,7 @@ def check(path: Path, json: bool) -> None:
     Whatever `run` would refuse on this machine is reported, such as a folder that does not exist; only
     addresses are not tried.
     """
-    from igbss_stream.daemon.check import check_as_json, find_obstacles
-    from igbss_stream.daemon.config.lint import lint
+    from igbss_stream.daemon.check import check_as_json, find_obstacles, find_warnings
     from igbss_stream.daemon.config.load import load
     from igbss_stream.daemon.config.summary import summarize
 
@@ -53,7 +52,7 @@ def check(path: Path, json: bool) -> None:
         sys.exit(0 if is_valid else EXIT_MISTAKE)
     config = load(path)
     say_lines(summarize(config, path))
-    for text in lint(config, path):
+    for text in find_warnings(config, path):
         say(f"Warning: {text}.", err=True)
     obstacles = find_obstacles(config)
     if obstacles:

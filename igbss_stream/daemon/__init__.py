@@ -5,6 +5,8 @@
     daemon          start the streams of a configuration, run until stopped
     process_tuning  switch interval, garbage collection and memory of the process while it runs
     stream_runner   one stream: source, repair, preparation, pipeline, sinks
+    stream_settings how a stream is prepared, separated and cleaned
+    calibration     a model from a file, and the channels of a stream in its order
     sink_guard      what a sink is; its failures, which do not stop the stream
     connectors      open sources and sinks, wait for input
     sources         what a source provides; messages from sockets

@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Iterator
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from igbss_stream.daemon.config.lint import lint
 from igbss_stream.daemon.config.load import load
@@ -12,6 +12,9 @@ from igbss_stream.daemon.config.schema import Config, StateSection, StreamSectio
 from igbss_stream.daemon.config.sinks import Hdf5Output, LslOutput, Output
 from igbss_stream.daemon.config.sources import FileInput, Input, LslInput
 from igbss_stream.errors import ConfigError, IgbssError
+
+if TYPE_CHECKING:
+    from igbss_stream.daemon.stream_settings import StreamSettings
 
 
 def find_obstacles(config: Config) -> list[str]:
@@ -31,8 +34,18 @@ def find_obstacles(config: Config) -> list[str]:
     found: list[str] = []
     for i, stream in enumerate(config.streams):
         found += (f"streams[{i}].{text}" for text in _iter_obstacles(stream))
+        if stream.model.file is None and config.state is None:
+            continue
+        from igbss_stream.daemon.stream_settings import StreamSettings
+
+        try:
+            settings = StreamSettings.create(stream)
+        except IgbssError as error:
+            found.append(f"streams[{i}].{error}")
+            continue
+        found += (f"streams[{i}].{text}" for text in _check_channels(stream, settings))
         if config.state is not None:
-            found += _check_state(config.state, stream)
+            found += _check_state(config.state, stream, settings)
     if config.view is not None and find_spec("bokeh") is None:
         found.append("view needs Bokeh, which is not installed: pip install 'igbss-stream[view]'")
     return found
@@ -65,17 +78,70 @@ def _check_lsl(place: str) -> Iterator[str]:
         yield f"{place} needs pylsl, which is not installed: pip install 'igbss-stream[lsl]'"
 
 
-def _check_state(section: StateSection, stream: StreamSection) -> Iterator[str]:
+def _check_channels(stream: StreamSection, settings: "StreamSettings") -> Iterator[str]:
+    """Yield why a stream whose channels are known does not match the model in a file."""
+    source = stream.source
+    if settings.calibration is None:
+        return
+    from igbss_stream.chunk import Stream
+
+    try:
+        if isinstance(source, FileInput):
+            from igbss_stream.daemon.file_source import FileSource
+
+            file = FileSource(stream.name, source)
+            described = file.stream
+            file.close()
+        elif source.channels is not None:
+            described = Stream(stream.name, source.rate or 1.0, source.channels, source.unit)
+        else:
+            return
+    except IgbssError:
+        return  # reported as an obstacle of the source
+    try:
+        if described is not None:
+            settings.check_stream(described, has_rate=isinstance(source, FileInput) or bool(source.rate))
+    except IgbssError as error:
+        yield f"model.from: {error}"
+
+
+def _check_state(section: StateSection, stream: StreamSection, settings: "StreamSettings") -> Iterator[str]:
     path = section.get_file(stream.name)
     if not os.path.lexists(path):
         return
-    from igbss_stream.daemon import state
-
-    cleaning = None if stream.clean is None else stream.clean.as_cleaning()
     try:
-        state.load(path, stream.model.as_settings(), stream.prepare.as_settings(), cleaning)
+        settings.load_state(path)
     except IgbssError as error:
         yield f"state: {error}"
+
+
+def find_warnings(config: Config, path: str | os.PathLike[str]) -> list[str]:
+    """Return warnings about a configuration, and about the models in files that it names.
+
+    Parameters
+    ----------
+    config : Config
+    path : str or path
+        The file from which it was read.
+
+    Returns
+    -------
+    list of str
+        Each begins with the key that it is about.
+    """
+    warnings = lint(config, path)
+    for i, stream in enumerate(config.streams):
+        if stream.model.file is None:
+            continue
+        from igbss_stream.daemon.stream_settings import StreamSettings
+
+        try:
+            settings = StreamSettings.create(stream)
+        except IgbssError:
+            continue  # an obstacle
+        file = None if config.state is None else config.state.get_file(stream.name)
+        warnings += (f"streams[{i}].model.from: {text}" for text in settings.iter_warnings(file))
+    return warnings
 
 
 def check_as_json(path: str | os.PathLike[str]) -> tuple[str, bool]:
@@ -96,7 +162,7 @@ def check_as_json(path: str | os.PathLike[str]) -> tuple[str, bool]:
         found["mistakes"] = str(error).splitlines()
     else:
         found["mistakes"] = find_obstacles(config)
-        found["warnings"] = lint(config, path)
+        found["warnings"] = find_warnings(config, path)
         found["streams"] = [
             {
                 "name": stream.name,

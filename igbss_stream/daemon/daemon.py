@@ -27,6 +27,7 @@ from igbss_stream.daemon.config.sources import FileInput
 from igbss_stream.daemon.connectors import open_sink, open_source, wait_for_input
 from igbss_stream.daemon.process_tuning import tune_process
 from igbss_stream.daemon.stream_runner import StreamRunner
+from igbss_stream.daemon.stream_settings import StreamSettings
 from igbss_stream.daemon.viewer_keys import ViewerKeys
 from igbss_stream.errors import ConfigError, IgbssError
 from igbss_stream.streaming.model_updates import StreamModel
@@ -210,7 +211,11 @@ class Daemon:
     def _open_stream(
         self, stream: StreamSection, executor: Executor, viewer_keys: ViewerKeys | None
     ) -> StreamRunner:
-        model = self._load_model(stream)
+        try:
+            settings = StreamSettings.create(stream)
+        except ConfigError as error:
+            raise ConfigError(f"stream {stream.name}: {error}") from error
+        model = self._load_model(stream, settings)
         source = open_source(stream)
         sinks: list[Any] = []
         try:
@@ -221,18 +226,21 @@ class Daemon:
                 sink.close()
             raise
         wait = isinstance(stream.source, FileInput)
-        return StreamRunner(stream, source, sinks, executor, model=model, wait=wait, stop=self._stopping)
+        return StreamRunner(
+            stream, source, sinks, executor, settings=settings, model=model, wait=wait, stop=self._stopping
+        )
 
-    def _load_model(self, stream: StreamSection) -> StreamModel | None:
-        if self._config.state is None:
-            return None
-        from igbss_stream.daemon import state  # imports h5py, which other configurations do not need
-
-        path = self._config.state.get_file(stream.name)
-        cleaning = None if stream.clean is None else stream.clean.as_cleaning()
-        model = state.load(path, stream.model.as_settings(), stream.prepare.as_settings(), cleaning)
+    def _load_model(self, stream: StreamSection, settings: StreamSettings) -> StreamModel | None:
+        """Return the model of the state, if there is one, and log which model the stream starts with."""
+        state = self._config.state
+        model = None if state is None else settings.load_state(state.get_file(stream.name))
         if model is not None:
             log.info("stream %s: continuing with model %d of the previous run", stream.name, model.version)
+        else:
+            for text in settings.iter_start():
+                log.info("stream %s: %s", stream.name, text)
+        for text in settings.iter_warnings(None if state is None else state.get_file(stream.name)):
+            log.warning("stream %s: %s", stream.name, text)
         return model
 
     def _save(self) -> None:
@@ -240,13 +248,15 @@ class Daemon:
             return
         from igbss_stream.daemon import state
 
-        for stream, runner in zip(self._config.streams, self.runners, strict=True):
+        for runner in self.runners:
             model, preparation = runner.model, runner.preparation
             if model is None or preparation is None:  # before the first samples nothing has changed
                 continue
+            if not runner.settings.has_state:
+                continue
             path, samples = self._config.state.get_file(runner.name), preparation.output_stream
             try:
-                state.save(path, model, stream.prepare.as_settings(), samples.channels, samples.unit)
+                state.save(path, model, runner.settings.preparation, samples.channels, samples.unit)
             except IgbssError as error:
                 log.error("stream %s: %s", runner.name, error)
 
@@ -265,7 +275,7 @@ def load_kernels(config: Config) -> None:
     """Import and compile the modules of a configuration that would otherwise load while samples wait."""
     began = time.perf_counter()
     modules = ["igbss_stream.streaming.pipeline", "igbss_stream.separation.engine"]
-    if any(stream.model.structure == "learned" for stream in config.streams):
+    if any(stream.is_model_learned and stream.model.structure == "learned" for stream in config.streams):
         modules += ["igbss_stream.separation.structure_fit", "scipy.optimize"]
     if config.health.port is not None:
         modules.append("igbss_stream.daemon.health")

@@ -64,7 +64,11 @@ def save(
 
 
 def load(
-    path: Path, settings: ModelSettings, preparation: Preparation, cleaning: Cleaning | None = None
+    path: Path,
+    settings: ModelSettings,
+    preparation: Preparation,
+    cleaning: Cleaning | None = None,
+    channels: Sequence[str] | None = None,
 ) -> StreamModel | None:
     """Read a model, if there is a state.
 
@@ -77,6 +81,8 @@ def load(
         Current settings of the preparation.
     cleaning : Cleaning, optional
         Current settings of the removal of sources.
+    channels : sequence of str, optional
+        Channels that the model must have, in this order, if they are known before the stream begins.
 
     Returns
     -------
@@ -101,6 +107,8 @@ def load(
             )
         _check_settings(stored.settings, settings)
         _check_preparation(stored.preparation, preparation)
+        if channels is not None and stored.channels != tuple(channels):
+            raise ParameterError("its channels, or their order, are not those of the model in model.from")
         separator = restore_separator(stored, settings)
         if cleaning is not None:
             separator = separator.with_cleaner(cleaning, _restore_cleaner(stored, separator, cleaning))

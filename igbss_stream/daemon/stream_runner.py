@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import fields, replace
 from threading import Event
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,12 +18,16 @@ from igbss_stream.daemon.pause import Pause
 from igbss_stream.daemon.published import compute_mixing, describe_removed, pick_cleaned
 from igbss_stream.daemon.sink_guard import GuardedSink, Sink
 from igbss_stream.daemon.sources import Source
+from igbss_stream.daemon.stream_settings import StreamSettings
 from igbss_stream.errors import IgbssError, ParameterError
 from igbss_stream.feeds.model_facts import LearningFacts
 from igbss_stream.preparation.online import OnlinePreparation
 from igbss_stream.preparation.repair.stage import RepairStage
 from igbss_stream.streaming.model_updates import StreamModel
 from igbss_stream.streaming.pipeline import LearningPlan, Pipeline
+
+if TYPE_CHECKING:
+    from igbss_stream.daemon.calibration import ChannelOrder
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +48,8 @@ class StreamRunner:
     sinks : sequence of Sink
     executor : Executor
         Where models are learned.
+    settings : StreamSettings, optional
+        Settings that follow from the configuration and the file that it takes a model from.
     model : StreamModel, optional
         Model of an earlier run.
     wait : bool
@@ -59,6 +65,7 @@ class StreamRunner:
         Number of times that a stage or the source failed.
     error : Exception or None
         What ended the stream for good.
+    settings : StreamSettings
     sinks : list of GuardedSink
         The sinks, whose failures do not stop the stream.
     is_refused : bool
@@ -75,6 +82,7 @@ class StreamRunner:
         sinks: Sequence[Sink],
         executor: Executor,
         *,
+        settings: StreamSettings | None = None,
         model: StreamModel | None = None,
         wait: bool = False,
         stop: Event | None = None,
@@ -90,6 +98,8 @@ class StreamRunner:
         self.is_refused = False
         self.sinks = [GuardedSink(config.name, f"sinks[{i}]", sink) for i, sink in enumerate(sinks)]
         self._config = config
+        self.settings = StreamSettings.create(config) if settings is None else settings
+        self._order: ChannelOrder | None = None
         self._executor, self._wait, self._stop = executor, wait, stop
         self._model = model
         self.failures = 0
@@ -267,13 +277,17 @@ class StreamRunner:
             stream.rate,
             start,
         )
+        for text in self.settings.iter_notes(stream, self.preparation.output_stream):
+            log.warning("stream %s: %s", self.name, text)
         self._describe()
         return True
 
     def _build_stages(self, source: Stream) -> tuple[RepairStage, OnlinePreparation, Pipeline]:
-        config = self._config
+        config, settings = self._config, self.settings
+        self._order = settings.order_channels(source)
+        source = source if self._order is None else self._order.stream
         repair = RepairStage(source, config.repair.as_settings())
-        preparation = OnlinePreparation(source, config.prepare.as_settings())
+        preparation = OnlinePreparation(source, settings.preparation)
         stream = preparation.output_stream
         model = self._model
         if model is not None and model.separator.n_channels != stream.n_channels:
@@ -282,14 +296,18 @@ class StreamRunner:
                 self.name, model.separator.n_channels, stream.n_channels,
             )  # fmt: skip
             model = None
+        if settings.calibration is not None:
+            settings.calibration.check_prepared(stream)
+            model = model or settings.calibration.model
         schedule = config.learning.as_schedule(stream.rate)
+        learning = LearningPlan(schedule, self._executor, self._wait, self._stop)
         pipeline = Pipeline(
             stream,
-            config.model.as_settings(),
+            settings.model,
             window=(round(config.window.length * stream.rate), round(config.window.hop * stream.rate)),
             model=model,
-            learning=LearningPlan(schedule, self._executor, self._wait, self._stop),
-            cleaning=None if config.clean is None else config.clean.as_cleaning(),
+            learning=learning if settings.is_learning else None,
+            cleaning=settings.cleaning,
         )
         return repair, preparation, pipeline
 
@@ -297,6 +315,7 @@ class StreamRunner:
         if self.repair is None or self.preparation is None or self.pipeline is None:
             return
         before = self.pipeline.model
+        item = item if self._order is None else self._order.select(item)
         for repaired in self.repair.push(item):
             for prepared in self.preparation.push(repaired):
                 self._publish(self.pipeline.push(prepared))

@@ -181,6 +181,34 @@ class Preparation:
         return json.dumps(asdict(self))
 
 
+def describe_steps(preparation: Preparation) -> str:
+    """Return the settings that are not at their defaults, for messages, such as ``highpass 1.0``.
+
+    Parameters
+    ----------
+    preparation : Preparation
+    """
+    defaults, values = asdict(Preparation()), asdict(preparation)
+    return ", ".join(
+        f"{name} {json.dumps(value)}" for name, value in values.items() if value != defaults[name]
+    )
+
+
+def describe_differences(before: Preparation, now: Preparation) -> str:
+    """Return which settings differ, for messages; empty if none do.
+
+    Parameters
+    ----------
+    before, now : Preparation
+    """
+    old, new = asdict(before), asdict(now)
+    return ", ".join(
+        f"{name} {json.dumps(new[name])} instead of {json.dumps(old[name])}"
+        for name in new
+        if new[name] != old[name]
+    )
+
+
 def _check_positive(name: str, value: Any) -> None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if value is not None and not (is_number and math.isfinite(value) and value > 0):

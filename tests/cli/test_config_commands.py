@@ -25,6 +25,7 @@ def test_there_is_a_configuration_for_each_use() -> None:
         "openephys",
         "secure",
         "record",
+        "calibrated",
     }
 
 
@@ -32,12 +33,16 @@ def test_there_is_a_configuration_for_each_use() -> None:
 def test_configurations_are_valid(igbss: Command, monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
     monkeypatch.setenv("IGBSS_KEY", SECRET)
     result = igbss("check", path)
-    has_input = path.stem != "record"  # which reads a file that is not there
+    missing = {"record": ("source", "recording.h5"), "calibrated": ("model.from", "calibrated.h5")}
+    has_input = path.stem not in missing  # others read a file that is not there
     assert result.exit_code == (0 if has_input else 2), result.output
     assert_says(result.stdout, str(path), "from", "to")
     assert SECRET not in result.output
     assert path.read_text().startswith("# ")
-    expected = [] if has_input else [f"streams[0].source: '{path.parent / 'recording.h5'}' does not exist"]
+    expected = []
+    if not has_input:
+        key, name = missing[path.stem]
+        expected = [f"streams[0].{key}: '{path.parent / name}' does not exist"]
     lines = result.stderr.splitlines()
     assert len(lines) == len(expected), lines
     assert_says(result.stderr, *expected)

@@ -134,7 +134,9 @@ def test_states_that_cannot_be_used(igbss: Command, tmp_path: Path) -> None:
     save(path, SeparationPlan(settings, N_CHANNELS).prepare_for(X, NAMES))
     with pytest.raises(StateError, match=r"prepare\.highpass was 1\.0 and is now None\. Remove it"):
         state.load(path, settings, Preparation())
-    assert state.load(path, settings, Preparation(highpass=1.0)) is not None
+    assert state.load(path, settings, Preparation(highpass=1.0), channels=NAMES) is not None
+    with pytest.raises(StateError, match=r"order, are not those of the model in model\.from\. Remove it"):
+        state.load(path, settings, Preparation(highpass=1.0), channels=NAMES[::-1])
     recording = write_recording(tmp_path / "in.h5", X, rate=RATE, unit="uV", channels=NAMES)
     output = tmp_path / "out.h5"
     assert igbss("batch", recording, "-o", output, "--structure", "systematic").exit_code == 0

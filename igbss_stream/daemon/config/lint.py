@@ -64,7 +64,9 @@ def _lint_stream(stream: StreamSection) -> Iterator[str]:
     if isinstance(source, ZmqInput):
         yield from _lint_socket(source, "source", source.bind, "send samples")
     if not stream.is_model_learned and stream.learning != LearningSection():
-        yield "learning has no effect: the structure is not learned"
+        fixed = stream.model.file is not None
+        reason = "model.follow is false" if fixed else "the structure is not learned"
+        yield f"learning has no effect: {reason}"
     if stream.clean is not None and all(sink.publish == "sources" for sink in stream.sinks):
         yield "clean has no effect: no sink has publish: cleaned"
     for j, sink in enumerate(stream.sinks):

@@ -100,8 +100,30 @@ def _build_type(name: str, parameter: Parameter) -> Any:
     return kind | None if parameter.default is None else kind
 
 
+# keys besides the parameters: annotation, default, type in the docstring, and description
+_CALIBRATION: dict[str, tuple[Any, Any, str, str]] = {
+    "from": (
+        Path | None,
+        None,
+        "Path or None",
+        "File with a learned model: an output or a model file of `batch`, or the state of a daemon "
+        "(docs/live.md). The other parameters, and what `prepare` and `clean` leave out, are those of the "
+        "file. `null` learns a model from the stream.",
+    ),
+    "follow": (
+        bool,
+        False,
+        "bool",
+        "Only with `from`. `false` keeps the model of the file. `true` learns later models as the section "
+        "`learning` sets, starting from it.",
+    ),
+}
+
+
 def _build_docstring() -> str:
     lines = ["How to separate: the parameters of `igbss_stream.separate`.", "", "Parameters", "----------"]
+    for name, (_, _, kind, text) in _CALIBRATION.items():
+        lines += [f"{name} : {kind}", f"    {text}"]
     for name, parameter in PARAMETERS.items():
         more = f" {_SECTIONS[name][1]}" if name in _SECTIONS else ""
         lines += [f"{name} : {parameter.kind.__name__}", f"    {as_markdown(parameter.doc)}{more}"]
@@ -110,7 +132,13 @@ def _build_docstring() -> str:
 
 _Declared: Any = defstruct(
     "_Declared",
-    [(name, _build_type(name, parameter), parameter.default) for name, parameter in PARAMETERS.items()],
+    [
+        *((name, kind, default) for name, (kind, default, _, _) in _CALIBRATION.items()),
+        *(
+            (name, _build_type(name, parameter), parameter.default)
+            for name, parameter in PARAMETERS.items()
+        ),
+    ],
     bases=(Section,),
     frozen=True,
     kw_only=True,
@@ -119,6 +147,16 @@ _Declared: Any = defstruct(
 
 class ModelSection(_Declared):  # type: ignore[misc]  # the base is generated, and Any to the type checker
     """The declared parameters; see `_build_docstring`."""
+
+    def __post_init__(self) -> None:
+        if self.follow and self.file is None:
+            raise ParameterError("follow needs from, the file with the first model.", parameter="follow")
+
+    @property
+    def file(self) -> Path | None:
+        """The value of `from`, which is a keyword of Python."""
+        path: Path | None = getattr(self, "from")
+        return path
 
     @property
     def is_linear(self) -> bool:

@@ -164,7 +164,7 @@ class StreamSection(Section, frozen=True, kw_only=True):
                 parameter="clean",
             )
         for j, sink in enumerate(self.sinks):
-            if sink.publish == "cleaned" and self.clean is None:
+            if sink.publish == "cleaned" and self.clean is None and self.model.file is None:
                 raise ParameterError(
                     f"sinks[{j}].publish is cleaned, but no sources are removed: add a section clean.",
                     parameter=f"sinks[{j}].publish",
@@ -173,6 +173,8 @@ class StreamSection(Section, frozen=True, kw_only=True):
     @property
     def is_model_learned(self) -> bool:
         """Whether the model depends on the samples, so that it has to be learned."""
+        if self.model.file is not None:
+            return bool(self.model.follow)
         return self.model.structure == "learned" or bool(self.clean and self.clean.exclude_like)
 
 
@@ -311,6 +313,9 @@ def _check_outputs(streams: tuple[StreamSection, ...], state: StateSection | Non
         for i, stream in enumerate(streams)
         if isinstance(stream.source, FileInput)
     }
+    for i, stream in enumerate(streams):
+        if stream.model.file is not None:
+            files[stream.model.file] = f"streams[{i}].model.from"
     if state is not None:
         for stream in streams:
             _claim(files, state.get_file(stream.name), "state", "path")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from igbss_stream.daemon.config.clean_section import CleanSection
 from igbss_stream.daemon.config.prepare_section import PrepareSection
-from igbss_stream.daemon.config.schema import Config, StreamSection
+from igbss_stream.daemon.config.schema import Config, LearningSection, StreamSection
 from igbss_stream.daemon.config.sinks import LslOutput, Output, ZmqOutput
 from igbss_stream.daemon.config.sources import FileInput, Input, LslInput, ZmqInput
 from igbss_stream.feeds.addresses import parse_address
@@ -71,16 +71,23 @@ def _format_frequencies(*frequencies: float | None) -> str | None:
 
 def _describe_model(stream: StreamSection) -> str:
     model, learning = stream.model, stream.learning
-    if isinstance(model.structure, str):
+    if model.file is not None:
+        structure = f"model of {model.file}"
+        structure += _describe_following(learning) if model.follow else ", kept"
+    elif isinstance(model.structure, str):
         structure = f"structure {model.structure}"
     else:
         structure = f"structure in {model.structure.file}"
-    if model.structure == "learned":
+    if model.structure == "learned" and model.file is None:
         repetition = "" if learning.every is None else f" and then every {learning.every:g} s"
         structure += f" after {learning.first:g} s{repetition}"
     if model.n_sources is not None:
         structure += f"; {model.n_sources} sources"
     return structure if stream.clean is None else f"{structure}; without {_describe_removed(stream.clean)}"
+
+
+def _describe_following(learning: LearningSection) -> str:
+    return ", then a new one" + ("" if learning.every is None else f" every {learning.every:g} s")
 
 
 def _describe_removed(clean: CleanSection) -> str:

@@ -28,7 +28,8 @@ def test_defaults_of_the_model_match_the_library() -> None:
     settings = ModelSection().as_settings()
     for field in fields(ModelSettings):
         assert getattr(settings, field.name) == field.default, field.name
-    assert [field.name for field in fields(ModelSettings)] == list(ModelSection.__struct_fields__)
+    names = [field.name for field in fields(ModelSettings)]
+    assert ["from", "follow", *names] == list(ModelSection.__struct_fields__)
 
 
 @pytest.mark.parametrize("name", PARAMETERS)
