@@ -13,6 +13,8 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+LONGEST_TEXT = 255
+"""Largest number of bytes of a label or source in messages and files."""
 _DIGITS = 6  # of an index; times in seconds are not more precise
 
 
@@ -154,6 +156,11 @@ def _as_texts(texts: Iterable[Any], n: int) -> NDArray[np.object_]:
     out = np.empty(n, object)
     out[:] = given
     return out
+
+
+def cut_text(text: str) -> str:
+    """Return a text without the characters after the first 255 bytes of UTF-8."""
+    return text.encode("utf-8", "replace")[:LONGEST_TEXT].decode(errors="ignore")
 
 
 def format_counts(counts: dict[str, int], most: int = 8) -> str:

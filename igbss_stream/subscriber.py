@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterator
 from igbss_stream._util.closeable import Closeable
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import FeedError
+from igbss_stream.events import Events
+from igbss_stream.feeds.event_sequencer import EventSequencer
 from igbss_stream.feeds.keys import ClientKeys, derive_public_key
 from igbss_stream.feeds.sequencer import Sequencer
 from igbss_stream.feeds.socket_monitor import HandshakeFailure
-from igbss_stream.feeds.wire import DataMessage, EndMessage, Message, MetaMessage
+from igbss_stream.feeds.wire import DataMessage, EndMessage, EventsMessage, Message, MetaMessage
 from igbss_stream.feeds.zmq_receiver import ZmqReceiver
 from igbss_stream.model.learning import Learning
 
@@ -59,6 +61,8 @@ class Subscriber(Closeable):
     Samples that were dropped on the way are a gap with the reason ``"dropped"``. If the publisher restarts,
     a gap of zero samples with the reason ``"restart"`` precedes the new samples. These may have another
     rate, unit and number of channels, which `stream` then describes.
+
+    `pop_events` returns the events of the stream. Each follows the sample that it belongs to.
     """
 
     def __init__(
@@ -74,6 +78,7 @@ class Subscriber(Closeable):
             address, topic, high_water_mark=high_water_mark, keys=keys, watch_handshakes=True
         )
         self._sequencer = Sequencer(reason="dropped", follows_layout=True)
+        self._events = EventSequencer(self._sequencer)
         self._timeout = timeout
         self._keys = keys
         self._others: set[str] = set()
@@ -87,6 +92,11 @@ class Subscriber(Closeable):
     def index_offset(self) -> int:
         """Index of the items minus that of the publisher; 0 until it restarts."""
         return self._sequencer.offset
+
+    @property
+    def events_lost(self) -> int:
+        """Number of events that were published but did not arrive, or that nobody read."""
+        return self._events.n_lost
 
     def close(self) -> None:
         """Close the socket. Closing it twice is allowed."""
@@ -166,6 +176,14 @@ class Subscriber(Closeable):
         self._ready.clear()
         return ready
 
+    def pop_events(self) -> Events:
+        """Return the events that have arrived since the last call; does not wait.
+
+        Their indices are those of the items. Call it after each item or `receive`, and once more when the
+        stream has ended. A Subscriber keeps up to 1024 messages of events.
+        """
+        return self._events.pop()
+
     def silence(self, seconds: float) -> FeedError:
         """Return the error of a publisher that was silent for `seconds`, with the possible causes."""
         address = self._receiver.address
@@ -219,7 +237,10 @@ class Subscriber(Closeable):
 
     def _handle_message(self, message: Message) -> None:
         header = message.header if isinstance(message, DataMessage) else message
-        self._name = self._name or header.stream
+        if not isinstance(message, EventsMessage):
+            self._name = self._name or header.stream
+        if header.stream != self._name and isinstance(message, EventsMessage):
+            return
         if header.stream != self._name:
             if len(self._others) < _MAX_OTHERS:
                 self._others.add(header.stream)
@@ -229,5 +250,7 @@ class Subscriber(Closeable):
         elif isinstance(message, EndMessage):
             self._ended = self._meta is None or message.run == self._meta.run
             self._ready += self._sequencer.end(message.start, message.run)
+        elif isinstance(message, EventsMessage):
+            self._events.push(message)
         else:
             self._ready += self._sequencer.push(message)

@@ -33,7 +33,7 @@ from bench_figure import Figure
 from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Stream
-from igbss_stream.feeds.wire import Encoder
+from igbss_stream.feeds.encoder import Encoder
 
 PATIENCE = 600.0  # seconds that anything may take: 64 first models are learned one after the other
 AHEAD = 10.0  # seconds of a feed that are on the way at most when it goes fast

@@ -26,7 +26,7 @@ import zmq
 from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Stream
-from igbss_stream.feeds.wire import Encoder
+from igbss_stream.feeds.encoder import Encoder
 
 Array = NDArray[np.float64]
 

@@ -18,7 +18,14 @@ from igbss_stream.daemon.pause import Pause
 from igbss_stream.errors import ParameterError
 from igbss_stream.feeds.keys import ClientKeys, ServerKeys
 from igbss_stream.feeds.sequencer import Sequencer
-from igbss_stream.feeds.wire import DataMessage, EndMessage, Message, MetaMessage, WireLimits
+from igbss_stream.feeds.wire import (
+    DataMessage,
+    EndMessage,
+    EventsMessage,
+    Message,
+    MetaMessage,
+    WireLimits,
+)
 from igbss_stream.feeds.zmq_receiver import ZmqReceiver
 
 log = logging.getLogger(__name__)
@@ -182,6 +189,8 @@ class SocketSource:
         self.receiver.close()
 
     def _handle(self, message: Message) -> list[Chunk | Gap]:
+        if isinstance(message, EventsMessage):
+            return []
         name = _get_stream_name(message)
         if self._sent is not None:
             if name == self._sent.name:
@@ -202,10 +211,11 @@ class SocketSource:
         return self._sequencer.push(message)
 
     def _is_sign_of_life(self, message: Message) -> bool:
-        """Return whether a message ends the silence: not a mere description, and not of another stream."""
+        """Return whether a message ends the silence: samples or a gap, and not of another stream."""
         if self._sent is None:
             return True
-        return not isinstance(message, MetaMessage) and _get_stream_name(message) == self._sent.name
+        is_apart = isinstance(message, MetaMessage | EventsMessage)
+        return not is_apart and _get_stream_name(message) == self._sent.name
 
     def _may_replace(self, name: str) -> bool:
         """Return whether another stream may replace the current one, which is silent; count it if not."""

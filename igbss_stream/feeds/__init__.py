@@ -2,10 +2,14 @@
 
 ::
 
-    wire             encode and decode messages (docs/wire.md)
+    wire             decode messages (docs/wire.md)
+    encoder          encode messages
+    event_rows       the events in a message
     model_facts      what a description states on a model
     sequencer        order messages by sample index; declare gaps
+    placed_message   a message with its position
     sequencer_counts counts of messages and samples by a sequencer
+    event_sequencer  assign output indices to received events
     timestamps       assign sample indices by timestamps; declare gaps
     addresses        parse socket addresses
     keys             CURVE keys

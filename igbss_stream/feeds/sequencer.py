@@ -20,7 +20,7 @@ the first was a stray and is dropped.
 
 from bisect import insort
 from collections import deque
-from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap
 from igbss_stream.errors import ParameterError
+from igbss_stream.feeds.placed_message import PlacedMessage, count_samples
 from igbss_stream.feeds.sequencer_counts import SequencerCounts
 from igbss_stream.feeds.wire import DataMessage, GapMessage
 
@@ -35,17 +36,6 @@ _MAX_INDEX = 2**53  # of an output sample; larger integers lose digits in JSON a
 _WRAPS = (1 << 8, 1 << 16)  # of message counters, which senders in C or firmware keep in small integers
 _NEAR = 8  # messages before and after a wrap, of which some must arrive for it to be seen
 _REMEMBERED = 64  # past gaps and runs, which distinguish late messages from duplicates
-
-
-@dataclass(slots=True)
-class _PlacedMessage:
-    """A message with its position, in the sender's indices; a declared gap has no data."""
-
-    start: int
-    stop: int
-    data: NDArray[Any] | None
-    model_version: int
-    reason: str
 
 
 class Sequencer:
@@ -109,8 +99,8 @@ class Sequencer:
         self._has_begun = False
         self._next = 0  # position of the next output sample
         self._offset = 0  # output index minus position
-        self._waiting: list[_PlacedMessage] = []
-        self._suspect: tuple[_PlacedMessage, DataMessage | GapMessage] | None = (
+        self._waiting: list[PlacedMessage] = []
+        self._suspect: tuple[PlacedMessage, DataMessage | GapMessage] | None = (
             None  # the first of a new run, or a stray
         )
         self._run: int | None = None
@@ -136,10 +126,15 @@ class Sequencer:
         return self._offset
 
     @property
+    def run(self) -> int | None:
+        """The present run of the sender."""
+        return self._run
+
+    @property
     def samples_waiting(self) -> int:
         """Number of samples that were received and are neither output nor dropped yet."""
         waiting = self._waiting + ([self._suspect[0]] if self._suspect else [])
-        return sum(_count_samples(each) for each in waiting)
+        return sum(count_samples(each) for each in waiting)
 
     def push(self, message: DataMessage | GapMessage) -> list[Chunk | Gap]:
         """Add a message.
@@ -212,14 +207,14 @@ class Sequencer:
             and len(message.data) > self._block
         )
 
-    def _place(self, message: DataMessage | GapMessage) -> _PlacedMessage:
+    def _place(self, message: DataMessage | GapMessage) -> PlacedMessage:
         if isinstance(message, GapMessage):
-            return _PlacedMessage(message.start, message.start + message.n_samples, None, 0, message.reason)
+            return PlacedMessage(message.start, message.start + message.n_samples, None, 0, message.reason)
         header, length = message.header, len(message.data)
         start = header.start
         if start is None:
             start = self._find_end() if header.seq is None else self._locate_counter(header.seq, length)
-        return _PlacedMessage(start, start + length, message.data, header.model, "")
+        return PlacedMessage(start, start + length, message.data, header.model, "")
 
     def _locate_counter(self, seq: int, length: int) -> int:
         """Return the position of a message counter; a block shorter than the first leaves a gap."""
@@ -246,7 +241,7 @@ class Sequencer:
         """Return the position after all samples received so far."""
         return max(self._waiting[-1].stop, self._next) if self._waiting else self._next
 
-    def _has_room(self, placed: _PlacedMessage) -> bool:
+    def _has_room(self, placed: PlacedMessage) -> bool:
         """Return whether the output indices of a message are below the limit; drop it if not."""
         if placed.stop + self._offset < _MAX_INDEX:
             return True
@@ -254,10 +249,10 @@ class Sequencer:
         self._drop(placed)
         return False
 
-    def _is_far(self, placed: _PlacedMessage, seq: int | None) -> bool:
+    def _is_far(self, placed: PlacedMessage, seq: int | None) -> bool:
         """Return whether a message is too far from the current position to belong to this run."""
         ahead = placed.stop - self._next
-        if ahead > self._max_gap + _count_samples(placed):
+        if ahead > self._max_gap + count_samples(placed):
             return True
         if self._left is not None and self._left <= placed.start and -ahead > self._horizon:
             return True  # the jump was a mistake of the sender
@@ -266,9 +261,7 @@ class Sequencer:
         first = seq == 0 or placed.start == 0
         return -ahead > (self._patience if first else self._horizon)
 
-    def _check_suspect(
-        self, placed: _PlacedMessage, message: DataMessage | GapMessage
-    ) -> list[Chunk | Gap]:
+    def _check_suspect(self, placed: PlacedMessage, message: DataMessage | GapMessage) -> list[Chunk | Gap]:
         """Hold a message that may be the first of a new run until a second one follows it."""
         if self._suspect is None:
             self._suspect = placed, message
@@ -323,7 +316,7 @@ class Sequencer:
                 out += self._accept(placed)
         return out
 
-    def _accept(self, placed: _PlacedMessage) -> list[Chunk | Gap]:
+    def _accept(self, placed: PlacedMessage) -> list[Chunk | Gap]:
         if placed.start == self._next and not self._waiting:
             self._largest_start = placed.start
             return [self._deliver(placed)]
@@ -332,7 +325,7 @@ class Sequencer:
             return []
         self.counts.reordered += placed.start < self._largest_start
         self._largest_start = max(self._largest_start, placed.start)
-        insort(self._waiting, placed, key=_get_start)
+        insort(self._waiting, placed, key=attrgetter("start"))
         return self._release(self._patience)
 
     def _release(self, patience: int) -> list[Chunk | Gap]:
@@ -355,10 +348,10 @@ class Sequencer:
             or len(self._waiting) > self._max_waiting
         )
 
-    def _is_over(self, placed: _PlacedMessage) -> bool:
+    def _is_over(self, placed: PlacedMessage) -> bool:
         return placed.start < self._next and placed.stop <= self._next
 
-    def _deliver(self, placed: _PlacedMessage) -> Chunk | Gap:
+    def _deliver(self, placed: PlacedMessage) -> Chunk | Gap:
         """Return a message as a chunk or gap, without samples that were output before."""
         n_known, start = self._next - placed.start, self.stop
         self._next = placed.stop
@@ -377,22 +370,14 @@ class Sequencer:
         self._next = position
         return gap
 
-    def _drop(self, placed: _PlacedMessage) -> None:
-        self.counts.samples_dropped += _count_samples(placed)
+    def _drop(self, placed: PlacedMessage) -> None:
+        self.counts.samples_dropped += count_samples(placed)
         if placed.start >= self._next and not any(placed.start == other.start for other in self._waiting):
             self.counts.strays += 1
         elif any(start < placed.stop and placed.start < stop for start, stop in self._lost):
             self.counts.late += 1
         else:
             self.counts.duplicates += 1
-
-
-def _get_start(placed: _PlacedMessage) -> int:
-    return placed.start
-
-
-def _count_samples(placed: _PlacedMessage) -> int:
-    return 0 if placed.data is None else len(placed.data)
 
 
 def _check_at_least(least: int, name: str, value: int) -> int:

@@ -1,11 +1,11 @@
-"""Encode and decode messages. Bytes only, no sockets.
+"""Decode messages. Bytes only, no sockets.
 
 A message has three frames: ``topic | JSON header | raw little-endian C-order buffer``; docs/wire.md defines
-all fields. `Encoder` encodes the messages of one stream. `decode` decodes any message and trusts none: each
-size is checked against the received frames and against `WireLimits` before memory is allocated.
+all fields. `decode` decodes any message and trusts none: each size is checked against the received frames
+and against `WireLimits` before memory is allocated. `encoder` encodes messages.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any
@@ -15,12 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream._util.dtypes import get_working_dtype
-from igbss_stream._util.version import __version__
-from igbss_stream.chunk import Chunk, Gap, Stream
+from igbss_stream.chunk import Stream
 from igbss_stream.errors import WireError
+from igbss_stream.events import Event, Events
+from igbss_stream.feeds.event_rows import MAX_EVENTS, EventRow, find_long_text
 from igbss_stream.feeds.model_facts import MAX_INTEGER, Count, Label, LearningFacts, Mixing
 
 VERSION = 1
+EVENTS_VERSION = 2
+"""Of messages of events, which clients that know version 1 only have to skip."""
 
 Frames = list[Any]
 """Topic, header and buffer as bytes; the buffer of a chunk may be its array."""
@@ -136,14 +139,30 @@ class EndMessage(_Header, frozen=True, kw_only=True, tag="end"):
     start: Count | None = None
 
 
-Message = DataMessage | MetaMessage | GapMessage | EndMessage
+class EventsMessage(_Header, frozen=True, kw_only=True, tag="events"):
+    """A message of events; `number` counts the events of the run in earlier messages."""
+
+    number: Count
+    events: Annotated[tuple[EventRow, ...], msgspec.Meta(min_length=1, max_length=MAX_EVENTS)]
+
+    @property
+    def table(self) -> Events:
+        """The events as a table, with the indices of the sender."""
+        return Events.from_rows(
+            Event(row.index, row.label, row.duration, row.source) for row in self.events
+        )
+
+
+Message = DataMessage | MetaMessage | GapMessage | EndMessage | EventsMessage
+_AnyHeader = DataHeader | MetaMessage | GapMessage | EndMessage | EventsMessage
 
 
 class _Version(msgspec.Struct):
     version: int
+    kind: Any = None
 
 
-_parse_header = msgspec.json.Decoder(DataHeader | MetaMessage | GapMessage | EndMessage).decode
+_parse_header = msgspec.json.Decoder(_AnyHeader).decode
 _parse_version = msgspec.json.Decoder(_Version).decode
 
 
@@ -170,7 +189,7 @@ def decode(frames: Sequence[bytes], limits: WireLimits = _DEFAULT_LIMITS) -> Mes
 
     Returns
     -------
-    DataMessage, MetaMessage, GapMessage or EndMessage
+    DataMessage, MetaMessage, GapMessage, EndMessage or EventsMessage
         Samples of dtype float32 and float64 are a read-only view of their frame. Others are converted to
         the float dtype that represents all their values, and multiplied by the scale if the header has one.
 
@@ -198,6 +217,8 @@ def decode(frames: Sequence[bytes], limits: WireLimits = _DEFAULT_LIMITS) -> Mes
         raise WireError(
             RejectReason.LENGTH, f"{len(buffer)} bytes follow a header of a kind without samples."
         )
+    if isinstance(header, EventsMessage) and (misfit := find_long_text(header.events)):
+        raise WireError(RejectReason.HEADER, misfit)
     if isinstance(header, MetaMessage):
         _get_sample_type(header.dtype)
         _check_channels(len(header.channels), limits)
@@ -219,28 +240,31 @@ def _check_size(what: str, frame: bytes, limit: int) -> None:
         )
 
 
-def _read_header(head: bytes) -> DataHeader | MetaMessage | GapMessage | EndMessage:
+def _read_header(head: bytes) -> _AnyHeader:
     try:
-        header: DataHeader | MetaMessage | GapMessage | EndMessage = _parse_header(head)
+        header: _AnyHeader = _parse_header(head)
         header.stream.encode()
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         _check_version(_read_version(head))
         raise WireError(RejectReason.HEADER, str(error)) from None
-    _check_version(header.version)
+    _check_version(_Version(header.version, "events" if isinstance(header, EventsMessage) else ""))
     return header
 
 
-def _read_version(head: bytes) -> int:
-    """Return the version of a header that cannot be parsed; `VERSION` if it has none."""
+def _read_version(head: bytes) -> _Version:
+    """Return the version of a header that cannot be parsed; the expected one if it has none."""
     try:
-        return _parse_version(head).version
+        return _parse_version(head)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        return VERSION
+        return _Version(VERSION)
 
 
-def _check_version(version: int) -> None:
-    if version != VERSION:
-        raise WireError(RejectReason.VERSION, f"version {version} of the format; {VERSION} is needed.")
+def _check_version(stated: _Version) -> None:
+    needed = EVENTS_VERSION if stated.kind == "events" else VERSION
+    if stated.version != needed:
+        raise WireError(
+            RejectReason.VERSION, f"version {stated.version} of the format; {needed} is needed."
+        )
 
 
 def _get_sample_type(name: str) -> _SampleType:
@@ -288,91 +312,3 @@ def _read_samples(header: DataHeader, buffer: bytes, limits: WireLimits) -> NDAr
     with np.errstate(all="ignore"):  # the repair stage handles values that are not finite
         scaled: NDArray[Any] = np.multiply(samples, header.scale or 1.0, dtype=sample_type.working)
     return scaled
-
-
-class Encoder:
-    """Encode and number the messages of one run of a stream.
-
-    Parameters
-    ----------
-    stream : Stream
-    run : int
-        Distinguishes this run from others of the same stream, e.g. its start time in microseconds.
-    extra : mapping, optional
-        More items of the meta message, of types that JSON supports.
-
-    Attributes
-    ----------
-    seq : int
-        Counter of the next message.
-    stop : int
-        Index after the last encoded sample.
-    model_version : int
-        Of the last chunk.
-
-    Notes
-    -----
-    Only five numbers of a data header vary; the constant part is encoded once.
-    """
-
-    def __init__(self, stream: Stream, run: int, extra: Mapping[str, Any] | None = None) -> None:
-        self.stream = stream
-        self.seq = 0
-        self.stop = 0
-        self.model_version = 0
-        self._extra = dict(extra or {})
-        self._topic = stream.name.encode()
-        self._dtype = stream.dtype.newbyteorder("<")
-        self._common = {"version": VERSION, "stream": stream.name, "run": run}
-        self._description = {
-            "rate": stream.rate,
-            "dtype": stream.dtype.name,
-            "t0": stream.t0,
-            "unit": stream.unit,
-            "delay": stream.delay,
-        }
-        self._constant = self._encode_header("data", self._description)[:-1]
-        self._model: dict[str, msgspec.Raw] = {}
-
-    def encode(self, item: Chunk | Gap) -> Frames:
-        """Return the message of a chunk, whose buffer is its array, or of a gap."""
-        seq, self.seq, self.stop = self.seq, self.seq + 1, item.stop
-        if isinstance(item, Gap):
-            position = {"seq": seq, "start": item.start, "n_samples": item.n_samples, "reason": item.reason}
-            return [self._topic, self._encode_header("gap", position), b""]
-        self.model_version = item.model_version
-        varying = b',"seq":%d,"start":%d,"model":%d,"shape":[%d,%d]}' % (
-            seq,
-            item.start,
-            item.model_version,
-            *item.data.shape,
-        )
-        return [self._topic, self._constant + varying, np.ascontiguousarray(item.data, self._dtype)]
-
-    def set_model(self, mixing: Mixing | None, learning: LearningFacts | None = None) -> None:
-        """Include what is known of a model in every later description; a mixing too large is omitted."""
-        parts = {
-            "mixing": mixing if mixing is not None and mixing.fits_in_header else None,
-            "learning": learning,
-        }
-        self._model = {
-            name: msgspec.Raw(msgspec.json.encode(part)) for name, part in parts.items() if part is not None
-        }
-
-    def encode_meta(self) -> Frames:
-        """Return the message that describes the stream; it does not increase `seq`."""
-        fields = {
-            "seq": self.seq,
-            "model": self.model_version,
-            "channels": self.stream.channels,
-            "software": f"igbss_stream {__version__}",
-            "extra": self._extra,
-        }
-        return [self._topic, self._encode_header("meta", self._description | fields | self._model), b""]
-
-    def encode_end(self) -> Frames:
-        """Return the message that ends the stream."""
-        return [self._topic, self._encode_header("end", {"seq": self.seq, "start": self.stop}), b""]
-
-    def _encode_header(self, kind: str, fields: Mapping[str, Any]) -> bytes:
-        return msgspec.json.encode({"kind": kind} | self._common | dict(fields))

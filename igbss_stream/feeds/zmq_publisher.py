@@ -15,12 +15,14 @@ import zmq
 
 from igbss_stream._util.closeable import Closeable
 from igbss_stream.chunk import Chunk, Gap, Stream
+from igbss_stream.events import Events
+from igbss_stream.feeds.encoder import Encoder
 from igbss_stream.feeds.endpoint import ZmqEndpoint
 from igbss_stream.feeds.keys import ServerKeys
 from igbss_stream.feeds.model_facts import LearningFacts, Mixing
 from igbss_stream.feeds.sockets import get_publisher_options, is_readable, send_nowait
 from igbss_stream.feeds.subscription_limits import SubscriptionLimits
-from igbss_stream.feeds.wire import Encoder, Frames
+from igbss_stream.feeds.wire import Frames
 
 _META_INTERVAL = 1.0  # seconds between descriptions
 _LINGER = 0.5  # seconds that closing waits for unsent messages
@@ -143,6 +145,26 @@ class ZmqPublisher(Closeable):
         self.serve()
         self._send(self._encoder.encode(item), retry)
         self.sent += 1
+
+    def publish_events(self, events: Events, retry: Callable[[], bool] = _do_not_retry) -> None:
+        """Publish events, each after the sample that it belongs to.
+
+        Parameters
+        ----------
+        events : Events
+            With the indices of the published samples.
+        retry : callable, optional
+            See `publish`.
+
+        Raises
+        ------
+        RuntimeError
+            If `start` was not called.
+        """
+        if self._encoder is None:
+            raise RuntimeError("start a stream before publishing events")
+        for frames in self._encoder.encode_events(events):
+            self._send(frames, retry)
 
     def serve(self) -> None:
         """Answer handshakes, and describe the stream to new subscribers and every second.

@@ -127,7 +127,7 @@ class ZmqReceiver(Closeable):
 
         Returns
         -------
-        list of DataMessage, MetaMessage, GapMessage and EndMessage
+        list of DataMessage, MetaMessage, GapMessage, EndMessage and EventsMessage
             In the order of arrival; empty if no valid message arrived.
         """
         messages: list[Message] = []

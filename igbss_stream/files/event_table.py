@@ -11,12 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream.chunk import Gap
-from igbss_stream.events import Events
+from igbss_stream.events import Events, cut_text
 from igbss_stream.files.gaps import get_rows
 
 NAME = "events"
 _FIELDS = ("row", "index", "time", "duration", "label", "source")
-_LONGEST = 255  # bytes of a label; longer ones are cut
 _MOST = 1 << 24
 
 
@@ -47,9 +46,8 @@ def make_event_table(events: Events, gaps: Sequence[Gap], rate: float | None) ->
 
 
 def _encode(texts: NDArray[np.object_]) -> NDArray[np.bytes_]:
-    """Return texts as UTF-8 of at most `_LONGEST` bytes each, cut between characters."""
-    cut = [text.encode("utf-8", "replace")[:_LONGEST].decode(errors="ignore") for text in texts.tolist()]
-    return np.array([text.encode() for text in cut] or [b" "], "S")[: len(cut)]
+    """Return texts as UTF-8 of at most 255 bytes each, cut between characters."""
+    return np.array([cut_text(text).encode() for text in texts.tolist()] or [b" "], "S")[: len(texts)]
 
 
 def read_event_table(handle: Any, first: int = 0) -> Events:

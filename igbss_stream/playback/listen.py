@@ -160,6 +160,7 @@ def listen(
         meta = subscriber.meta if subscriber.described else None
         now = time.monotonic()
         monitor.take(items, meta.description if meta else None, now, time.time())
+        monitor.take_events(subscriber.pop_events(), subscriber.events_lost)
         if tape is not None:
             tape.take(items, meta, now, subscriber.index_offset)
         if due <= now < end:  # the last report follows below

@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap, Stream
+from igbss_stream.events import Event, Events
 from igbss_stream.playback.pacing import Item
 
 _SPAN = 10.0  # seconds over which the rate is measured
+_MAX_NEW_EVENTS = 100  # in a report
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,10 @@ class Report:
         Why the publisher refuses the connection; empty if it does not.
     missing : str
         Reason of the current gap, as published; empty while samples arrive.
+    events, events_lost : int
+        Total number of events that arrived, and of those that were published but did not arrive.
+    new_events : tuple of Event
+        Those since the previous report, at most the last 100.
     """
 
     stream: str | None
@@ -82,6 +88,9 @@ class Report:
     others: tuple[str, ...] = ()
     refusal: str = ""
     missing: str = ""
+    events: int = 0
+    events_lost: int = 0
+    new_events: tuple[Event, ...] = ()
 
 
 class Monitor:
@@ -105,6 +114,8 @@ class Monitor:
         self._learning = self._never_received = 0
         self._last_gap: Gap | None = None
         self._missing = ""
+        self._events, self._events_lost = 0, 0
+        self._new_events: deque[Event] = deque(maxlen=_MAX_NEW_EVENTS)
         self._sums: NDArray[np.float64] | None = None
         self._summed = 0
 
@@ -132,6 +143,19 @@ class Monitor:
             self._arrivals.append((now, items[-1].stop))
             while len(self._arrivals) > 2 and now - self._arrivals[1][0] >= _SPAN:
                 self._arrivals.popleft()
+
+    def take_events(self, events: Events, n_lost: int) -> None:
+        """Count events that arrived.
+
+        Parameters
+        ----------
+        events : Events
+        n_lost : int
+            Total number of events that did not arrive.
+        """
+        self._events += len(events)
+        self._events_lost = n_lost
+        self._new_events.extend(events[-_MAX_NEW_EVENTS:])
 
     def report(
         self, now: float, *, ended: bool = False, others: tuple[str, ...] = (), refusal: str = ""
@@ -173,7 +197,11 @@ class Monitor:
             others=others,
             refusal=refusal,
             missing=self._missing,
+            events=self._events,
+            events_lost=self._events_lost,
+            new_events=tuple(self._new_events),
         )
+        self._new_events.clear()
         self._sums, self._summed = None, 0
         return report
 

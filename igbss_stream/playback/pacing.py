@@ -4,11 +4,13 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import ParameterError
+from igbss_stream.events import Events
+from igbss_stream.playback.event_feed import EventFeed
 
 Item = Chunk | Gap
 
@@ -58,6 +60,8 @@ class PacedStream:
     speed : float
         Multiple of real time. 0 publishes as fast as subscribers can read, so that they miss nothing; at
         other speeds, subscribers that are too slow lose messages.
+    events : EventFeed
+        Events of the stream; none by default.
 
     Raises
     ------
@@ -69,6 +73,7 @@ class PacedStream:
     items: Callable[[Clock], Iterator[Item]]
     n_samples: int | None
     speed: float
+    events: EventFeed = field(default_factory=lambda: EventFeed(Events()))
 
     def __post_init__(self) -> None:
         check_speed(self.speed)

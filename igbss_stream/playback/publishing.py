@@ -28,6 +28,7 @@ class PublishedCounts:
         Number of times a subscriber fell behind.
     gaps, samples_lost : int
         Declared gaps, including the start of another loop, and the samples in them.
+    n_events : int
     """
 
     n_samples: int = 0
@@ -35,6 +36,7 @@ class PublishedCounts:
     overflows: int = 0
     gaps: int = 0
     samples_lost: int = 0
+    n_events: int = 0
 
     def count(self, item: Item) -> None:
         """Count an item."""
@@ -69,6 +71,7 @@ class PublishedCounts:
             "rate": self.n_samples / self.seconds if self.seconds > 0 else None,
             "gaps": self.gaps,
             "samples_lost": self.samples_lost,
+            "events": self.n_events,
             "overflows": self.overflows,
             "interrupted": interrupted,
         }
@@ -143,6 +146,9 @@ def publish(
             break
         sink.publish(item, retry)
         out.count(item)
+        events = paced.events.take(item.stop)
+        sink.publish_events(events, retry)
+        out.n_events += len(events)
         if progress is not None:
             progress("publishing", out.n_samples, paced.n_samples)
     if patient and not stop.requested:

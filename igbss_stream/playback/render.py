@@ -66,6 +66,10 @@ def format_line(report: Report) -> str:
     more = f" and {len(named) - _IN_LINE} more" if len(named) > _IN_LINE else ""
     if named:
         parts.append(f"rms {sizes}{more}{_format_unit(report)}")
+    if report.new_events:
+        last = report.new_events[-_IN_LINE:]
+        more = "... " if len(report.new_events) > len(last) else ""
+        parts.append(f"new {more}{', '.join(f'{printable(one.label)}@{one.index:.12g}' for one in last)}")
     return "  ".join(parts)
 
 
@@ -138,6 +142,9 @@ def list_figures(report: Report) -> list[tuple[str, str]]:
         ("drops", f"{report.drops} ({report.samples_dropped} samples)"),
         ("restarts", report.restarts),
     ]
+    if report.events or report.events_lost:
+        lost = f" ({report.events_lost} lost)" if report.events_lost else ""
+        pairs.append(("events", f"{report.events}{lost}"))
     if report.ended:
         pairs.append(("ended", "yes"))
     elif report.silence > _SILENT:

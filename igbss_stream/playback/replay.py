@@ -8,8 +8,10 @@ from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import ParameterError
+from igbss_stream.events import Events
 from igbss_stream.files.chunks import iterate_chunks
 from igbss_stream.files.gaps import count_missing
+from igbss_stream.playback.event_feed import EventFeed
 from igbss_stream.playback.pacing import SYSTEM_CLOCK, Clock, Item, PacedStream, pace, parse_length
 
 
@@ -44,6 +46,11 @@ class Replayable(Protocol):
     @property
     def gaps(self) -> tuple[Gap, ...]:
         """Missing samples, in order."""
+        ...
+
+    @property
+    def events(self) -> Events:
+        """Events, in order."""
         ...
 
     def read_blocks(self, n: int) -> Iterator[tuple[int, NDArray[Any]]]:
@@ -127,6 +134,12 @@ def read_paced(
     return pace(read_chunks(recording, block, loop=loop), get_rate(recording), speed, clock)
 
 
+def feed_events(recording: Replayable, *, loop: bool = False) -> EventFeed:
+    """Return the events of a recording for its replay; finding them may take reading the samples."""
+    period = recording.n_samples + count_missing(recording.gaps)
+    return EventFeed(recording.events, period if loop and period else None)
+
+
 def describe_stream(recording: Replayable, name: str) -> Stream:
     """Return the description of a recording as a stream."""
     return Stream(name, get_rate(recording), recording.channels, recording.unit, recording.dtype)
@@ -162,4 +175,5 @@ def replay(recording: Replayable, name: str, block: str, *, speed: float, loop: 
         lambda clock: read_paced(recording, n_samples, speed=speed, loop=loop, clock=clock),
         None if loop else recording.n_samples,
         speed,
+        feed_events(recording, loop=loop),
     )

@@ -18,8 +18,8 @@ from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.cli.key_file import read_secret_key
 from igbss_stream.errors import FeedError, ParameterError
 from igbss_stream.feeds import socket_monitor
+from igbss_stream.feeds.encoder import Encoder
 from igbss_stream.feeds.keys import ClientKeys, ServerKeys, derive_public_key, is_key
-from igbss_stream.feeds.wire import Encoder
 from igbss_stream.feeds.zmq_publisher import ZmqPublisher
 from igbss_stream.subscriber import Subscriber
 from tests.commands import Command, Refusal, Spawn

@@ -12,7 +12,7 @@ import zmq
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.daemon.config.sources import ZmqInput
 from igbss_stream.daemon.sources import SocketSource
-from igbss_stream.feeds.wire import Encoder
+from igbss_stream.feeds.encoder import Encoder
 from tests import published
 from tests.stream_runners import CollectingSink, create_runner
 from tests.waiting import until

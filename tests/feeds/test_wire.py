@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import IgbssError, ParameterError, WireError
+from igbss_stream.feeds.encoder import Encoder
 from igbss_stream.feeds.model_facts import LearningFacts, Mixing
 from igbss_stream.feeds.wire import (
     DataMessage,
-    Encoder,
     EndMessage,
     GapMessage,
     Message,

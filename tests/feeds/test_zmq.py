@@ -19,11 +19,11 @@ import zmq
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import FeedError, ParameterError
 from igbss_stream.feeds.addresses import complete_address
+from igbss_stream.feeds.encoder import Encoder
 from igbss_stream.feeds.keys import ClientKeys, ServerKeys, derive_public_key
 from igbss_stream.feeds.sequencer import Sequencer
 from igbss_stream.feeds.wire import (
     DataMessage,
-    Encoder,
     EndMessage,
     GapMessage,
     Message,

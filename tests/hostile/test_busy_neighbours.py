@@ -11,8 +11,8 @@ import zmq
 from igbss_stream.chunk import Chunk, Stream
 from igbss_stream.daemon.config.load import load
 from igbss_stream.daemon.daemon import Daemon
+from igbss_stream.feeds.encoder import Encoder
 from igbss_stream.feeds.keys import derive_public_key
-from igbss_stream.feeds.wire import Encoder
 from tests.daemons import free_port
 from tests.waiting import until
 

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from igbss_stream.chunk import Chunk, Stream
-from igbss_stream.feeds.wire import Encoder
+from igbss_stream.feeds.encoder import Encoder
 from igbss_stream.subscriber import Subscriber
 from tests.commands import COMMAND
 from tests.daemons import DaemonProcess, free_port

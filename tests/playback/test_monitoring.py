@@ -18,8 +18,9 @@ from rich.console import Console
 from igbss_stream._util.signals import StopSignal
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import RecordingError
+from igbss_stream.feeds.encoder import Encoder
 from igbss_stream.feeds.model_facts import LearningFacts
-from igbss_stream.feeds.wire import Encoder, MetaMessage, decode
+from igbss_stream.feeds.wire import MetaMessage, decode
 from igbss_stream.playback.listen import DeferredRecorder
 from igbss_stream.playback.monitoring import Monitor, Report
 from igbss_stream.playback.pacing import Item

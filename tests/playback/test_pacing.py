@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap
 from igbss_stream.errors import ParameterError
+from igbss_stream.events import Events
 from igbss_stream.files.gaps import make_gaps
 from igbss_stream.playback.pacing import SYSTEM_CLOCK, Item, pace, parse_length
 from igbss_stream.playback.replay import read_chunks, read_paced, replay
@@ -43,6 +44,8 @@ class Memory:
     rate: float | None = 100.0
     unit: str | None = "uV"
     gaps: tuple[Gap, ...] = ()
+
+    events: Events = field(default_factory=Events)
 
     @property
     def n_samples(self) -> int:

@@ -187,7 +187,7 @@ def test_a_replay_in_json_tells_what_the_other_end_counts(
         assert reported == {
             "stream": stream.name, "address": address, "n_channels": stream.n_channels, "unit": stream.unit,
             "nominal_rate": stream.rate, "samples": len(samples(items)), "gaps": len(gaps),
-            "samples_lost": gaps[0].n_samples, "overflows": 0, "interrupted": False,
+            "samples_lost": gaps[0].n_samples, "events": 0, "overflows": 0, "interrupted": False,
         }  # fmt: skip
         where = f"'in' at {address}: 4 channels, 250 Hz\n"
         assert result.stderr == ("" if quiet else where)

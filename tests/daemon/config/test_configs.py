@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.cli.demo import draw_mixing
+from igbss_stream.feeds.encoder import Encoder
 from igbss_stream.feeds.keys import ClientKeys, ServerKeys, derive_public_key
-from igbss_stream.feeds.wire import Encoder
 from igbss_stream.feeds.zmq_publisher import ZmqPublisher
 from igbss_stream.preparation.resampling import get_polyphase_filter
 from igbss_stream.separation.metrics import sir
