@@ -81,6 +81,7 @@ def test_check_refuses(
         assert re.search(f"^Error: stream s: {words}", result.stderr, re.M), result.stderr
 
 
+@pytest.mark.slow
 def test_products_are_refused(igbss: Command, calibrate: Callable[..., Path], tmp_path: Path) -> None:
     calibrate("--order", "2", "--n-sources", "2")
     result = igbss("check", configure(tmp_path, source=FILE))

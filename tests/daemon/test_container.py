@@ -112,6 +112,7 @@ def test_extras_and_copied_files_exist() -> None:
 
 
 @pytest.mark.jit
+@pytest.mark.slow
 def test_kernels_are_compiled_into_the_cache_of_the_image(tmp_path: Path) -> None:
     (compile_kernels,) = [json.loads(a) for kind, a in read_instructions() if kind == "RUN" and a[0] == "["]
     assert get_environment()["NUMBA_CACHE_DIR"] == "/var/cache/igbss-stream"
