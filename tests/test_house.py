@@ -164,3 +164,12 @@ def test_names_of_the_package() -> None:
     assert igbss_stream.Subscriber.__name__ == "Subscriber"
     with pytest.raises(AttributeError, match="no attribute 'seperate'"):
         _ = igbss_stream.seperate
+
+
+def test_a_class_name_stands_once() -> None:
+    defined: dict[str, set[str]] = {}
+    for module_name in modules():
+        for name, thing in vars(importlib.import_module(module_name)).items():
+            if inspect.isclass(thing) and thing.__module__ == module_name and not name.startswith("_"):
+                defined.setdefault(thing.__name__, set()).add(module_name)
+    assert {name: rooms for name, rooms in defined.items() if len(rooms) > 1} == {}

@@ -61,7 +61,7 @@ class Timeline:
 
 
 @dataclass(frozen=True, eq=False)
-class Clock:
+class SampleClock:
     """Times of some samples of a signal, between which the clock is even.
 
     Parameters
@@ -76,12 +76,12 @@ class Clock:
     time: Array
 
     @classmethod
-    def of_start(cls, time: float) -> "Clock":
+    def of_start(cls, time: float) -> "SampleClock":
         """Return the clock of a signal whose first sample has a time."""
         return cls(np.zeros(1), np.array([time]))
 
     @classmethod
-    def of_times(cls, times: Times, gaps: Sequence[Gap]) -> "Clock":
+    def of_times(cls, times: Times, gaps: Sequence[Gap]) -> "SampleClock":
         """Return the clock of a signal with timestamps: those of the first and last sample of each run."""
         index, time = list[float](), list[float]()
         for run in split_at_gaps(gaps, times.n_samples):
@@ -91,7 +91,7 @@ class Clock:
         return cls(np.array(index), np.array(time))
 
     @classmethod
-    def of_jittered_times(cls, time: Array, gaps: Sequence[Gap]) -> "Clock":
+    def of_jittered_times(cls, time: Array, gaps: Sequence[Gap]) -> "SampleClock":
         """Return the clock of a signal with timestamps that jitter: a line for each run."""
         indices, times = list[float](), list[float]()
         for run in split_at_gaps(gaps, len(time)):

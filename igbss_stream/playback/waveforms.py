@@ -67,7 +67,7 @@ class Waveform(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Events:
+class EventTrain:
     """One event in each slot of time; an event ends within its slot.
 
     Parameters
@@ -205,8 +205,8 @@ def mains(seed: int, purpose: int, frame: Frame) -> Array:
     return np.asarray(size * np.sin(2 * np.pi * _MAINS * t + phase))
 
 
-blink = Events(4.0, _blink)
-alpha = Events(3.0, _alpha)
-heart = Events(0.85, _heartbeat)
-muscle = Product((Events(4.0, _tension), Noise(_muscular)))
+blink = EventTrain(4.0, _blink)
+alpha = EventTrain(3.0, _alpha)
+heart = EventTrain(0.85, _heartbeat)
+muscle = Product((EventTrain(4.0, _tension), Noise(_muscular)))
 background = Noise(_pink)

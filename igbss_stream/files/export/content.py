@@ -21,7 +21,7 @@ _BLOCK = 1 << 20  # values read at a time
 
 
 @dataclass(frozen=True)
-class Mark:
+class ExportedMark:
     """An annotation at a row of the exported samples, where gaps take no rows.
 
     Parameters
@@ -92,17 +92,18 @@ class Content:
         """Date and time of the first sample, if known, in UTC."""
         return None if self.series.t0 is None else datetime.fromtimestamp(self.series.t0, UTC)
 
-    def list_marks(self) -> list[Mark]:
+    def list_marks(self) -> list[ExportedMark]:
         """Return the events and the gaps, in the order of their rows."""
         gaps, events = self.series.gaps, self.series.events
         rows = get_rows(gaps, events.index)
         stops = get_rows(gaps, events.index + events.duration * self.rate)
         marks = [
-            Mark(float(row), float(stop - row) / self.rate, label)
+            ExportedMark(float(row), float(stop - row) / self.rate, label)
             for row, stop, label in zip(rows, stops, events.label, strict=True)
         ]
         breaks = [
-            Mark(row, 0.0, describe_gap(gap)) for row, gap in zip(get_gap_rows(gaps), gaps, strict=True)
+            ExportedMark(row, 0.0, describe_gap(gap))
+            for row, gap in zip(get_gap_rows(gaps), gaps, strict=True)
         ]
         return sorted([*breaks, *marks], key=lambda mark: mark.row)
 

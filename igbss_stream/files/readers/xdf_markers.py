@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from igbss_stream.chunk import Gap
 from igbss_stream.errors import ParameterError, printable
 from igbss_stream.events import Events, label_value
-from igbss_stream.files.clock import Clock
+from igbss_stream.files.clock import SampleClock
 from igbss_stream.files.readers.xdf_headers import XdfStream
 
 
@@ -87,7 +87,7 @@ def place_markers(
     """
     if not markers or not rate or not np.isfinite(times).all():
         return Events()
-    clock, tables = Clock.of_jittered_times(times, gaps), []
+    clock, tables = SampleClock.of_jittered_times(times, gaps), []
     for each in markers:
         labels = [", ".join(filter(None, map(label_value, row))) for row in each.values]
         tables.append(Events(clock.find_indices(each.times, rate), labels, None, each.name))

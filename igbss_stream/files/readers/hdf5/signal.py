@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from igbss_stream.chunk import Gap
 from igbss_stream.errors import RecordingError
 from igbss_stream.events import Events
-from igbss_stream.files.clock import Clock, Timeline
+from igbss_stream.files.clock import SampleClock, Timeline
 from igbss_stream.files.timing import Times
 
 
@@ -72,7 +72,7 @@ class Signal:
         Unix time of the first sample, in seconds.
     timeline : callable or None
         Returns the events that the layout places in time, and the start; called for the selected signal.
-    clock : Clock or None
+    clock : SampleClock or None
         Times of the samples, if they have timestamps.
     """
 
@@ -98,7 +98,7 @@ class Signal:
     events: Events = field(default_factory=Events)
     t0: float | None = None
     timeline: Callable[[], Timeline] | None = None
-    clock: Clock | None = None
+    clock: SampleClock | None = None
 
     @property
     def is_multichannel(self) -> bool:
@@ -128,7 +128,7 @@ class Signal:
         signal = replace(self, times=None, rate=found.rate, gaps=found.gaps)
         if quick or self.timeline is None:
             return signal
-        return replace(signal, clock=Clock.of_times(self.times, found.gaps))
+        return replace(signal, clock=SampleClock.of_times(self.times, found.gaps))
 
     def place_events(self) -> "Signal":
         """Return the signal with the events of its timeline, once rate and gaps are known."""
@@ -138,7 +138,7 @@ class Signal:
         t0 = None if line.time_0 is None else line.time_0 + line.first
         if self.rate is None:
             return replace(self, t0=t0, timeline=None)
-        clock, timed = self.clock or Clock.of_start(line.first), line.events
+        clock, timed = self.clock or SampleClock.of_start(line.first), line.events
         index = clock.find_indices(timed.time, self.rate)
         events = Events(index, timed.label, timed.duration, timed.source)
         return replace(self, t0=t0, timeline=None, events=events)
