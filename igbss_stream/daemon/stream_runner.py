@@ -154,7 +154,7 @@ class StreamRunner:
             self._process(items)
             while self.source.has_pending:
                 self._process(self.source.receive(0.0))
-        except Exception as error:
+        except Exception as error:  # any fault ends this stream at most, and it begins anew
             self._fail(error)
 
     def _process(self, items: Sequence[Chunk | Gap]) -> None:
@@ -235,7 +235,7 @@ class StreamRunner:
         self.source.close()
         try:
             self._flush()
-        except Exception as error:
+        except Exception as error:  # the sinks must be closed all the same
             self._fail(error)
         for sink in self.sinks:
             sink.close()

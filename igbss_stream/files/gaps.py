@@ -70,7 +70,7 @@ def get_rows(gaps: Sequence[Gap], indices: ArrayLike) -> NDArray[np.float64]:
     """
     at = np.asarray(indices, np.float64)
     starts = np.array([gap.start for gap in gaps], np.float64)
-    missing = np.concatenate([[0.0], np.cumsum([gap.n_samples for gap in gaps], dtype=np.float64)])
+    missing = _count_missing(gaps)
     before = np.searchsorted(starts, at, side="right")  # gaps that begin at or before the index
     rows = np.asarray(at - missing[before], np.float64)
     if len(gaps):
@@ -89,7 +89,7 @@ def get_indices(gaps: Sequence[Gap], rows: ArrayLike) -> NDArray[np.float64]:
     rows : array of shape (n,)
     """
     at = np.asarray(rows, np.float64)
-    missing = np.concatenate([[0.0], np.cumsum([gap.n_samples for gap in gaps], dtype=np.float64)])
+    missing = _count_missing(gaps)
     return np.asarray(at + missing[np.searchsorted(get_gap_rows(gaps), at, side="right")], np.float64)
 
 
@@ -114,3 +114,8 @@ def split_at_gaps(gaps: Sequence[Gap], n_samples: int) -> list[Run]:
         runs.append(Run(start, stop, start + missing))
         start, missing = stop, missing + gap.n_samples
     return [*runs, Run(start, n_samples, start + missing)]
+
+
+def _count_missing(gaps: Sequence[Gap]) -> NDArray[np.float64]:
+    """Return the number of missing samples before the first gap and after each."""
+    return np.concatenate([[0.0], np.cumsum([gap.n_samples for gap in gaps], dtype=np.float64)])

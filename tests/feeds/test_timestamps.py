@@ -208,7 +208,7 @@ def test_clocks_of_devices_differ_a_little(how: str) -> None:
 
 @pytest.mark.parametrize("how", ["even", "jitter"])
 def test_a_rate_that_changes_is_followed(how: str) -> None:
-    """A device that is told to use another rate, after a minute that shows the first one."""
+    """A device that is set to another rate, after a minute that shows the first one."""
     n_first = 60 * 250
     index = np.arange(n_first + 60 * 200)
     times = np.where(index < n_first, index / 250.0, 60 + (index - n_first) / 200.0)

@@ -54,7 +54,7 @@ def damage(content: bytes, rng: Random) -> bytes:
 
 
 def attack(path: Path) -> None:
-    """Load damaged copies of a state, as a state and as a model; runs in a process of its own."""
+    """Load damaged copies of a state, as a state and as a model; runs in a separate process."""
     content, expected = path.read_bytes(), load_state(path)
     copy = path.with_name("copy.h5")
     for seed in range(N_FILES):
@@ -78,7 +78,7 @@ def test_changed_bytes_are_refused_in_time(path: Path) -> None:
 
 
 def test_changed_sizes_of_texts_of_variable_length(path: Path) -> None:
-    """HDF5 2.0 does not return from some changes of its heap of texts, which has no checksum of its own."""
+    """HDF5 2.0 does not return from some changes of its heap of texts, which has no checksum."""
     content = path.read_bytes()
     heap = content.index(b"GCOL")
     sizes = [(heap + offset + 9, 3) for offset in (16, 40, 64)]  # of texts: without checksum, these hang
