@@ -10,7 +10,6 @@ skipped.
 """
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -23,6 +22,7 @@ from igbss_stream.feeds.wire import (
     VERSION,
     DataHeader,
     DataMessage,
+    Frames,
     Message,
     MetaMessage,
     Name,
@@ -82,12 +82,13 @@ class OpenEphysDecoder:
         self._pending: dict[int, _Block] = {}
         self._previous_channels: tuple[int, ...] | None = None  # of the previous block
 
-    def decode(self, frames: Sequence[bytes]) -> list[Message]:
+    def decode(self, frames: Frames) -> list[Message]:
         """Decode a message.
 
         Parameters
         ----------
-        frames : sequence of bytes
+        frames : list of bytes
+            The last one may be a memoryview.
 
         Returns
         -------
@@ -115,7 +116,7 @@ class OpenEphysDecoder:
             self._drop(next(iter(self._pending)))
         return []
 
-    def _check_frames(self, frames: Sequence[bytes]) -> _Content | None:
+    def _check_frames(self, frames: Frames) -> _Content | None:
         """Return the header of a data message; None for other messages and empty ones."""
         if len(frames) < 2:
             raise WireError(RejectReason.FRAMES, f"a message has 3 frames. Got {len(frames)} instead.")

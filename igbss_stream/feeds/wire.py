@@ -26,7 +26,7 @@ EVENTS_VERSION = 2
 """Of messages of events, which clients that know version 1 only have to skip."""
 
 Frames = list[Any]
-"""Topic, header and buffer as bytes; the buffer of a chunk may be its array."""
+"""Topic, header and buffer as bytes; a buffer to be sent may be an array, a received one a memoryview."""
 
 Positive = Annotated[int, msgspec.Meta(ge=1, le=MAX_INTEGER)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
@@ -179,12 +179,13 @@ _SAMPLE_TYPES = {
 }
 
 
-def decode(frames: Sequence[bytes], limits: WireLimits = _DEFAULT_LIMITS) -> Message:
+def decode(frames: Sequence[Any], limits: WireLimits = _DEFAULT_LIMITS) -> Message:
     """Decode a message.
 
     Parameters
     ----------
     frames : sequence of bytes
+        Topic, header and buffer; the buffer may be a read-only memoryview.
     limits : WireLimits
 
     Returns
@@ -233,7 +234,7 @@ def _check_last_index(start: int | None, n_samples: int) -> None:
         )
 
 
-def _check_size(what: str, frame: bytes, limit: int) -> None:
+def _check_size(what: str, frame: bytes | memoryview, limit: int) -> None:
     if len(frame) > limit:
         raise WireError(
             RejectReason.SIZE, f"the {what} has {len(frame)} bytes; at most {limit} are allowed."
@@ -296,7 +297,7 @@ def _check_model(header: MetaMessage, limits: WireLimits) -> None:
             raise WireError(RejectReason.HEADER, misfit)
 
 
-def _read_samples(header: DataHeader, buffer: bytes, limits: WireLimits) -> NDArray[Any]:
+def _read_samples(header: DataHeader, buffer: bytes | memoryview, limits: WireLimits) -> NDArray[Any]:
     sample_type = _get_sample_type(header.dtype)
     n_samples, n_channels = header.shape
     _check_channels(n_channels, limits)

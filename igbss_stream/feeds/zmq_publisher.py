@@ -195,7 +195,11 @@ class ZmqPublisher(Closeable):
         self._endpoint.close(linger)
 
     def _read_subscriptions(self) -> bool:
-        """Read the requests of subscribers; return whether one of them is new."""
+        """Read the requests of subscribers; return whether one of them is new.
+
+        Asking for requests also makes libzmq notice which subscribers have read their queues, which `send`
+        does at most once a millisecond. Without that, a queue that is empty would count as full.
+        """
         has_new = False
         for _ in range(_MAX_REQUESTS):
             if not is_readable(self._socket):

@@ -14,10 +14,12 @@ from igbss_stream.feeds.keys import CurveKeys
 from igbss_stream.feeds.openephys import OpenEphysDecoder
 from igbss_stream.feeds.socket_monitor import HandshakeFailure
 from igbss_stream.feeds.sockets import SUBSCRIPTION_BYTES, is_readable, wait_readable
-from igbss_stream.feeds.wire import Message, WireLimits, decode
+from igbss_stream.feeds.wire import Frames, Message, WireLimits, decode
 
 _MAX_MESSAGES = 256  # read at once, which bounds the time until the caller continues
 _MAX_FRAMES = 4  # kept of a message: one more than any valid one has
+_BUFFER = 2  # position of the frame of samples
+_COPIED_BYTES = 8192  # up to which samples are copied: libzmq would keep 8 KB for each small message
 _SERVE_INTERVAL = 20  # ms that a handshake may wait while no message arrives
 
 _DEFAULT_LIMITS = WireLimits()
@@ -146,7 +148,7 @@ class ZmqReceiver(Closeable):
                 self.rejected[error.reason] += 1
         return messages
 
-    def _wait_for_frames(self, timeout: float) -> list[bytes] | None:
+    def _wait_for_frames(self, timeout: float) -> Frames | None:
         authenticator = self._endpoint.authenticator
         if authenticator is None:
             self._set_wait(round(1000 * timeout))
@@ -163,16 +165,18 @@ class ZmqReceiver(Closeable):
         if wait != self._wait:
             self._socket.rcvtimeo = self._wait = wait
 
-    def _read_frames(self, flags: int = 0) -> list[bytes] | None:
+    def _read_frames(self, flags: int = 0) -> Frames | None:
         """Return the first few frames of a message; None if no message arrived."""
         try:
-            frames = [self._socket.recv(flags)]
+            frame = self._socket.recv(flags, copy=False)
         except zmq.Again:
             return None
-        while self._socket.get(zmq.RCVMORE):
-            frame = self._socket.recv()
+        frames: Frames = [frame.bytes]
+        while frame.more:
+            frame = self._socket.recv(copy=False)
             if len(frames) < _MAX_FRAMES:
-                frames.append(frame)
+                is_large = len(frames) == _BUFFER and len(frame) > _COPIED_BYTES
+                frames.append(frame.buffer.toreadonly() if is_large else frame.bytes)
         return frames
 
 
@@ -193,7 +197,7 @@ def wait_for_any(receivers: Sequence[ZmqReceiver], timeout: float) -> list[int]:
 _SOCKETS = {"sub": zmq.SUB, "pull": zmq.PULL}
 
 
-def _make_parser(format: str, limits: WireLimits) -> Callable[[list[bytes]], list[Message]]:
+def _make_parser(format: str, limits: WireLimits) -> Callable[[Frames], list[Message]]:
     if format == "openephys":
         return OpenEphysDecoder(limits).decode
     if format != "igbss":

@@ -69,8 +69,7 @@ class LinearStage:
         x = np.ascontiguousarray(x)
         out = np.empty((len(x), self.n_sources), x.dtype) if out is None else out
         if self.cut is not None:
-            in_order = bool((self.cut == np.arange(len(self.cut))).all())
-            samples.unmix_complement(x, self.cut, in_order, 1.0 / (len(self.cut) - 1), out)
+            samples.unmix_complement(x, self.cut, self._is_in_order, 1.0 / (len(self.cut) - 1), out)
             return out
         samples.unmix(x, *self._backward, start, out)
         return out
@@ -99,6 +98,11 @@ class LinearStage:
         out = np.empty((len(sources), self.mixing.shape[1]), sources.dtype)
         samples.unmix(np.ascontiguousarray(sources), *self._forward, 0, out)
         return out
+
+    @cached_property
+    def _is_in_order(self) -> bool:
+        """Whether source n is the mean without channel n, for all n."""
+        return self.cut is not None and bool((self.cut == np.arange(len(self.cut))).all())
 
     @cached_property
     def _backward(self) -> tuple[Array, Array]:

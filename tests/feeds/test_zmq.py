@@ -304,6 +304,24 @@ def test_a_receiver_admits_only_known_senders() -> None:
             sender.close()
 
 
+@pytest.mark.parametrize("length", [5, 5000])  # of which the second is not copied
+def test_samples_that_were_received_are_read_only_and_remain(length: int) -> None:
+    with ZmqPublisher("*") as sink:
+        sink.start(STREAM)
+        with ZmqReceiver(sink.address) as source:
+            joined(sink)
+            sink.publish(chunk(0, length))
+            messages: list[Message] = []
+            until(
+                lambda: any(isinstance(each, DataMessage) for each in messages),
+                lambda: messages.extend(source.receive(0.05)),
+            )
+    [data] = [message.data for message in messages if isinstance(message, DataMessage)]
+    assert not data.flags.writeable
+    assert data.flags.aligned
+    np.testing.assert_array_equal(data, chunk(0, length).data)
+
+
 def test_a_slow_subscriber_uses_bounded_memory_and_affects_nobody_else() -> None:
     n, length = 3000, 8000  # 288 MB in all
     data = np.zeros((length, 3), np.float32)

@@ -263,9 +263,9 @@ class RepairStage:
 
     def _find_bad(self, x: NDArray[Any], start: int) -> Mask | None:
         """Return the values to replace, or None if there are none, and report on channels."""
-        usable = np.abs(x) <= self._largest  # not for NaN
-        bad = None if np.count_nonzero(usable) == x.size else ~usable
-        if bad is not None:
+        bad = None
+        if not (x.max() <= self._largest and x.min() >= -self._largest):  # or NaN
+            bad = ~(np.abs(x) <= self._largest)
             self.counts.bad += int(bad.sum())
         events: list[ChannelEvent] = []
         if self._outliers is not None:
@@ -313,6 +313,8 @@ class RepairStage:
         ]
 
     def _make_flat_events(self, changes: list[Change]) -> list[ChannelEvent]:
+        if not changes:
+            return []
         self.counts.flat += sum(is_flat for _, _, is_flat in changes)
         return [
             self._make_event(index, channel, "flat" if is_flat else "moving")
