@@ -14,22 +14,29 @@ from hypothesis import settings
 pytest_plugins = ["tests.commands", "tests.calibrations"]
 
 JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT") == "1"
+KERNEL_ROOMS = {"model", "separation", "streaming"}  # whose tests call the kernels themselves
 
-# The pass with the JIT on is the one for truth; the other is slow, and there for coverage.
+# With the JIT on, all tests run for truth. With it off, kernels are slow Python, whose lines are counted and whose
+# indices are checked.
 settings.register_profile("ci", deadline=None, max_examples=20 if JIT_OFF else 60, derandomize=True)
 settings.load_profile("ci")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="run the tests that take minutes as well")
+    parser.addoption(
+        "--kernels", action="store_true", help="run only the tests that call kernels themselves"
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out slow tests unless asked for, and with the JIT off those that need it on."""
+    """Leave out slow tests unless asked for, with the JIT off those that need it on, and with `--kernels` others."""
     left_out = {"jit"} if JIT_OFF else set()
     if not config.getoption("--slow"):
         left_out.add("slow")
     keep = [item for item in items if not left_out & {mark.name for mark in item.iter_markers()}]
+    if config.getoption("--kernels"):
+        keep = [item for item in keep if item.path.parent.name in KERNEL_ROOMS]
     for item in keep:
         if item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.timeout(0))  # minutes or hours, by design

@@ -238,6 +238,7 @@ def test_kernels_are_compiled_once(spawn: Spawn, recording: Path, tmp_path: Path
     assert (tmp_path / "first.h5").read_bytes() == (tmp_path / "second.h5").read_bytes()
 
 
+@pytest.mark.slow
 def test_kernels_work_where_nothing_can_be_cached(spawn: Spawn, recording: Path, tmp_path: Path) -> None:
     blocked = tmp_path / "blocked"
     blocked.touch()

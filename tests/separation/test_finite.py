@@ -114,7 +114,7 @@ def test_a_learned_structure(
     st.integers(2, 3),
     st.sampled_from(PRODUCTS),
 )
-@settings(max_examples=5)
+@settings(max_examples=2)
 def test_learned_products(
     kind: str, seed: int, n_samples: int, n_channels: int, options: dict[str, Any]
 ) -> None:

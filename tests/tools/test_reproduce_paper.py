@@ -58,6 +58,7 @@ def series(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
 
 
 @pytest.mark.jit
+@pytest.mark.slow
 def test_series_and_cloud(series: tuple[Path, Result]) -> None:
     out, result = series
     assert result.exit_code == 0, result.output
@@ -90,6 +91,7 @@ def test_series_and_cloud(series: tuple[Path, Result]) -> None:
 
 
 @pytest.mark.jit
+@pytest.mark.slow
 def test_error_is_that_of_the_channels(series: tuple[Path, Result]) -> None:
     """The column of the channels, computed anew from the definition in the paper."""
     rows = read_tables((series[0] / "tables.md").read_text())["RMSE: IGBSS and the strongest baselines"]
