@@ -7,6 +7,7 @@ The way of a sample, from room to room::
     preparation/  faulty samples are repaired; channels are re-referenced, filtered, resampled
     streaming/    in a stream, chunks pass the pipeline; models are updated on the way
     separation/   windows of channels become sources, and channels without selected sources
+    labels/       sources get labels: eye blink, heart, muscle, brain ...
     model/        the mathematics: the log-linear model, its solvers, learned structures
     files/        sources are written to HDF5 and exported ...
     feeds/        ... or published
@@ -19,10 +20,10 @@ What drives it::
     pages/        draws reports and the live page
     cli/          the command `igbss-stream`
 
-From Python: `separate` for an array, `Subscriber` for a published stream, `igbss_stream.sklearn` for
-scikit-learn, `igbss_stream.mne` for MNE. `chunk` defines what moves between the stages, `errors` the
-exceptions; `_util/` contains general helpers. Each room imports only from the rooms below it; the table
-is in pyproject.toml.
+From Python: `separate` for an array, `label_sources` for its sources, `Subscriber` for a published stream,
+`igbss_stream.sklearn` for scikit-learn, `igbss_stream.mne` for MNE. `chunk` defines what moves between the
+stages, `errors` the exceptions; `_util/` contains general helpers. Each room imports only from the rooms
+below it; the table is in pyproject.toml.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -30,13 +31,20 @@ from typing import TYPE_CHECKING, Any
 from igbss_stream._util.version import __version__
 
 if TYPE_CHECKING:
+    from igbss_stream.labels.labelling import Labelling, label_sources
     from igbss_stream.separation.api import separate
     from igbss_stream.separation.result import Separation
     from igbss_stream.subscriber import Subscriber
 
-__all__ = ["Separation", "Subscriber", "__version__", "separate"]
+__all__ = ["Labelling", "Separation", "Subscriber", "__version__", "label_sources", "separate"]
 
-_HOMES = {"Separation": "separation.result", "separate": "separation.api", "Subscriber": "subscriber"}
+_HOMES = {
+    "Labelling": "labels.labelling",
+    "Separation": "separation.result",
+    "Subscriber": "subscriber",
+    "label_sources": "labels.labelling",
+    "separate": "separation.api",
+}
 
 
 def __getattr__(name: str) -> Any:

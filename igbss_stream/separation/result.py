@@ -1,5 +1,6 @@
 """Result of a separation: the sources and their model."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -7,11 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from igbss_stream.errors import ParameterError
+from igbss_stream.labels.labelling import Labelling, label_sources
 from igbss_stream.model.learning import Learning
 from igbss_stream.model.poset import Poset
 from igbss_stream.model.solve import Fit
 from igbss_stream.separation.e_projection import Projection
-from igbss_stream.separation.stages import Stage
+from igbss_stream.separation.stages import LinearStage, Stage
 from igbss_stream.separation.transform import Transform
 
 Array = NDArray[np.float64]
@@ -80,6 +83,37 @@ class Separation:
     def reliability(self) -> Array | None:
         """Predicted ratio of each source to the interference of all others, in dB; None unless learned."""
         return None if self.learning is None else self.learning.reliability
+
+    def label_sources(
+        self, channels: Sequence[str], rate: float, positions: Mapping[int, Array] | None = None
+    ) -> Labelling:
+        """Label the sources as eye blink, eye movement, heart, muscle, line noise, channel noise or brain.
+
+        Parameters
+        ----------
+        channels : sequence of str
+            Names of the channels.
+        rate : float
+            In Hz.
+        positions : mapping of int to ndarray of shape (3,), optional
+            See `igbss_stream.label_sources`.
+
+        Returns
+        -------
+        Labelling
+
+        Raises
+        ------
+        ParameterError
+            If the sources are not a linear map of the channels, or there are too few samples.
+        """
+        has_one_map = isinstance(self.stage, LinearStage) and len(self.stage.mixing) == 1
+        if not (has_one_map and self.transform.linear):
+            raise ParameterError(
+                "labels need transform 'exp', and a structure without products that is the same for all "
+                "samples."
+            )
+        return label_sources(self.sources, self.stage.mixing[0], channels, rate, positions=positions)
 
     @cached_property
     def fit(self) -> Fit:
