@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from igbss_stream._util.progress import report_to
@@ -16,6 +16,7 @@ from igbss_stream.files.gaps import get_gap_rows
 from igbss_stream.separation.cleaning import Cleaning
 from igbss_stream.separation.engine import Separator
 from igbss_stream.separation.plan import SeparationPlan
+from igbss_stream.separation.source_labels import LabelContext, is_eeg, label_survey
 from igbss_stream.separation.statistics import Survey
 
 
@@ -97,7 +98,8 @@ def prepare_separator(
         _check_channels_of(settings.cleaning, source)
     if model is not None:
         return _of_model(model, source, settings)
-    plan = SeparationPlan(settings.model, len(source.names), cleaning=settings.cleaning)
+    labelling = _choose_labelling(source, settings)
+    plan = SeparationPlan(settings.model, len(source.names), None, settings.cleaning, labelling)
     breaks = get_gap_rows(source.gaps)
     excluded = get_excluded_rows(source.recording, settings) if plan.needs_survey else ()
     survey = plan.make_survey(source.names, source.dtype, source.n_samples, pool, breaks, excluded)
@@ -118,16 +120,38 @@ def _check_channels_of(cleaning: Cleaning, source: Channels) -> None:
     cleaning.check_channels(source.names)
 
 
+def _choose_labelling(source: Channels, settings: BatchSettings) -> LabelContext | None:
+    """Return what labels need, if they are required, or an EEG's structure is learned."""
+    rate = source.recording.rate
+    if settings.cleaning is not None and settings.cleaning.needs_labels:
+        if rate is None:
+            raise ParameterError(
+                "exclude_labelled needs a sampling rate, which the recording does not have; pass --rate.",
+                parameter="exclude_labelled",
+            )
+        return LabelContext(rate, is_required=True)
+    is_labelled = settings.model.is_learned and not settings.model.has_products and is_eeg(source.names)
+    return LabelContext(rate) if is_labelled and rate is not None else None
+
+
 def _of_model(model: KnownModel, source: Channels, settings: BatchSettings) -> PlannedSeparation:
-    """Return a model as it starts; sources that are like a channel are found in this recording."""
+    """Return a model as it starts; what cleaning needs besides is found in this recording."""
     cleaning = settings.cleaning
-    finds = cleaning is not None and cleaning.needs_survey
+    compares = cleaning is not None and cleaning.needs_covariance
+    labelling = None
     if cleaning is not None:
         cleaning.check(model.separator.transform, products=False)
+        if cleaning.needs_labels and model.separator.labels is None:
+            labelling = _choose_labelling(source, settings)
+    finds = compares or labelling is not None
 
     def clean(survey: Survey | None) -> Separator:
         separator = model.separator
-        cleaner = None if cleaning is None else cleaning.make_cleaner(separator.stage, survey)
+        if labelling is not None and survey is not None:
+            separator = replace(separator, labels=label_survey(separator.stage, survey, labelling))
+        if cleaning is None:
+            return separator.with_cleaner(None, None)
+        cleaner = cleaning.make_cleaner(separator.stage, survey, separator.labels)
         return separator.with_cleaner(cleaning, cleaner)
 
     def prepare(survey: Survey) -> Separator:
@@ -135,7 +159,15 @@ def _of_model(model: KnownModel, source: Channels, settings: BatchSettings) -> P
         return clean(survey)
 
     excluded = get_excluded_rows(source.recording, settings) if finds else ()
-    survey = Survey(source.names, source.dtype, source.n_samples, covariance=finds, excluded=excluded)
+    survey = Survey(
+        source.names,
+        source.dtype,
+        source.n_samples,
+        covariance=compares,
+        keep_excerpt=labelling is not None,
+        breaks=get_gap_rows(source.gaps) if labelling is not None else (),
+        excluded=excluded,
+    )
     looks_first = finds or not model.separator.by_sample
     separator = None if looks_first else clean(None)
     return PlannedSeparation(survey, model.separator.solver, prepare, separator, excluded)

@@ -12,8 +12,9 @@ from typing import Self
 from igbss_stream.batch.channels import LeftOut
 from igbss_stream.batch.models import KnownModel
 from igbss_stream.files.results.output import OutputFile
-from igbss_stream.separation.cleaning import Cleaner, Cleaning, Excluded
+from igbss_stream.separation.cleaning import Cleaner, Cleaning
 from igbss_stream.separation.engine import Separator
+from igbss_stream.separation.source_choice import Excluded
 
 ATTRIBUTE = "first_pass"  # attribute of the model file
 

@@ -26,6 +26,7 @@ Examples:
   igbss-stream batch eeg.edf --bandpass 1:40 --notch 50 --reference average -o sources.h5
   igbss-stream batch night.nwb --channels 0-31 -o sources.h5
   igbss-stream batch eeg.h5 --exclude-like EOG1:0.5 --exclude 7 -o cleaned.h5
+  igbss-stream batch eeg.edf --highpass 1 --exclude-labelled eye,heart:0.7 -o cleaned.h5
   igbss-stream batch eeg.h5 --n-sources 8 --scaling back-projected -o sources.h5 --overwrite
   igbss-stream batch night/ 'day/**/*.edf' -o 'out/{path}.h5' --summary out.csv --resume
   igbss-stream batch later.h5 --model sources.h5 -o later-sources.h5
@@ -93,6 +94,7 @@ def batch(
     keep_bad: bool,
     exclude: str | None,
     exclude_like: tuple[str, ...],
+    exclude_labelled: str | None,
     compression: str,
     report: bool,
     overwrite: bool,
@@ -124,7 +126,7 @@ def batch(
         window=window,
         drop_flat=drop_flat,
         keep_bad=keep_bad,
-        cleaning=parse_cleaning(exclude, exclude_like),
+        cleaning=parse_cleaning(exclude, exclude_like, exclude_labelled),
         compression=compression,
     )
     wanted = ReadOptions(dataset, axis, rate, channels, factor, unit, events)

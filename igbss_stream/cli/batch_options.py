@@ -74,6 +74,12 @@ cleaning_options = add_options(
         help="Remove sources whose absolute correlation with this channel is at least R; may be "
         "repeated.  [default of R: 0.5]",
     ),
+    click.option(
+        "--exclude-labelled",
+        metavar="LABEL[:S],...",
+        help="Remove sources with a score of at least S for a label: eye, heart, muscle, line, channel.  "
+        "[default of S: 0.8]",
+    ),
 )
 
 storage_options = click.option(
@@ -86,8 +92,10 @@ storage_options = click.option(
 )
 
 
-def parse_cleaning(exclude: str | None, exclude_like: tuple[str, ...]) -> "Cleaning | None":
-    """Return the cleaning that the options request; None if neither is given.
+def parse_cleaning(
+    exclude: str | None, exclude_like: tuple[str, ...], exclude_labelled: str | None = None
+) -> "Cleaning | None":
+    """Return the cleaning that the options request; None if none is given.
 
     Parameters
     ----------
@@ -95,17 +103,23 @@ def parse_cleaning(exclude: str | None, exclude_like: tuple[str, ...]) -> "Clean
         Such as ``"0,3"``.
     exclude_like : tuple of str
         Each such as ``"EOG1"`` or ``"EOG1:0.5"``.
+    exclude_labelled : str, optional
+        Such as ``"eye,heart:0.7"``.
 
     Raises
     ------
     ParameterError
         If an option is invalid.
     """
-    if exclude is None and not exclude_like:
+    if exclude is None and not exclude_like and exclude_labelled is None:
         return None
     from igbss_stream.separation.cleaning import Cleaning
 
-    return Cleaning(exclude=_parse_numbers(exclude), exclude_like=tuple(map(_parse_like, exclude_like)))
+    return Cleaning(
+        exclude=_parse_numbers(exclude),
+        exclude_like=tuple(map(_parse_like, exclude_like)),
+        exclude_labelled=_parse_labels(exclude_labelled),
+    )
 
 
 def _parse_numbers(text: str | None) -> tuple[int, ...]:
@@ -119,6 +133,24 @@ def _parse_numbers(text: str | None) -> tuple[int, ...]:
                 "instead."
             )
     return tuple(map(int, words))
+
+
+def _parse_labels(text: str | None) -> tuple[tuple[str, float], ...]:
+    if text is None:
+        return ()
+    from igbss_stream.separation.cleaning import MIN_SCORE
+
+    found = []
+    for word in text.split(","):
+        label, colon, number = word.strip().lower().replace("-", " ").replace("_", " ").partition(":")
+        try:
+            found.append((label, float(number) if colon else MIN_SCORE))
+        except ValueError:
+            raise ParameterError(
+                "--exclude-labelled must be labels separated by commas, each with a colon and the minimum "
+                f"score if needed, such as eye,heart:0.7. Got {text!r} instead."
+            ) from None
+    return tuple(found)
 
 
 def _parse_like(text: str) -> tuple[str, float]:

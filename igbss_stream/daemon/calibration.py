@@ -232,8 +232,7 @@ def _restore_cleaning(stored: StoredModel, separator: Separator, has_choice: boo
     """Return the separator with the cleaner of its file, if the file states which sources it removes."""
     if stored.cleaning is None or not has_choice:
         return separator
-    like = tuple((str(name), float(least)) for name, least in stored.cleaning["exclude_like"])
-    cleaning = Cleaning(exclude=tuple(stored.cleaning["exclude"]), exclude_like=like)
+    cleaning = Cleaning.from_dict(stored.cleaning)
     return separator.with_cleaner(cleaning, Cleaner(separator.stage, stored.excluded))
 
 
@@ -255,7 +254,12 @@ def apply_cleaning(calibration: Calibration, cleaning: Cleaning | None) -> Calib
     if cleaning is None or cleaning == separator.cleaning:
         return calibration
     cleaning.check(separator.transform, products=False)
-    if cleaning.needs_survey:
+    if cleaning.needs_labels and separator.labels is None:
+        raise ParameterError(
+            f"clean.exclude_labelled needs labels, which '{calibration.path}' does not contain. Name "
+            "sources by exclude, or pass --exclude-labelled to batch."
+        )
+    if cleaning.needs_covariance:
         found = "none" if separator.cleaner is None else str(separator.cleaner)
         raise ParameterError(
             f"clean.exclude_like is not that of '{calibration.path}', which does not state which sources "
@@ -263,7 +267,10 @@ def apply_cleaning(calibration: Calibration, cleaning: Cleaning | None) -> Calib
             "pass the same --exclude-like to batch."
         )
     return replace(
-        calibration, separator=separator.with_cleaner(cleaning, cleaning.make_cleaner(separator.stage))
+        calibration,
+        separator=separator.with_cleaner(
+            cleaning, cleaning.make_cleaner(separator.stage, labels=separator.labels)
+        ),
     )
 
 

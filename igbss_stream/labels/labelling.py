@@ -1,26 +1,30 @@
 """Label sources by their maps, spectra and courses."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from igbss_stream._util.electrodes import find_positions
 from igbss_stream.errors import ParameterError
-from igbss_stream.labels.courses import measure_courses
+from igbss_stream.labels.courses import CourseFacts, measure_courses
 from igbss_stream.labels.maps import MIN_POSITIONS, measure_maps
 from igbss_stream.labels.reasons import describe
 from igbss_stream.labels.scores import LABELS, SourceFacts, compute_scores
-from igbss_stream.labels.spectra import measure_spectra
+from igbss_stream.labels.spectra import SpectrumFacts, measure_spectra
 
 Array = NDArray[np.float64]
+_Facts = TypeVar("_Facts", SpectrumFacts, CourseFacts)
 
 OTHER = "other"
 """Label of a source whose largest score is below one half."""
 _LEAST = 0.5
-_MIN_SECONDS = 2.0
+MIN_SECONDS = 2.0
+"""Shortest samples that are labelled."""
 _RHYTHM_SECONDS = 12.0
+_GROUP = 4  # sources
 _LOWEST_RATE = 65.0  # Hz; below it, nothing is left of 25 to 29 Hz
 
 
@@ -113,7 +117,9 @@ def label_sources(
     scale = np.maximum(x.std(axis=0), 1e-300)
     x = (x - x.mean(axis=0)) / scale  # so that no unit is too small to be squared
     facts = SourceFacts(
-        measure_maps(weights, known), measure_spectra(x, breaks, rate), measure_courses(x, breaks, rate)
+        measure_maps(weights, known),
+        _measure_in_groups(SpectrumFacts, measure_spectra, x, breaks, rate),
+        _measure_in_groups(CourseFacts, measure_courses, x, breaks, rate),
     )
     scores = compute_scores(facts)
     top = np.nanmax(scores, axis=1)
@@ -121,6 +127,19 @@ def label_sources(
     labels = tuple(LABELS[k] if score >= _LEAST else OTHER for k, score in zip(best, top, strict=True))
     reasons = tuple(describe(facts, label, i, channels) for i, label in enumerate(labels))
     return Labelling(scores, labels, reasons, tuple(_list_notes(len(x) / rate, rate, len(known), channels)))
+
+
+def _measure_in_groups(
+    kind: type[_Facts],
+    measure: Callable[[Array, Sequence[int], float], _Facts],
+    x: Array,
+    breaks: Sequence[int],
+    rate: float,
+) -> _Facts:
+    """Return facts of all sources, measured a few sources at a time, which takes less memory."""
+    parts = [measure(x[:, i : i + _GROUP], breaks, rate) for i in range(0, x.shape[1], _GROUP)]
+    joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in vars(parts[0])}
+    return kind(**joined)
 
 
 def _check(x: Array, weights: Array, channels: Sequence[str], rate: float) -> None:
@@ -131,9 +150,9 @@ def _check(x: Array, weights: Array, channels: Sequence[str], rate: float) -> No
         )
     if not (np.isfinite(rate) and rate > 0):
         raise ParameterError(f"rate must be a number of Hz above 0. Got {rate!r} instead.")
-    if len(x) < _MIN_SECONDS * rate:
+    if len(x) < MIN_SECONDS * rate:
         raise ParameterError(
-            f"labels need at least {_MIN_SECONDS:g} s of samples. Got {len(x) / rate:g} s instead; pass "
+            f"labels need at least {MIN_SECONDS:g} s of samples. Got {len(x) / rate:g} s instead; pass "
             "more samples."
         )
     if not np.isfinite(x).all():

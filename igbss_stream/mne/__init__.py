@@ -8,6 +8,7 @@ the formulas.
     fit        `fit_ica`: separate a Raw or Epochs
     samples    the samples to learn from, by the parameters of MNE
     output     `ica_of_output`, `raw_of_output`: read an output of `batch`; `sources_of`: sources as a Raw
+    labels     `label_sources`: eye, heart, muscle ... in `ica.labels_`
     convert    a linear separation as MNE's ICA
 """
 
@@ -19,6 +20,7 @@ except ImportError as error:
     raise ImportError(describe_missing("mne", "igbss_stream.mne works on a Raw of MNE", error)) from error
 
 from igbss_stream.mne.fit import fit_ica
+from igbss_stream.mne.labels import label_sources
 from igbss_stream.mne.output import ica_of_output, raw_of_output, sources_of
 
-__all__ = ["fit_ica", "ica_of_output", "raw_of_output", "sources_of"]
+__all__ = ["fit_ica", "ica_of_output", "label_sources", "raw_of_output", "sources_of"]

@@ -19,6 +19,8 @@
     excerpt            samples to learn a structure from
     learning_rows      rows to learn from, without those that are marked as bad
     cleaning       removal of sources from the channels
+    source_choice  the sources to remove: by channels and labels
+    source_labels  labels of sources from the samples of a survey
     pca_form       an unmixing as PCA followed by a square unmixing, the form of MNE's ICA
     metrics        comparison of estimated with true sources
 """

@@ -4,15 +4,11 @@ The contribution of a source is the difference between the mixing of all sources
 sources with that one set to zero. Cleaned channels are the channels less the contributions of the removed
 sources; what no source explains remains.
 
-A source is chosen by its number, or by a channel that it is similar to. The correlation of source i and
-channel j, over the samples that the structure was learned from, follows from their covariance C and the
-unmixing W::
-
-    r_ij = (W C)_ij / sqrt((W C W')_ii C_jj)
+A source is chosen by its number, by its label, or by a channel that it is similar to;
+`igbss_stream.separation.source_choice` finds it.
 """
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -21,50 +17,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream.errors import InputError, ParameterError, printable
+from igbss_stream.labels.labelling import Labelling
+from igbss_stream.separation.source_choice import (
+    LABEL_GROUPS,
+    NO_LINEAR_MAP,
+    Excluded,
+    correlate_sources,
+    describe_largest_score,
+    describe_strongest,
+    find_labelled_sources,
+    find_similar_sources,
+)
 from igbss_stream.separation.stages import LinearStage, PolynomialStage, Stage
 from igbss_stream.separation.statistics import Survey
 from igbss_stream.separation.transform import Transform
 
 Array = NDArray[np.float64]
 
-_NO_LINEAR_MAP = (
-    "exclude_like needs order = 1: with learned products, sources are not a linear map of the channels. "
-    "Name sources by exclude."
-)
+MIN_SCORE = 0.8
+"""Default of the least score of a label at which a source is removed."""
 MIN_CORRELATION = 0.5
 """Default of the least |correlation| between a channel and a source that is similar to it."""
-
-
-@dataclass(frozen=True)
-class Excluded:
-    """A source to remove, and the reason.
-
-    Parameters
-    ----------
-    source : int
-    channel : str
-        The channel that it is similar to; empty if the source was given by its number.
-    correlation : float
-        With that channel; NaN if the source was given by its number.
-    """
-
-    source: int
-    channel: str = ""
-    correlation: float = math.nan
-
-    @classmethod
-    def from_list(cls, values: Sequence[Any]) -> Self:
-        """Return the source that `to_list` described."""
-        source, channel, correlation = values
-        return cls(int(source), str(channel), math.nan if correlation is None else float(correlation))
-
-    def to_list(self) -> list[Any]:
-        """Return the fields as a list for JSON."""
-        return [self.source, self.channel, None if math.isnan(self.correlation) else self.correlation]
-
-    def __str__(self) -> str:
-        reason = f" ({printable(self.channel)} {self.correlation:.2f})" if self.channel else ""
-        return f"source-{self.source}{reason}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +50,7 @@ class Cleaner:
     excluded : tuple of Excluded
         A source may appear several times, for several reasons.
     notices : tuple of str
-        Requests that had no effect: channels that no source is similar to.
+        Requests that had no effect: channels that no source is similar to, labels that no source has.
 
     Raises
     ------
@@ -102,7 +75,7 @@ class Cleaner:
         if len(self.sources) == n_sources:
             raise InputError(
                 f"all {n_sources} sources would be removed. Name fewer sources, or raise the least "
-                "correlation."
+                "correlation or score."
             )
 
     @cached_property
@@ -161,6 +134,8 @@ class Cleaning:
         Numbers of sources, from 0.
     exclude_like : tuple of (str, float)
         Names of channels, each with the least |correlation| of a source that is similar to it.
+    exclude_labelled : tuple of (str, float)
+        Names of labels or groups of labels (`LABEL_GROUPS`), each with the least score.
 
     Raises
     ------
@@ -170,11 +145,13 @@ class Cleaning:
 
     exclude: tuple[int, ...] = ()
     exclude_like: tuple[tuple[str, float], ...] = ()
+    exclude_labelled: tuple[tuple[str, float], ...] = ()
 
     def __post_init__(self) -> None:
-        if not (self.exclude or self.exclude_like):
+        if not (self.exclude or self.exclude_like or self.exclude_labelled):
             raise ParameterError(
-                "exclude or exclude_like must name a source or a channel.", parameter="exclude"
+                "exclude must name a source, exclude_like a channel, or exclude_labelled a label.",
+                parameter="exclude",
             )
         for source in self.exclude:
             if isinstance(source, bool) or not isinstance(source, int | np.integer) or source < 0:
@@ -189,16 +166,39 @@ class Cleaning:
                     f"channel {printable(name)!r} instead.",
                     parameter="exclude_like",
                 )
+        for label, least in self.exclude_labelled:
+            _check_label(label, least)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Return the cleaning that `to_dict` described."""
+        like, labelled = (
+            tuple((str(name), float(least)) for name, least in values.get(key, ()))
+            for key in ("exclude_like", "exclude_labelled")
+        )
+        return cls(exclude=tuple(values["exclude"]), exclude_like=like, exclude_labelled=labelled)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a dictionary for JSON."""
         like = [[name, least] for name, least in self.exclude_like]
-        return {"exclude": list(self.exclude), "exclude_like": like}
+        labelled = [[label, least] for label, least in self.exclude_labelled]
+        fields: dict[str, Any] = {"exclude": list(self.exclude), "exclude_like": like}
+        return fields | ({"exclude_labelled": labelled} if labelled else {})
 
     @property
     def needs_survey(self) -> bool:
-        """Whether sources are found by channels, which requires the covariance of the samples."""
+        """Whether sources are found by channels or labels, which requires statistics of the samples."""
+        return self.needs_covariance or self.needs_labels
+
+    @property
+    def needs_covariance(self) -> bool:
+        """Whether sources are found by channels."""
         return bool(self.exclude_like)
+
+    @property
+    def needs_labels(self) -> bool:
+        """Whether sources are found by labels."""
+        return bool(self.exclude_labelled)
 
     def check(self, transform: Transform, *, products: bool) -> None:
         """Refuse models whose channels cannot be cleaned.
@@ -220,7 +220,8 @@ class Cleaning:
                 f"{transform.name!r} instead."
             )
         if products and self.needs_survey:
-            raise ParameterError(_NO_LINEAR_MAP, parameter="exclude_like")
+            option = "exclude_like" if self.needs_covariance else "exclude_labelled"
+            raise ParameterError(NO_LINEAR_MAP.format(option), parameter=option)
 
     def check_channels(self, names: Sequence[str]) -> None:
         """Check that each channel of `exclude_like` is one of the separated channels.
@@ -245,7 +246,9 @@ class Cleaning:
                     parameter="exclude_like",
                 )
 
-    def make_cleaner(self, stage: Stage, survey: Survey | None = None) -> Cleaner:
+    def make_cleaner(
+        self, stage: Stage, survey: Survey | None = None, labels: Labelling | None = None
+    ) -> Cleaner:
         """Return the cleaner that removes the chosen sources.
 
         Parameters
@@ -253,6 +256,8 @@ class Cleaning:
         stage : LinearStage or PolynomialStage
         survey : Survey, optional
             Of the samples, with covariance. Required if sources are found by channels.
+        labels : Labelling, optional
+            Of the sources. Required if sources are found by labels.
 
         Returns
         -------
@@ -275,57 +280,29 @@ class Cleaning:
                 found = find_similar_sources(name, with_channel, least)
                 excluded += found
                 if not found:
-                    notices.append(_describe_strongest(name, with_channel, least))
+                    notices.append(describe_strongest(name, with_channel, least))
+        if self.exclude_labelled:
+            if labels is None:
+                raise RuntimeError("exclude_labelled needs the labels of the sources")
+            for name, least in self.exclude_labelled:
+                labelled = find_labelled_sources(labels, name, least)
+                excluded += labelled
+                if not labelled:
+                    notices.append(describe_largest_score(labels, name, least))
+            notices += labels.notes
         return Cleaner(stage, tuple(excluded), tuple(notices))
 
 
-def find_similar_sources(name: str, correlations: Array, least: float) -> list[Excluded]:
-    """Return the sources that correlate with a channel, strongest first.
-
-    Parameters
-    ----------
-    name : str
-        Name of the channel.
-    correlations : ndarray of shape (sources,)
-    least : float
-        Least |correlation|.
-    """
-    size = np.abs(correlations)
-    order = np.argsort(-size, kind="stable")
-    return [Excluded(int(i), name, float(correlations[i])) for i in order if size[i] >= least]
-
-
-def correlate_sources(stage: Stage, covariance: Array) -> Array:
-    """Return the correlations of sources and channels, (sources, channels).
-
-    Parameters
-    ----------
-    stage : LinearStage or PolynomialStage
-    covariance : ndarray of shape (channels, channels)
-        Of the channels, in any unit.
-
-    Raises
-    ------
-    ParameterError
-        If the sources are not a linear map of the channels, or the map changes from sample to sample.
-    """
-    if isinstance(stage, PolynomialStage):
-        raise ParameterError(_NO_LINEAR_MAP, parameter="exclude_like")
-    if len(stage.unmixing) > 1:
+def _check_label(label: str, least: float) -> None:
+    if label not in LABEL_GROUPS:
         raise ParameterError(
-            "exclude_like needs a structure that is the same for all samples. Name sources by exclude.",
-            parameter="exclude_like",
+            f"exclude_labelled must name labels: {', '.join(LABEL_GROUPS)}. Got {printable(label)!r} "
+            "instead.",
+            parameter="exclude_labelled",
         )
-    unmixing = stage.unmixing[0]
-    shared = unmixing @ covariance
-    power = np.einsum("ij,ij->i", shared, unmixing)
-    size = np.sqrt(np.outer(np.maximum(power, 0.0), np.diag(covariance)))
-    return np.asarray(np.divide(shared, size, out=np.zeros_like(shared), where=size > 0))
-
-
-def _describe_strongest(name: str, correlations: Array, least: float) -> str:
-    i = int(np.abs(correlations).argmax())
-    return (
-        f"no source is like {printable(name)} by {least:g} or more: the strongest correlation is "
-        f"{correlations[i]:.2f}, of source-{i}"
-    )
+    if not 0 < least <= 1:
+        raise ParameterError(
+            f"exclude_labelled needs a least score above 0 and up to 1. Got {least!r} with label {label!r} "
+            "instead.",
+            parameter="exclude_labelled",
+        )

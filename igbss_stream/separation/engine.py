@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream._util.blas_threads import limit_blas_threads
+from igbss_stream.labels.labelling import Labelling
 from igbss_stream.model.learning import Learning
 from igbss_stream.model.poset import Poset
 from igbss_stream.model.solve import solve
@@ -51,6 +52,8 @@ class Separator:
         Which sources are removed from the channels, as requested.
     cleaner : Cleaner, optional
         Removes these sources.
+    labels : Labelling, optional
+        Labels of the sources, if they were labelled.
     """
 
     settings: ModelSettings
@@ -61,6 +64,7 @@ class Separator:
     learning: Learning | None = None
     cleaning: Cleaning | None = None
     cleaner: Cleaner | None = None
+    labels: Labelling | None = None
 
     @property
     def n_channels(self) -> int:

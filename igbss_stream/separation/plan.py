@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 
 from igbss_stream._util.blas_threads import limit_blas_threads
 from igbss_stream.errors import IgbssWarning, InputError, ParameterError
+from igbss_stream.labels.labelling import Labelling
 from igbss_stream.model.learning import Learning
 from igbss_stream.model.poset import Poset, check_source_count, make_incidence
 from igbss_stream.separation.cleaning import Cleaning
 from igbss_stream.separation.engine import CLOSED_FORM, Separator
 from igbss_stream.separation.settings import ModelSettings
+from igbss_stream.separation.source_labels import LabelContext, label_survey
 from igbss_stream.separation.stages import LinearStage, Stage
 from igbss_stream.separation.statistics import Survey
 from igbss_stream.separation.transform import Transform, as_transform
@@ -42,6 +44,9 @@ class SeparationPlan:
         An earlier learned structure. A new one starts from it and keeps its order, signs and scale.
     cleaning : Cleaning, optional
         Which sources are removed from the channels.
+    labelling : LabelContext, optional
+        What labels of the sources need; sources are labelled if it is given. Required if the cleaning finds
+        sources by labels.
 
     Raises
     ------
@@ -55,6 +60,7 @@ class SeparationPlan:
     n_channels: int
     previous: Stage | None = None
     cleaning: Cleaning | None = None
+    labelling: LabelContext | None = None
 
     def __post_init__(self) -> None:
         if self.n_channels < 2:
@@ -93,7 +99,7 @@ class SeparationPlan:
         """Whether the separator depends on statistics of the samples."""
         return (
             self.settings.is_learned
-            or self._finds_sources
+            or (self.cleaning is not None and self.cleaning.needs_survey)
             or not (self.by_sample and self._transform.linear)
         )
 
@@ -113,10 +119,10 @@ class SeparationPlan:
             n_samples,
             keep_rows=self.needs_survey and self._transform.linear,
             covariance=(
-                self._finds_sources or self.settings.is_learned or self.settings.n_sources is not None
+                self._compares_channels or self.settings.is_learned or self.settings.n_sources is not None
             ),
-            enough_rank=None if self._finds_sources else self.settings.n_sources,
-            keep_excerpt=self.settings.is_learned,
+            enough_rank=None if self._compares_channels else self.settings.n_sources,
+            keep_excerpt=self.settings.is_learned or self.labelling is not None,
             breaks=breaks,
             excluded=excluded,
             pool=pool,
@@ -167,7 +173,10 @@ class SeparationPlan:
             learning = learned.learning
         else:
             poset, stage = self._given
-        cleaner = None if self.cleaning is None else self.cleaning.make_cleaner(stage, survey)
+        labels = None
+        if self.labelling is not None and survey is not None and transform.linear:
+            labels = label_survey(stage, survey, self.labelling)
+        cleaner = None if self.cleaning is None else self.cleaning.make_cleaner(stage, survey, labels)
         return Separator(
             settings=self.settings,
             poset=poset,
@@ -177,6 +186,7 @@ class SeparationPlan:
             learning=learning,
             cleaning=self.cleaning,
             cleaner=cleaner,
+            labels=labels,
         )
 
     def prepare_for(self, x: NDArray[Any], names: Sequence[str]) -> Separator:
@@ -186,7 +196,12 @@ class SeparationPlan:
         return self.prepare(survey)
 
     def restore(
-        self, poset: Poset, stage: LinearStage, transform: Transform, learning: Learning | None = None
+        self,
+        poset: Poset,
+        stage: LinearStage,
+        transform: Transform,
+        learning: Learning | None = None,
+        labels: Labelling | None = None,
     ) -> Separator:
         """Return a separator of a stored model, which needs no samples.
 
@@ -197,6 +212,7 @@ class SeparationPlan:
         transform : Transform
             With its state.
         learning : Learning, optional
+        labels : Labelling, optional
             See `Separator`.
         """
         return Separator(
@@ -206,6 +222,7 @@ class SeparationPlan:
             transform=transform,
             solver=self.solver,
             learning=learning,
+            labels=labels,
         )
 
     @cached_property
@@ -223,8 +240,8 @@ class SeparationPlan:
         return poset, LinearStage.from_poset(poset)
 
     @property
-    def _finds_sources(self) -> bool:
-        return self.cleaning is not None and self.cleaning.needs_survey
+    def _compares_channels(self) -> bool:
+        return self.cleaning is not None and self.cleaning.needs_covariance
 
     def _check_rank(self, survey: Survey) -> None:
         wanted = self.settings.n_sources

@@ -31,6 +31,7 @@ from igbss_stream.separation.cleaning import Cleaning
 from igbss_stream.separation.engine import Separator
 from igbss_stream.separation.plan import SeparationPlan
 from igbss_stream.separation.settings import ModelSettings
+from igbss_stream.separation.source_labels import LabelContext
 
 _POLL_INTERVAL = 0.05  # seconds between checks whether to stop waiting
 
@@ -166,8 +167,10 @@ class Learner:
     stop : Event, optional
         Ends such a wait.
     cleaning : Cleaning, optional
-        Sources to remove from the channels. Sources that correlate with a channel are determined again for
-        each model.
+        Sources to remove from the channels. Sources that correlate with a channel or have a label are
+        determined again for each model.
+    labelling : LabelContext, optional
+        What labels of the sources need; sources of each model are labelled if it is given.
 
     Attributes
     ----------
@@ -187,11 +190,13 @@ class Learner:
         wait: bool = True,
         stop: Event | None = None,
         cleaning: Cleaning | None = None,
+        labelling: LabelContext | None = None,
     ) -> None:
         self.counts = LearningCounts()
         self.failure = ""
         self.schedule = schedule
-        self._settings, self._names, self._cleaning = settings, tuple(names), cleaning
+        self._settings, self._names = settings, tuple(names)
+        self._cleaning, self._labelling = cleaning, labelling
         self._executor, self._wait = executor, wait
         self._stop = stop or Event()
         self._version = 0 if model is None else model.version
@@ -322,7 +327,7 @@ class Learner:
             if settings.view is None and previous.learning is not None:
                 settings = replace(settings, view=previous.learning.view)
         aligned_to = previous.stage if previous is not None and settings.is_learned else None
-        plan = SeparationPlan(settings, len(self._names), aligned_to, self._cleaning)
+        plan = SeparationPlan(settings, len(self._names), aligned_to, self._cleaning, self._labelling)
         survey = plan.make_survey(self._names, x.dtype, len(x), breaks=breaks)
         survey.update(x)
         separator = plan.prepare(survey)

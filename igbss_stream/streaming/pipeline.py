@@ -20,6 +20,7 @@ from igbss_stream.separation.cleaning import Cleaning
 from igbss_stream.separation.engine import Separator
 from igbss_stream.separation.plan import SeparationPlan
 from igbss_stream.separation.settings import ModelSettings
+from igbss_stream.separation.source_labels import LabelContext
 from igbss_stream.streaming.model_updates import Learner, LearningSchedule, StreamModel
 from igbss_stream.streaming.separators import SampleSeparator, WindowSeparator
 
@@ -88,8 +89,11 @@ class Pipeline:
         if cleaning is not None:
             cleaning.check_channels(stream.channels)
         _check_settings(settings, model, cleaning)
+        labelling = None
+        if cleaning is not None and cleaning.needs_labels:
+            labelling = LabelContext(stream.rate, is_required=True)
         if model is None:
-            plan = SeparationPlan(settings, stream.n_channels, cleaning=cleaning)
+            plan = SeparationPlan(settings, stream.n_channels, None, cleaning, labelling)
             self.stream_separator = _make_stream_separator(plan, window, learning)
             if not plan.needs_survey:
                 model = StreamModel(1, plan.prepare(), 0)
@@ -111,6 +115,7 @@ class Pipeline:
                 wait=learning.wait,
                 stop=learning.stop,
                 cleaning=cleaning,
+                labelling=labelling,
             )
         self.model: StreamModel | None = None
         self._position: int | None = None

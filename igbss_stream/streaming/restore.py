@@ -91,7 +91,8 @@ def restore_separator(stored: StoredModel, settings: ModelSettings) -> Separator
     else:
         poset = Poset(mixing, settings.order, settings.closure)
         stage = LinearStage.from_poset(poset)
-    return SeparationPlan(settings, poset.n_channels).restore(poset, stage, transform, stored.learning)
+    plan = SeparationPlan(settings, poset.n_channels)
+    return plan.restore(poset, stage, transform, stored.learning, stored.labels)
 
 
 def _as_periods(weights: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -47,8 +47,8 @@ def test_learned_sources_that_are_like_a_channel(separated: Command, tmp_path: P
     found, attrs = read(tmp_path / "out.h5")
     correlations = np.corrcoef(found["sources"].T, x[:, 0])[:4, 4]
     (source,) = np.flatnonzero(np.abs(correlations) >= 0.8)
-    ((number, channel, correlation),) = found["excluded"]
-    assert (number, channel) == (source, b"Fz")
+    ((number, channel, correlation, label, _),) = found["excluded"]
+    assert (number, channel, label) == (source, b"Fz", b"")
     assert correlation == pytest.approx(correlations[source], abs=1e-9)
     assert f"removed from /cleaned: source-{source} (Fz {correlation:.2f})" in said
     np.testing.assert_allclose(found["cleaned"], by_hand(x, found, [int(source)]), rtol=0, atol=1e-10 * 20)
@@ -124,7 +124,7 @@ def test_a_model_of_another_recording_is_asked_anew(separated: Command, tmp_path
         result = CliRunner().invoke(main, list(map(str, words)))
         assert result.exit_code == 0, result.output
         found, _ = read(out)
-        ((source, _, correlation),) = found["excluded"]
+        ((source, _, correlation, *_),) = found["excluded"]
         if options[0] == "--exclude":
             assert source == 2
         else:

@@ -13,9 +13,10 @@ from igbss_stream.chunk import Chunk, Stream
 from igbss_stream.cli.demo import draw_mixing
 from igbss_stream.errors import InputError, ParameterError
 from igbss_stream.model.interactions.learn import LearnedInteractions
-from igbss_stream.separation.cleaning import Cleaner, Cleaning, Excluded
+from igbss_stream.separation.cleaning import Cleaner, Cleaning
 from igbss_stream.separation.plan import SeparationPlan
 from igbss_stream.separation.settings import ModelSettings
+from igbss_stream.separation.source_choice import Excluded
 from igbss_stream.separation.stages import LinearStage, PolynomialStage
 from igbss_stream.separation.statistics import survey_array
 from igbss_stream.streaming.model_updates import Learner, LearningSchedule, StreamModel
@@ -109,7 +110,7 @@ def test_products_are_removed_with_their_sources() -> None:
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "nothing": ({}, "must name a source or a channel"),
+    "nothing": ({}, "must name a source"),
     "a negative number": ({"exclude": (-1,)}, "from 0. Got -1"),
     "no number": ({"exclude": ("x",)}, "Got 'x'"),
     "no correlation": ({"exclude_like": (("a", 0.0),)}, "above 0 and up to 1. Got 0.0 with channel 'a'"),

@@ -8,9 +8,10 @@ import pytest
 from numpy.typing import NDArray
 
 from igbss_stream.errors import InputError, ParameterError
-from igbss_stream.separation.cleaning import Cleaner, Cleaning, Excluded
+from igbss_stream.separation.cleaning import Cleaner, Cleaning
 from igbss_stream.separation.plan import SeparationPlan
 from igbss_stream.separation.settings import ModelSettings
+from igbss_stream.separation.source_choice import Excluded
 from igbss_stream.separation.stages import LinearStage
 from igbss_stream.separation.transform import Exp
 from tests.published import model_settings

@@ -1,6 +1,6 @@
 """Section `clean`: sources to remove from the channels."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta
 
@@ -9,6 +9,19 @@ from igbss_stream.errors import ParameterError
 
 if TYPE_CHECKING:
     from igbss_stream.separation.cleaning import Cleaning
+
+
+Label = Literal[
+    "eye",
+    "eye blink",
+    "eye movement",
+    "heart",
+    "muscle",
+    "line",
+    "line noise",
+    "channel",
+    "channel noise",
+]
 
 
 class ExcludeLike(Section, frozen=True, kw_only=True):
@@ -26,6 +39,21 @@ class ExcludeLike(Section, frozen=True, kw_only=True):
     min_correlation: Annotated[float, Meta(gt=0, le=1)] = 0.5
 
 
+class ExcludeLabelled(Section, frozen=True, kw_only=True):
+    """A label such as `eye`; sources with this label are removed.
+
+    Parameters
+    ----------
+    label : str
+        The label; `eye` is blinks and movements (docs/labels.md).
+    min_score : float
+        Smallest score of the label at which a source is removed.
+    """
+
+    label: Annotated[Label, Meta(examples=["eye"])]
+    min_score: Annotated[float, Meta(gt=0, le=1)] = 0.8
+
+
 class CleanSection(Section, frozen=True, kw_only=True):
     """Sources to remove from the channels, for sinks that publish `cleaned` (docs/cleaning.md).
 
@@ -36,15 +64,19 @@ class CleanSection(Section, frozen=True, kw_only=True):
     exclude_like : tuple of ExcludeLike
         Channels. Sources that correlate with one of them, over the samples from which a model is learned,
         are removed.
+    exclude_labelled : tuple of ExcludeLabelled
+        Labels. Sources with one of them, over the samples from which a model is learned, are removed.
     """
 
     exclude: tuple[Annotated[int, Meta(ge=0, le=65535)], ...] = ()
     exclude_like: tuple[ExcludeLike, ...] = ()
+    exclude_labelled: tuple[ExcludeLabelled, ...] = ()
 
     def __post_init__(self) -> None:
-        if not (self.exclude or self.exclude_like):
+        if not (self.exclude or self.exclude_like or self.exclude_labelled):
             raise ParameterError(
-                "exclude or exclude_like must name a source or a channel.", parameter="exclude"
+                "exclude must name a source, exclude_like a channel, or exclude_labelled a label.",
+                parameter="exclude",
             )
 
     def as_cleaning(self) -> "Cleaning":
@@ -52,4 +84,5 @@ class CleanSection(Section, frozen=True, kw_only=True):
         from igbss_stream.separation.cleaning import Cleaning
 
         like = tuple((item.channel, item.min_correlation) for item in self.exclude_like)
-        return Cleaning(exclude=self.exclude, exclude_like=like)
+        labelled = tuple((item.label, item.min_score) for item in self.exclude_labelled)
+        return Cleaning(exclude=self.exclude, exclude_like=like, exclude_labelled=labelled)

@@ -175,7 +175,9 @@ class StreamSection(Section, frozen=True, kw_only=True):
         """Whether the model depends on the samples, so that it has to be learned."""
         if self.model.file is not None:
             return bool(self.model.follow)
-        return self.model.structure == "learned" or bool(self.clean and self.clean.exclude_like)
+        return self.model.structure == "learned" or (
+            self.clean is not None and bool(self.clean.exclude_like or self.clean.exclude_labelled)
+        )
 
 
 class StateSection(Section, frozen=True, kw_only=True):

@@ -6,5 +6,6 @@
     stored_model       the model in an output
     stream_recording   a recording of a stream
     learned_models     how the models of such a file were learned
+    label_tables       tables of labels and of removed sources
     series             read samples block by block
 """

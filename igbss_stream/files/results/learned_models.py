@@ -8,6 +8,8 @@ import numpy as np
 
 from igbss_stream.files.results.output import OutputFile
 from igbss_stream.files.results.stream_recording import StreamFile
+from igbss_stream.labels.labelling import OTHER, Labelling
+from igbss_stream.labels.scores import LABELS
 from igbss_stream.model.learning import Learning, name_view
 
 
@@ -24,12 +26,15 @@ class LearnedModel:
     sources : tuple of str
         Names of the sources.
     learning : Learning
+    labels : Labelling, optional
+        Labels of the sources, if they were labelled.
     """
 
     row: int
     version: int | None
     sources: tuple[str, ...]
     learning: Learning
+    labels: Labelling | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the model as an object of JSON."""
@@ -47,6 +52,7 @@ class LearnedModel:
                 name: _round(value)
                 for name, value in zip(self.sources, learning.reliability.tolist(), strict=True)
             },
+            "labels": None if self.labels is None else _describe_labels(self.sources, self.labels),
         }
 
     def as_lines(self) -> list[str]:
@@ -59,7 +65,19 @@ class LearnedModel:
             f"learned from: {learning.describe_view()}{which}",
             *([f"contradictions: {', '.join(tried)}"] if learning.contradictions else []),
             f"reliability: {', '.join(f'{name} {value:.0f} dB' for name, value in values)}",
+            *([] if self.labels is None else [f"labels: {self._list_labels(self.labels)}"]),
         ]
+
+    def _list_labels(self, labels: Labelling) -> str:
+        """List the sources that are not labelled as brain, and what could not be judged."""
+        rows = zip(self.sources, labels.labels, labels.top_scores.tolist(), strict=True)
+        shown = [
+            f"{name} {label} {score:.2f}" if label != OTHER else f"{name} {label}"
+            for name, label, score in rows
+            if label != "brain"
+        ]
+        n_brain = len(labels.labels) - len(shown)
+        return "; ".join([", ".join([*shown, f"{n_brain} brain"]), *labels.notes])
 
 
 def read_learned_models(path: Path) -> tuple[LearnedModel, ...]:
@@ -111,7 +129,23 @@ def _read_output(output: OutputFile) -> tuple[LearnedModel, ...]:
     if learning is None:
         return ()
     names = tuple(f"source-{n}" for n in range(len(learning.reliability)))
-    return (LearnedModel(0, output.model_version, names, learning),)
+    return (LearnedModel(0, output.model_version, names, learning, output.read_labels()),)
+
+
+def _describe_labels(sources: tuple[str, ...], labels: Labelling) -> dict[str, Any]:
+    """Return labels as an object of JSON; a score is None where a label cannot be judged."""
+    rows = zip(sources, labels.labels, labels.reasons, labels.scores.tolist(), strict=True)
+    return {
+        "sources": {
+            name: {
+                "label": label,
+                "reason": reason,
+                "scores": {kind: _round(score) for kind, score in zip(LABELS, scores, strict=True)},
+            }
+            for name, label, reason, scores in rows
+        },
+        "notes": list(labels.notes),
+    }
 
 
 def _round(value: float) -> float | None:

@@ -23,10 +23,12 @@ from igbss_stream.files.readers.hdf5.file import (
 )
 from igbss_stream.files.readers.hdf5.layouts.plain import read_events, read_gaps
 from igbss_stream.files.readers.hdf5.layouts.values import get_dataset, is_numeric
+from igbss_stream.files.results.label_tables import LABEL_TABLE, make_excluded, make_labelling
 from igbss_stream.files.results.series import Series
 from igbss_stream.files.results.stored_model import Origin, StoredModel
+from igbss_stream.labels.labelling import Labelling
 from igbss_stream.model.learning import Learning
-from igbss_stream.separation.cleaning import Excluded
+from igbss_stream.separation.source_choice import Excluded
 
 Array = NDArray[np.float64]
 
@@ -182,6 +184,7 @@ class OutputFile(Closeable):
                 version=self.model_version,
                 cleaning=json.loads(attrs["cleaning"]) if "cleaning" in attrs else None,
                 excluded=self._read_excluded(),
+                labels=self.read_labels(),
             )
 
     def read_learning(self) -> Learning | None:
@@ -345,11 +348,29 @@ class OutputFile(Closeable):
         rows = self.read_table("excluded")
         if rows is None:
             return ()
-        fields = (rows[name].tolist() for name in ("source", "channel", "correlation"))
-        return tuple(
-            Excluded(source, channel.decode(), correlation)
-            for source, channel, correlation in zip(*fields, strict=True)
-        )
+        return make_excluded(rows)
+
+    def read_labels(self) -> Labelling | None:
+        """Read the labels of the sources; None if they were not labelled.
+
+        Raises
+        ------
+        RecordingError
+            If the file is damaged.
+        """
+        rows = self.read_table(LABEL_TABLE)
+        if rows is None:
+            return None
+        n_sources = self._get_model_dataset("unmixing", 2, 3).shape[-2]
+        with report_damage(self.path):
+            notes = self._file[LABEL_TABLE].attrs.get("notes", ())
+            labels = make_labelling(rows, tuple(map(str, notes)))
+        if len(labels.labels) != n_sources:
+            raise RecordingError(
+                f"{name_dataset(f'/{LABEL_TABLE}', self.path)} has {len(labels.labels)} rows for "
+                f"{n_sources} sources: copy the file again, or separate again"
+            )
+        return labels
 
     def _get_model_dataset(self, name: str, *ndim: int) -> Any:
         """Return a dataset of the model, which must have one of the given numbers of axes."""

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream.errors import RecordingError
+from igbss_stream.labels.labelling import Labelling
 from igbss_stream.model.learning import Learning
-from igbss_stream.separation.cleaning import Excluded
+from igbss_stream.separation.source_choice import Excluded
 
 Array = NDArray[np.float64]
 
@@ -79,6 +80,8 @@ class StoredModel:
         Which sources to remove, as described in JSON.
     excluded : tuple of Excluded
         Which sources were removed.
+    labels : Labelling, optional
+        Labels of the sources.
     """
 
     channels: tuple[str, ...]
@@ -97,6 +100,7 @@ class StoredModel:
     version: int | None = None
     cleaning: dict[str, Any] | None = None
     excluded: tuple[Excluded, ...] = ()
+    labels: Labelling | None = None
 
     def check(self) -> None:
         """Check that the arrays fit each other, and that the unmixing inverts the mixing.

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from igbss_stream._util.version import __version__
 from igbss_stream.files.writers.hdf5_output import Hdf5Sink
+from igbss_stream.labels.labelling import Labelling
+from igbss_stream.labels.scores import LABELS
 from igbss_stream.separation.cleaning import Cleaner
 from igbss_stream.separation.engine import Separator
 from igbss_stream.separation.settings import to_plain
@@ -45,6 +47,8 @@ def write_model(
         sink.write("learning", learning.losses)
         sink.write("reliability", learning.reliability, unit="dB")
         sink.write("contradictions", np.array(list(learning.contradictions.items()), _CONTRADICTION))
+    if separator.labels is not None:
+        write_labels(sink, separator.labels)
     if stage.mean is not None:
         sink.write("mean", stage.mean, channels=channels, unit=unit)
     sink.set_attrs(
@@ -61,17 +65,49 @@ def write_model(
 
 
 def write_excluded(sink: Hdf5Sink, cleaner: Cleaner) -> None:
-    """Write which sources were removed and why; the channel is empty for sources given by number.
+    """Write which sources were removed and why; channel and label are empty for sources given by number.
 
     Parameters
     ----------
     sink : Hdf5Sink
     cleaner : Cleaner
     """
-    rows = [(one.source, one.channel.encode(), one.correlation) for one in cleaner.excluded]
-    width = max((len(name) for _, name, _ in rows), default=0) or 1
-    kind = [("source", "i8"), ("channel", f"S{width}"), ("correlation", "f8")]
+    channels = [one.channel.encode() for one in cleaner.excluded]
+    labels = [one.label.encode() for one in cleaner.excluded]
+    rows = [
+        (one.source, channel, one.correlation, label, one.score)
+        for one, channel, label in zip(cleaner.excluded, channels, labels, strict=True)
+    ]
+    kind = [
+        ("source", "i8"),
+        ("channel", f"S{max(map(len, channels), default=0) or 1}"),
+        ("correlation", "f8"),
+        ("label", f"S{max(map(len, labels), default=0) or 1}"),
+        ("score", "f8"),
+    ]
     sink.write("excluded", np.array(rows, kind))
+
+
+def write_labels(sink: Hdf5Sink, labels: Labelling) -> None:
+    """Write the label of each source, its reason, and the scores of all labels.
+
+    Parameters
+    ----------
+    sink : Hdf5Sink
+    labels : Labelling
+    """
+    reasons = [reason.encode() for reason in labels.reasons]
+    names = [label.encode() for label in labels.labels]
+    kind: list[tuple[str, str]] = [
+        ("source", "i8"),
+        ("label", f"S{max(map(len, names))}"),
+        ("score", "f8"),
+        ("reason", f"S{max(map(len, reasons))}"),
+        *((label.replace(" ", "_"), "f8") for label in LABELS),
+    ]
+    top = labels.top_scores.tolist()
+    rows = [(i, names[i], top[i], reasons[i], *scores) for i, scores in enumerate(labels.scores.tolist())]
+    sink.write("labels", np.array(rows, kind), notes=list(labels.notes) or None)
 
 
 def write_stream_state(sink: Hdf5Sink, separator: Separator, stream: str, version: int) -> None:

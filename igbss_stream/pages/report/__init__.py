@@ -16,5 +16,6 @@
     method_section       section on settings and models
     convergence          its part on fits and structure learning
     source_sections      sections on the sources
+    source_labels        their labels
     cleaning_section     section on cleaning
 """

@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from igbss_stream.chunk import Gap
 from igbss_stream.errors import IgbssError, RecordingError
 from igbss_stream.events import Events
+from igbss_stream.files.results.label_tables import make_excluded
 from igbss_stream.files.results.learned_models import LearnedModel, read_models_of_stream
 from igbss_stream.files.results.output import OutputFacts, OutputFile
 from igbss_stream.files.results.series import Series
 from igbss_stream.files.results.stored_model import Origin, StoredModel
 from igbss_stream.files.results.stream_recording import StreamFacts, StreamFile
-from igbss_stream.separation.cleaning import Excluded
+from igbss_stream.separation.source_choice import Excluded
 
 
 class Histories:
@@ -226,10 +227,4 @@ def _read_excluded(output: OutputFile, n_sources: int) -> tuple[Excluded, ...]:
     table = output.read_table("excluded")
     if table is None:
         return ()
-    found = tuple(
-        Excluded(
-            int(row["source"]), bytes(row["channel"]).decode(errors="replace"), float(row["correlation"])
-        )
-        for row in table
-    )
-    return tuple(one for one in found if 0 <= one.source < n_sources)
+    return tuple(one for one in make_excluded(table) if 0 <= one.source < n_sources)

@@ -116,7 +116,9 @@ def _explain_exclusion(data: ReportData, source: int) -> str:
         for one in reasons
         if one.channel
     ]
-    by_number = ["it was selected by its number"] if any(not one.channel for one in reasons) else []
+    likes += [f"it is labelled as {one.label} ({one.score:.2f})" for one in reasons if one.label]
+    is_numbered = any(not (one.channel or one.label) for one in reasons)
+    by_number = ["it was selected by its number"] if is_numbered else []
     return f"Listed first because it was excluded from the channels: {' and '.join(by_number + likes)}."
 
 

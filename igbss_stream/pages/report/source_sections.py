@@ -32,6 +32,7 @@ from igbss_stream.pages.report.plots import (
     use_scalp_map,
 )
 from igbss_stream.pages.report.ranking import RULE, RankedSource
+from igbss_stream.pages.report.source_labels import describe_label, explain_labels, format_label
 from igbss_stream.pages.report.statistics import SampleStatistics
 from igbss_stream.pages.report.traces import (
     Trace,
@@ -152,9 +153,15 @@ def write_source(sources: SourceSections, place: int) -> str:
     return (
         f'<section class="source" id="s{ranked.source}"><h3><span class="place">{place + 1}</span> {name}'
         f'{badge}{_write_links(sources, place)}</h3><p class="why">{escape(ranked.reason)}</p>'
+        f"{_write_label(sources, ranked.source)}"
         f'<div class="parts">{_write_facts(sources, ranked)}{_draw_pictures(sources, ranked.source)}</div>'
         f"{_draw_source_traces(sources, ranked.source)}</section>"
     )
+
+
+def _write_label(sources: SourceSections, source: int) -> str:
+    labels = sources.data.model.labels
+    return "" if labels is None else describe_label(labels, source)
 
 
 def _describe_order(sources: SourceSections) -> str:
@@ -164,7 +171,8 @@ def _describe_order(sources: SourceSections) -> str:
             "variance is "
             "unknown."
         )
-    return escape(RULE) + _describe_channels(sources)
+    labels = sources.data.model.labels
+    return escape(RULE) + _describe_channels(sources) + ("" if labels is None else explain_labels(labels))
 
 
 def _describe_channels(sources: SourceSections) -> str:
@@ -205,6 +213,8 @@ def _make_table(sources: SourceSections) -> tuple[list[str], list[list[str]], li
     )
     if mapped:
         header.insert(2, "scalp map")
+    if sources.data.model.labels is not None:
+        header.append("label")
     if referenced:
         header.append("most similar reference")
     numbers = [i for i, name in enumerate(header) if name in ("explained variance", "kurtosis")]
@@ -233,6 +243,9 @@ def _make_row(sources: SourceSections, place: int, mapped: bool, referenced: boo
             if shown
             else "",
         )
+    labels = sources.data.model.labels
+    if labels is not None:
+        row.append(format_label(labels, k))
     if referenced:
         row.append(_format_most_similar(sources, ranked))
     return row

@@ -1,7 +1,7 @@
 """Section `clean`, and models that are stored with the sources that they remove."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -9,16 +9,17 @@ import yaml
 
 from igbss_stream.chunk import Chunk, Gap
 from igbss_stream.daemon import state
-from igbss_stream.daemon.config.clean_section import CleanSection, ExcludeLike
+from igbss_stream.daemon.config.clean_section import CleanSection, ExcludeLabelled, ExcludeLike, Label
 from igbss_stream.daemon.config.lint import lint
 from igbss_stream.daemon.config.summary import summarize
 from igbss_stream.daemon.published import describe_removed, pick_cleaned
 from igbss_stream.errors import StateError
 from igbss_stream.preparation.settings import Preparation
-from igbss_stream.separation.cleaning import MIN_CORRELATION, Cleaning, Excluded
+from igbss_stream.separation.cleaning import MIN_CORRELATION, MIN_SCORE, Cleaning
 from igbss_stream.separation.engine import Separator
 from igbss_stream.separation.plan import SeparationPlan
 from igbss_stream.separation.settings import ModelSettings
+from igbss_stream.separation.source_choice import LABEL_GROUPS, Excluded
 from igbss_stream.streaming.model_updates import StreamModel
 from tests.configurations import FindMistakes, LoadConfig, stream
 from tests.doc_pages import blocks
@@ -42,8 +43,21 @@ def test_the_section_becomes_the_cleaning_of_the_library(load_config: LoadConfig
     assert found.sinks[0].publish == "cleaned"
 
 
+def test_sources_by_label(load_config: LoadConfig) -> None:
+    (_, block) = blocks("docs/cleaning.md", "yaml")
+    (found,) = load_config(stream(**yaml.safe_load(block.text), sinks=[ZMQ])).streams
+    labels = (ExcludeLabelled(label="eye"), ExcludeLabelled(label="heart", min_score=0.7))
+    assert found.clean == CleanSection(exclude_labelled=labels)
+    assert found.clean.as_cleaning().exclude_labelled == (("eye", MIN_SCORE), ("heart", 0.7))
+    assert found.is_model_learned
+
+
+def test_labels_of_the_section_are_those_of_the_package() -> None:
+    assert get_args(Label) == tuple(LABEL_GROUPS)
+
+
 def test_the_section_on_the_page_is_valid(load_config: LoadConfig) -> None:
-    (block,) = blocks("docs/cleaning.md", "yaml")
+    (block, _) = blocks("docs/cleaning.md", "yaml")
     (found,) = load_config(stream(**yaml.safe_load(block.text))).streams
     assert found.clean == CleanSection(exclude_like=(ExcludeLike(channel="EOG1", min_correlation=0.5),))
     assert found.sinks[0].publish == "cleaned"
@@ -51,11 +65,15 @@ def test_the_section_on_the_page_is_valid(load_config: LoadConfig) -> None:
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "nothing to remove": ({"sinks": [ZMQ]}, "sinks[0].publish is cleaned, but no sources are removed: add a section clean."),
-    "empty": ({"clean": {}}, "clean.exclude or exclude_like must name a source or a channel."),
+    "empty": ({"clean": {}}, "clean.exclude must name a source, exclude_like a channel, or exclude_labelled a label."),
     "no number": ({"clean": {"exclude": [-1]}}, "clean.exclude[0] must be a whole number from 0 up to 65535. Got -1 instead."),
     "no correlation": (
         {"clean": {"exclude_like": [{"channel": "EOG1", "min_correlation": 2}]}},
         "clean.exclude_like[0].min_correlation must be a number above 0 up to 1. Got 2 instead.",
+    ),
+    "no label": (
+        {"clean": {"exclude_labelled": [{"label": "nose"}]}},
+        "clean.exclude_labelled[0].label must be",
     ),
     "another transform": (
         {"clean": {"exclude": [0]}, "model": {"transform": "min-max"}},
@@ -69,7 +87,7 @@ def test_invalid_sections_are_refused(
     find_mistakes: FindMistakes, keys: dict[str, Any], message: str
 ) -> None:
     (line,) = find_mistakes(stream(**keys))
-    assert line.partition(" streams[0].")[2] == message
+    assert line.partition(" streams[0].")[2].startswith(message)
 
 
 def test_warnings_and_summary(load_config: LoadConfig, run_file: Path) -> None:
