@@ -21,7 +21,7 @@ from paper_recordings import EEG
 from igbss_stream.batch.separate import separate_recording
 from igbss_stream.batch.settings import BatchSettings
 from igbss_stream.files.open import open_recording
-from igbss_stream.separation.cleaning import MIN_CORRELATION, Cleaning
+from igbss_stream.separation.cleaning import MIN_CORRELATION, MIN_SCORE, Cleaning
 from igbss_stream.separation.settings import ModelSettings
 
 Array = NDArray[np.float64]
@@ -107,14 +107,23 @@ def cleaned_by_us(
     blinks: Blinks, least: float = MIN_CORRELATION, n_sources: int | None = N_SOURCES
 ) -> tuple[Array, str]:
     """Return what `batch --exclude-like EOG1:R --exclude-like EOG2:R` writes, and what it took out."""
+    like = Cleaning(exclude_like=tuple((name, least) for name in EOG))
+    return _clean(blinks, like, ModelSettings(n_sources=n_sources))
+
+
+def cleaned_by_label(blinks: Blinks) -> tuple[Array, str]:
+    """Return what `batch --exclude-labelled eye` writes with all other options at their defaults."""
+    return _clean(blinks, Cleaning(exclude_labelled=(("eye", MIN_SCORE),)), ModelSettings())
+
+
+def _clean(blinks: Blinks, cleaning: Cleaning, model: ModelSettings) -> tuple[Array, str]:
     with tempfile.TemporaryDirectory() as folder:
         path, out = Path(folder) / "in.h5", Path(folder) / "out.h5"
         with h5py.File(path, "w") as file:
             data = file.create_dataset("data", data=blinks.samples)
             data.attrs.update({"rate": blinks.rate, "unit": "uV", "channels": blinks.raw.ch_names})
-        like = Cleaning(exclude_like=tuple((name, least) for name in EOG))
         with open_recording(path) as recording, warnings.catch_warnings(action="ignore"):
-            settings = BatchSettings(model=ModelSettings(n_sources=n_sources), cleaning=like)
+            settings = BatchSettings(model=model, cleaning=cleaning)
             outcome = separate_recording(recording, out, settings)
         with h5py.File(out) as file:
             return file["cleaned"][()], str(outcome.taken_out)
@@ -140,6 +149,8 @@ def blinks(folder: Path) -> Iterator[Figure]:
     yield _told("raw", found, found.samples, f"{len(found.peaks)} blinks")
     ours, taken = cleaned_by_us(found)
     yield _told(f"n_sources {N_SOURCES}, R {MIN_CORRELATION:g}", found, ours, taken)
+    by_label, taken_by_label = cleaned_by_label(found)
+    yield _told("--exclude-labelled eye", found, by_label, taken_by_label)
     for least in (0.6, 0.4, 0.3):
         yield _told(f"n_sources {N_SOURCES}, R {least:g}", found, *cleaned_by_us(found, least))
     for n_sources in (None, 25, 15):
@@ -149,6 +160,8 @@ def blinks(folder: Path) -> Iterator[Figure]:
     yield _told(
         f"no high-pass, n_sources {N_SOURCES}, R {MIN_CORRELATION:g}", drifting, *cleaned_by_us(drifting)
     )
+    by_label_drifting = cleaned_by_label(drifting)
+    yield _told("no high-pass, --exclude-labelled eye", drifting, *by_label_drifting)
     theirs, n_bad = cleaned_by_mne(drifting, *METHODS[0], SEEDS[0])
     yield _told(f"no high-pass, MNE {METHODS[0][0]}", drifting, theirs, f"{n_bad} taken out")
     left, changes = [], []
@@ -160,6 +173,10 @@ def blinks(folder: Path) -> Iterator[Figure]:
             yield _told(f"MNE {method}, seed {seed}", found, theirs, f"{n_bad} taken out")
     detail = f"{found.amplitude(ours):.2f} uV, MNE {median(left):.2f} uV (median of {len(left)} runs)"
     yield Figure("blinks left at Fz / MNE", found.amplitude(ours) / median(left), "", 1.0, detail)
+    yield Figure("blinks left at Fz, --exclude-labelled eye", found.amplitude(by_label), "uV", 10.0)
+    yield Figure(
+        "change where there are no blinks, --exclude-labelled eye", found.change(by_label), "", 0.06
+    )
     detail = f"{found.change(ours):.3f}, MNE {median(changes):.3f}"
     yield Figure(
         "change where there are no blinks / MNE", found.change(ours) / median(changes), "", 1.0, detail

@@ -67,6 +67,30 @@ def test_labelled_sources_are_removed(separated: Command, head: Path, tmp_path: 
 
 
 @pytest.mark.jit
+def test_reports_and_inspect_show_labels_with_reasons(
+    separated: Command, igbss: Command, head: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.h5"
+    separated(head, "--structure", "learned", "--exclude-labelled", "heart", "--report")
+    page = out.with_suffix(".html").read_text()
+    with OutputFile(out) as file:
+        labels = file.read_labels()
+    assert labels is not None
+    heart = labels.labels.index("heart")
+    text = f"<b>heart {labels.top_scores[heart]:.2f}</b>, because: {labels.reasons[heart]}."
+    assert text in page
+    assert "excluded from the channels: it is labelled as heart" in page
+    assert "batch --exclude-labelled eye,heart" in page
+    (line,) = [one for one in igbss("inspect", out).output.splitlines() if one.startswith("labels: ")]
+    assert f"source-{heart} heart {labels.top_scores[heart]:.2f}" in line
+    assert line.endswith(" brain")
+    (model,) = json.loads(igbss("inspect", out, "--json").output)["models"]
+    stored = model["labels"]["sources"][f"source-{heart}"]
+    assert (stored["label"], stored["reason"]) == ("heart", labels.reasons[heart])
+    assert stored["scores"]["heart"] == round(float(labels.top_scores[heart]), 2)
+
+
+@pytest.mark.jit
 def test_a_model_has_its_labels_for_other_recordings_and_streams(
     separated: Command, head: Path, tmp_path: Path
 ) -> None:

@@ -16,9 +16,10 @@ TOOLS = Path(__file__).parents[2] / "tools"
 MEASURE = """
 import json, sys
 from pathlib import Path
-from bench_blinks import blinks_of, cleaned_by_mne, cleaned_by_us
+from bench_blinks import blinks_of, cleaned_by_label, cleaned_by_mne, cleaned_by_us
 blinks = blinks_of(Path(sys.argv[1]))
 every = {"raw": blinks.samples, "ours": cleaned_by_us(blinks)[0]}
+every["label"] = cleaned_by_label(blinks)[0]
 every["ICA"] = cleaned_by_mne(blinks, "fastica", None, 0)[0]
 print(json.dumps({name: (blinks.amplitude(x), blinks.change(x)) for name, x in every.items()}))
 """
@@ -34,6 +35,8 @@ def test_most_of_the_blinks_is_removed_and_little_is_changed_elsewhere() -> None
     )
     assert run.returncode == 0, run.stderr
     left, changed = zip(*json.loads(run.stdout).values(), strict=True)
-    raw, ours, ica = left
+    raw, ours, by_label, ica = left
     assert max(ours, ica) < 0.2 * raw
-    assert changed[0] == 0 < changed[1] < 1.3 * changed[2]
+    assert changed[0] == 0 < changed[1] < 1.3 * changed[3]
+    assert by_label < 10.0  # uV, without the EOG channels
+    assert changed[2] < 0.06

@@ -54,7 +54,7 @@ def test_the_script_of_completion_is_made(shell: str, monkeypatch: pytest.Monkey
     ("typed", "completed"),
     [
         ("sim", "simulate"),
-        ("batch --exclude-l", "--exclude-like"),
+        ("batch --exclude-li", "--exclude-like"),
         ("init --source lsl --sink hd", "hdf5"),
         ("batch in.h5 --structure sys", "systematic"),
         ("batch in.h5 --compression gz", "gzip"),

@@ -27,6 +27,7 @@ OUTPUTS = {
     "periodic": ("--structure", "cyclic", "--n-sources", 3),
     "min-max": (*SYSTEMATIC, "--transform", "min-max"),
     "cleaned": ("--exclude", 1, "--exclude-like", "Fz:0.999"),
+    "labelled": (*SYSTEMATIC, "--rate", 50, "--exclude", 1, "--exclude-labelled", "eye"),
 }
 PRODUCTS = ("--order", 2, "--n-sources", 2)
 KINDS = [
