@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from igbss_stream._util.blas_threads import limit_blas_threads
 from igbss_stream._util.electrodes import find_positions
 from igbss_stream.errors import ParameterError
 from igbss_stream.labels.labelling import MIN_SECONDS, Labelling, label_sources
@@ -79,11 +80,12 @@ def label_survey(stage: Stage, survey: Survey, context: LabelContext) -> Labelli
             parameter="exclude_labelled",
         )
     courses = stage.unmix(np.ascontiguousarray(survey.excerpt))
-    return label_sources(
-        courses,
-        stage.mixing[0],
-        survey.names,
-        context.rate,
-        positions=context.positions,
-        breaks=survey.excerpt_breaks,
-    )
+    with limit_blas_threads():  # scores are the same to the bit with any number of threads
+        return label_sources(
+            courses,
+            stage.mixing[0],
+            survey.names,
+            context.rate,
+            positions=context.positions,
+            breaks=survey.excerpt_breaks,
+        )
