@@ -1,6 +1,7 @@
 """`batch --exclude-labelled`, `/labels`, and what reads them: other runs, segments, reports, a daemon."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from igbss_stream.batch.models import load_model
 from igbss_stream.daemon.calibration import apply_cleaning, load_calibration
-from igbss_stream.errors import ParameterError
+from igbss_stream.errors import ParameterError, RecordingError
 from igbss_stream.files.results.output import OutputFile
 from igbss_stream.labels.labelling import label_sources
 from igbss_stream.separation.cleaning import Cleaning
@@ -133,6 +134,26 @@ def test_a_known_structure_is_labelled_on_request(separated: Command, head: Path
     separated(head, "--structure", "systematic", "--overwrite")
     with OutputFile(out) as file:
         assert file.read_labels() is None  # not asked for, and the sources have no meaning
+
+
+DAMAGED = {
+    "rows": lambda table: table[1:],
+    "order": lambda table: table[::-1],
+    "columns": lambda table: table[["source", "label", "score"]],
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED.values(), ids=DAMAGED)
+def test_a_damaged_table_is_refused(
+    separated: Command, head: Path, tmp_path: Path, damage: Callable[[Any], Any]
+) -> None:
+    separated(head, "--structure", "systematic", "--exclude-labelled", "eye")
+    with h5py.File(tmp_path / "out.h5", "a") as file:
+        table = damage(file["labels"][()])
+        del file["labels"]
+        file["labels"] = table
+    with pytest.raises(RecordingError, match=r"labels|eye_blink"):
+        load_model(tmp_path / "out.h5")
 
 
 REFUSED = {

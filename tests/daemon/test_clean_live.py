@@ -108,7 +108,7 @@ def test_the_same_sources_are_removed_after_a_restart(
     learned_from = write_recording(tmp_path / "first.h5", x[:FIRST], **attrs)
     separated(learned_from, "--structure", "learned", "--exclude-like", "EOG:0.8")
     with h5py.File(tmp_path / "out.h5") as file:
-        ((source, _, correlation),) = file["excluded"][()]
+        ((source, _, correlation, *_),) = file["excluded"][()]
         mixing, unmixing, mean = (file[name][()] for name in ("mixing", "unmixing", "mean"))
     want = x - np.outer((x - mean) @ unmixing[source], mixing[:, source])
     write_recording(tmp_path / "in.h5", x, **attrs)
