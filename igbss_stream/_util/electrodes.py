@@ -56,9 +56,13 @@ def find_position(name: str) -> Array | None:
     ndarray of shape (3,), or None
         None if the system has no electrode of this name.
     """
-    plain = _AFFIXES.sub("", name.strip().strip("."))
-    plain = _SYNONYMS.get(plain.upper(), plain).upper()
-    return _index_positions().get(plain)
+    plain = simplify_name(name)
+    return _index_positions().get(_SYNONYMS.get(plain, plain).upper())
+
+
+def simplify_name(name: str) -> str:
+    """Return a channel name in capitals, without blanks, dots, a leading ``EEG`` or a reference."""
+    return _AFFIXES.sub("", name.strip().strip(".")).upper()
 
 
 def find_positions(names: Sequence[str]) -> dict[int, Array]:

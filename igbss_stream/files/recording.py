@@ -19,6 +19,7 @@ from igbss_stream.chunk import Gap
 from igbss_stream.errors import ParameterError
 from igbss_stream.events import Events, OnsetFinder
 from igbss_stream.files.gaps import count_missing, get_indices
+from igbss_stream.positions import Positions
 
 _BLOCK = 1 << 14  # rows that are read at a time to find onsets
 
@@ -58,6 +59,8 @@ class Facts:
         Events of the file; a function that finds them if that takes reading the samples.
     t0 : float or None
         Unix time of the first sample, in seconds, if the file states it.
+    positions : Positions or None
+        Positions of the stored channels, in their order, if the file states any.
     """
 
     layout: str
@@ -73,6 +76,7 @@ class Facts:
     notes: tuple[str, ...] = ()
     events: Events | Callable[[], Events] = field(default_factory=Events)
     t0: float | None = None
+    positions: Positions | None = None
 
 
 class Recording(Closeable):
@@ -98,8 +102,10 @@ class Recording(Closeable):
         Number of channels that are returned.
     channels, types, bad : tuple of str
         See `Facts`; for the channels that are returned.
-    layout, why, dataset, rate, unit, bad_rows, gaps, notes, t0
+    layout, why, dataset, rate, unit, bad_rows, gaps, t0
         See `Facts`.
+    positions : Positions or None
+        Positions of the channels that are returned. May be set.
     events : Events
         Those within the samples, gaps included.
     is_selection : bool
@@ -121,7 +127,7 @@ class Recording(Closeable):
         self.path = path
         self.layout, self.why, self.dataset = facts.layout, facts.why, facts.dataset
         self.rate, self.unit = facts.rate, facts.unit
-        self.bad_rows, self.gaps, self.notes = facts.bad_rows, facts.gaps, facts.notes
+        self.bad_rows, self.gaps, self._notes = facts.bad_rows, facts.gaps, facts.notes
         self.t0, self._stated_events = facts.t0, facts.events
         self._triggers = tuple((i, facts.channels[i]) for i in triggers)
         self.is_selection = False
@@ -134,9 +140,16 @@ class Recording(Closeable):
         self.channels = tuple(facts.channels[i] for i in self._picks)
         self.types = tuple(facts.types[i] for i in self._picks) if facts.types else ()
         self.bad = tuple(name for name in facts.bad if name in self.channels)
+        self.positions = None if facts.positions is None else facts.positions.pick(self._picks)
         picked = list(self._picks)
         self._gain = None if gain is None else gain[picked]
         self._offset = None if offset is None else offset[picked]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Decisions of the reader that the user should know, and what is wrong with the positions."""
+        of_positions = () if self.positions is None else self.positions.notes
+        return tuple(dict.fromkeys((*self._notes, *of_positions)))
 
     @property
     def has_events_in_samples(self) -> bool:

@@ -99,6 +99,7 @@ class PreparedRecording(Recording):
             notes=source.notes,
             events=self._find_events if source.has_events_in_samples else self._find_events(),
             t0=source.t0,
+            positions=None if source.positions is None else source.positions.pick(channels),
         )
         super().__init__(source.path, facts, n_samples, source.dtype)
 

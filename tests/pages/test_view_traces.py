@@ -126,7 +126,7 @@ def test_spectrum_is_that_of_what_lies_between_gaps() -> None:
 def test_a_map_has_the_weights_at_the_electrodes() -> None:
     names = ["Fp1", "Fp2", "C3", "C4", "EOG", "O1", "O2", "T3", "T7"]
     placed = find_montage(names)
-    assert placed is not None
+    assert placed.source == "names of the 10-20 system"
     assert [names[i] for i in placed.channels] == [
         "Fp1",
         "Fp2",
@@ -143,5 +143,9 @@ def test_a_map_has_the_weights_at_the_electrodes() -> None:
     np.testing.assert_allclose(drawn[pixel[:, 1], pixel[:, 0]], weights[placed.channels], atol=0.1)
     assert np.isnan(drawn[0, 0])
     assert np.isfinite(drawn[size // 2, size // 2])
-    assert find_montage(["Fp1", "Fp2", "E1", "E2", "E3", "Cz", "Oz", "x", "y"]) is None  # less than half
-    assert find_montage(["Fz", "Cz", "Pz", "Oz"]) is None  # on one line
+    few = find_montage(["Fp1", "Fp2", "E1", "E2", "E3", "Cz", "Oz", "x", "y"])
+    assert not few.has_map
+    assert few.reason == "no positions are known, and 4 of 9 channels have names of the 10-20 system"
+    line = find_montage(["Fz", "Cz", "Pz", "Oz"])
+    assert not line.has_map
+    assert line.reason == "names of the 10-20 system: all places are on a line"

@@ -76,7 +76,7 @@ def _describe_removal(sources: SourceSections, found: ChannelStatistics) -> str:
 
 
 def _draw_map(sources: SourceSections, removed: Array) -> str:
-    if sources.montage is None:
+    if not sources.montage.has_map:
         return ""
     names = sources.data.model.channels
     symbol = define_scalp_map(sources.montage, np.clip(removed, 0, 1), names, "gone", light=True)

@@ -69,8 +69,8 @@ class SourceSections:
     details: int
 
     @cached_property
-    def montage(self) -> Montage | None:
-        """Positions of the channels on the scalp, if they are known."""
+    def montage(self) -> Montage:
+        """Places of the channels on the map."""
         return find_montage(self.data.model.channels)
 
     @cached_property
@@ -194,7 +194,7 @@ def _describe_channels(sources: SourceSections) -> str:
 
 def _define_maps(sources: SourceSections) -> str:
     placed = sources.montage
-    if placed is None:
+    if not placed.has_map:
         return ""
     names = sources.data.model.channels
     return "".join(
@@ -208,7 +208,7 @@ def _make_table(sources: SourceSections) -> tuple[list[str], list[list[str]], li
     if sources.data.has_weights:
         header[3:] = ["explained variance", "kurtosis", "strongest in"]
     mapped, referenced = (
-        sources.montage is not None,
+        sources.montage.has_map,
         bool(sources.statistics.references.names),
     )
     if mapped:
@@ -302,7 +302,7 @@ def _draw_pictures(sources: SourceSections, k: int) -> str:
     data, found = sources.data, sources.statistics
     name = data.sources.channels[k]
     parts = []
-    if sources.montage is not None:
+    if sources.montage.has_map:
         size = float(np.abs(sources.weights[sources.montage.channels, k]).max())
         limit = f"{format_number(size)} {escape(sources.weight_unit)}".strip()
         key = f'<span class="low">{MINUS}{limit}</span><i class="key"></i><span class="high">{limit}</span>'

@@ -193,7 +193,7 @@ class Page:
         if weights is None:
             return "No channels, bars or map: the publisher has not sent the weights of a model."
         if not self._map.plot.visible:
-            return "No map of the scalp: too few channels have names of the 10-20 system."
+            return f"No map of the scalp: {self._map.reason}."
         return ""
 
     def _compute_grid(self, state: ViewState) -> tuple[int, int]:

@@ -133,7 +133,13 @@ class WeightBars:
 
 
 class ScalpMap:
-    """Scalp map of the weights of the selected source."""
+    """Scalp map of the weights of the selected source.
+
+    Attributes
+    ----------
+    reason : str
+        Why there is no map.
+    """
 
     def __init__(self) -> None:
         edge = 1.28
@@ -149,7 +155,8 @@ class ScalpMap:
         self._colours = LinearColorMapper(palette=_PALETTE, low=-1, high=1, nan_color="#ffffff00")
         self._image = ColumnDataSource({"image": []})
         self._dots = ColumnDataSource({"x": [], "y": [], "name": [], "w": []})
-        self._montages: dict[tuple[str, ...], Montage | None] = {}
+        self._montages: dict[tuple[str, ...], Montage] = {}
+        self.reason = ""
         self.plot.image(
             "image", x=-RADIUS, y=-RADIUS, dw=2 * RADIUS, dh=2 * RADIUS, source=self._image,
             color_mapper=self._colours,
@@ -177,8 +184,8 @@ class ScalpMap:
         if weights.channels not in self._montages:
             self._montages = {weights.channels: find_montage(weights.channels)}
         placed = self._montages[weights.channels]
-        self.plot.visible = placed is not None
-        if placed is None:
+        self.plot.visible, self.reason = placed.has_map, placed.reason
+        if not placed.has_map:
             return
         column, unit = _scale_weights(weights, source)
         largest = float(np.abs(column[placed.channels]).max()) or 1.0
