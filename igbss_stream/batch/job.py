@@ -29,6 +29,7 @@ from igbss_stream.batch.segment_context import FirstPass, Segment
 from igbss_stream.batch.separate import Outcome, separate_recording
 from igbss_stream.batch.settings import BatchSettings
 from igbss_stream.errors import IgbssError, IgbssWarning, printable
+from igbss_stream.files.montage import find_montage_files
 from igbss_stream.files.open import open_with_options
 from igbss_stream.files.read_options import ReadOptions
 
@@ -317,7 +318,7 @@ def fingerprint_job(job: Job, model: KnownModel | None) -> Fingerprint:
     dict
     """
     return make_fingerprint(
-        input=fingerprint_file(job.input),
+        input=fingerprint_file(job.input, find_montage_files(job.input, job.wanted.montage)),
         wanted=job.wanted,
         settings=job.settings,
         model=None if model is None else model.digest,

@@ -7,7 +7,7 @@ time, not by its folder, so recordings and outputs may be moved together. Arrays
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -44,12 +44,14 @@ def make_fingerprint(**depends: Any) -> Fingerprint:
     return made
 
 
-def fingerprint_file(path: Path) -> Fingerprint:
-    """Return the fingerprint of a recording and of the files beside it that contain its samples.
+def fingerprint_file(path: Path, more: Sequence[Path] = ()) -> Fingerprint:
+    """Return the fingerprint of a recording and of the files that contain its samples and positions.
 
     Parameters
     ----------
     path : Path
+    more : sequence of Path
+        Files besides those that contain the samples.
 
     Returns
     -------
@@ -61,6 +63,7 @@ def fingerprint_file(path: Path) -> Fingerprint:
         If the file cannot be read.
     """
     beside = [path.with_suffix(ending) for ending in _BESIDE.get(path.suffix.lower(), ())]
+    beside += more
     try:
         return _stat(path) | {"beside": [_stat(other) for other in beside if other.is_file()]}
     except OSError as error:

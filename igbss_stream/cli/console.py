@@ -130,6 +130,12 @@ reading_options = add_options(
         help="Columns of text, trigger channels or marker streams whose events are read.  [default: "
         "annotations, trigger channels and marker streams that the file states]",
     ),
+    click.option(
+        "--montage",
+        metavar="NAME|FILE",
+        help="Positions of the channels: a table with the columns name, x, y, z, another file that MNE "
+        "reads, or the name of a montage of MNE.  [default: of the file, or electrodes.tsv of BIDS]",
+    ),
 )
 
 key_options = add_options(

@@ -74,6 +74,7 @@ def replay(
     factor: float | None,
     unit: str | None,
     events: str | None,
+    montage: str | None,
     name: str | None,
     loop: bool,
     address: str,
@@ -84,12 +85,12 @@ def replay(
     quiet: bool,
 ) -> None:
     """Publish a recording as a live stream."""
-    from igbss_stream.files.open import open_recording
+    from igbss_stream.files.open import open_with_options
+    from igbss_stream.files.read_options import ReadOptions
     from igbss_stream.playback import replay as replaying
 
-    with open_recording(
-        path, dataset, axis, rate, channels=channels, factor=factor, unit=unit, events=events
-    ) as recording:
+    wanted = ReadOptions(dataset, axis, rate, channels, factor, unit, events, montage)
+    with open_with_options(path, wanted) as recording:
         feed = replaying.replay(recording, name or path.stem, block, speed=speed, loop=loop)
         _publish(feed, address, wait=wait, as_json=as_json, quiet=quiet)
 

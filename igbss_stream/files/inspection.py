@@ -20,6 +20,7 @@ from igbss_stream.files.readers.hdf5.listing import DatasetDescription, FileDesc
 from igbss_stream.files.recording import Recording
 from igbss_stream.files.results.learned_models import LearnedModel
 from igbss_stream.files.signal_choice import SeveralSignalsError, SignalChoice
+from igbss_stream.positions import locate_channels
 from igbss_stream.separation.statistics import Survey
 
 _BLOCK = 1 << 19  # numbers read at a time
@@ -53,6 +54,9 @@ class Examination:
     events : dict or None
         Number of events of each label, the most frequent first; None if finding them takes reading the
         samples, which were not read.
+    positions : dict or None
+        Places of the channels on a map: source, n_located, reason and, if positions are known, their frame
+        and xyz in metres.
     flat : tuple of str or None
         Channels that are constant; None if the samples were not read.
     n_not_finite : dict or None
@@ -80,6 +84,7 @@ class Examination:
     notes: tuple[str, ...]
     t0: float | None = None
     events: dict[str, int] | None = None
+    positions: dict[str, Any] | None = None
     flat: tuple[str, ...] | None = None
     n_not_finite: dict[str, int] | None = None
     n_runs: int | None = None
@@ -125,6 +130,7 @@ def examine(
             return Examination(
                 **_describe(recording),
                 events=_count_events(recording, read),
+                positions=_describe_positions(recording),
                 **(_survey_samples(recording, progress) if read else {}),
             )
     except SeveralSignalsError as error:
@@ -143,6 +149,19 @@ def _describe(recording: Recording) -> dict[str, Any]:
     bad_rows = tuple((start, stop - start) for start, stop in recording.bad_rows)
     facts = {name: getattr(recording, name) for name in (*names, *more)}
     return facts | {"bad_rows": bad_rows, "gaps": gaps}
+
+
+def _describe_positions(recording: Recording) -> dict[str, Any]:
+    found, stated = locate_channels(recording.channels, recording.positions), recording.positions
+    facts: dict[str, Any] = {
+        "source": found.source or None,
+        "n_located": len(found.channels),
+        "reason": found.reason or None,
+    }
+    if stated is not None and not stated.problem:
+        rows = zip(stated.xyz.tolist(), stated.is_known.tolist(), strict=True)
+        facts |= {"frame": stated.frame, "xyz": [at if is_known else None for at, is_known in rows]}
+    return facts
 
 
 def _count_events(recording: Recording, read: bool) -> dict[str, int] | None:
@@ -215,6 +234,7 @@ def as_text(found: Examination | Refusal, models: Sequence[LearnedModel] = ()) -
         f"gaps: {len(found.gaps)}, {missing} samples missing",
         f"events: {_format_events(found.events)}",
         f"first sample: {_format_time(found.t0)}",
+        f"places on a map: {_format_positions(found)}",
     ]
     if found.n_not_finite is not None and found.flat is not None:
         counts = tuple(f"{name} {n}" for name, n in found.n_not_finite.items())
@@ -231,6 +251,13 @@ def _format_events(counts: dict[str, int] | None) -> str:
     if counts is None:
         return "in the samples, which --fast does not read"
     return f"{sum(counts.values())}: {format_counts(counts)}" if counts else "none"
+
+
+def _format_positions(found: Examination) -> str:
+    facts = found.positions or {}
+    if not facts.get("source"):
+        return f"none, because {facts.get('reason')}"
+    return f"{facts['n_located']} of {found.n_channels}, by {facts['source']}"
 
 
 def _format_time(t0: float | None) -> str:

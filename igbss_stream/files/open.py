@@ -7,6 +7,7 @@ from pathlib import Path
 import h5py
 
 from igbss_stream.errors import RecordingError
+from igbss_stream.files.montage import locate_recording
 from igbss_stream.files.read_options import ReadOptions
 from igbss_stream.files.readers.hdf5.reader import open_hdf5
 from igbss_stream.files.recording import Recording
@@ -55,6 +56,11 @@ def open_with_options(path: str | os.PathLike[str], options: ReadOptions) -> Rec
     """
     recording = _open(Path(path), options)
     recording.is_selection = options.channels is not None
+    try:
+        locate_recording(recording, options.montage)
+    except BaseException:
+        recording.close()
+        raise
     return recording
 
 
@@ -105,20 +111,22 @@ def open_recording(
     factor: float | None = None,
     unit: str | None = None,
     events: Sequence[str] | str | None = None,
+    montage: str | None = None,
 ) -> Recording:
     """Open a recording in a file of any format.
 
     Parameters
     ----------
     path : str or path
-    dataset, axis, rate, channels, factor, unit, events
+    dataset, axis, rate, channels, factor, unit, events, montage
         See `ReadOptions`.
 
     Returns
     -------
     Recording
     """
-    return open_with_options(path, ReadOptions(dataset, axis, rate, channels, factor, unit, events))
+    options = ReadOptions(dataset, axis, rate, channels, factor, unit, events, montage)
+    return open_with_options(path, options)
 
 
 def _detect_mne_format(path: Path, head: bytes) -> tuple[str, str] | None:

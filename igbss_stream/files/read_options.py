@@ -29,6 +29,8 @@ class ReadOptions:
     events : sequence of str, str or None
         Trigger channels, columns of text, or marker streams whose events are read. A single string
         separates them by commas.
+    montage : str or None
+        File with positions of the channels, or name of a montage of MNE.
 
     Raises
     ------
@@ -43,6 +45,7 @@ class ReadOptions:
     factor: float | None = None
     unit: str | None = None
     events: Sequence[str] | str | None = None
+    montage: str | None = None
 
     def __post_init__(self) -> None:
         if self.axis not in (None, 0, 1):
@@ -55,6 +58,10 @@ class ReadOptions:
             )
         if self.channels is not None and not self.channels:
             raise ParameterError("channels is empty; omit it to read all channels.")
+        if self.montage is not None and not self.montage:
+            raise ParameterError(
+                "montage is empty; omit it, or pass a file or a name.", parameter="montage"
+            )
         if self.events is not None and not self.events:
             raise ParameterError("events is empty; omit it, or name a column, channel or marker stream.")
 

@@ -173,6 +173,13 @@ class LslInput(Section, frozen=True, kw_only=True, tag_field="kind", tag="lsl"):
             )
 
 
+def get_montage_name(montage: Path | None) -> str | None:
+    """Return a montage of a configuration as the readers take it: a file, or else a name of MNE."""
+    if montage is None:
+        return None
+    return str(montage) if montage.suffix or montage.is_file() else montage.name
+
+
 class FileInput(Section, frozen=True, kw_only=True, tag_field="kind", tag="file"):
     """A recording in a file, played back as if it were measured now.
 
@@ -199,6 +206,10 @@ class FileInput(Section, frozen=True, kw_only=True, tag_field="kind", tag="file"
     events : tuple of str or None
         Columns of text, trigger channels or marker streams whose events are read. If left out, the
         annotations, trigger channels and marker streams that the file states.
+    montage : str or None
+        Positions of the channels: a table with the columns name, x, y, z, another file that MNE reads, or
+        the name of a montage of MNE. If left out, those of electrodes.tsv of BIDS beside the file, or of
+        the file.
     speed : float
         Playback speed; 1 is real time, 0 plays as fast as samples can be separated.
     block : float
@@ -215,6 +226,7 @@ class FileInput(Section, frozen=True, kw_only=True, tag_field="kind", tag="file"
     factor: Annotated[float, Meta(ge=-1e300, le=1e300)] | None = None
     unit: Text | None = None
     events: Names | None = None
+    montage: Path | None = None
     speed: Annotated[float, Meta(ge=0, le=1e6)] = 1.0
     block: PositiveSeconds = 0.1
     loop: bool = False
@@ -226,7 +238,14 @@ class FileInput(Section, frozen=True, kw_only=True, tag_field="kind", tag="file"
         """Return the options of the reader."""
         channels = None if self.channels is None else tuple(map(str, self.channels))
         return ReadOptions(
-            self.dataset, self.axis, self.rate, channels, self.factor, self.unit, self.events
+            self.dataset,
+            self.axis,
+            self.rate,
+            channels,
+            self.factor,
+            self.unit,
+            self.events,
+            get_montage_name(self.montage),
         )
 
 

@@ -35,6 +35,7 @@ from igbss_stream.files.readers.mne_events import (
     get_start,
     make_index_map,
 )
+from igbss_stream.files.readers.mne_positions import read_positions_of_raw
 from igbss_stream.files.recording import Facts, Fill, Recording
 from igbss_stream.files.sample_marks import GAP_LABEL
 from igbss_stream.files.signal_choice import SeveralSignalsError
@@ -147,6 +148,7 @@ def open_with_mne(path: Path, options: ReadOptions, kind: str, why: str) -> MneR
         found.notes + (("channels have several units or none, so the unit is unknown",) if no_unit else ()),
         _find_events(found, kind, options, repr(str(path))),
         get_start(raw, found.runs) if found.dated else None,
+        None if kind in ("EDF", "BDF") else read_positions_of_raw(raw, kind),
     )
     gain = None if options.factor is None else np.full(len(names), float(options.factor))
     return MneRecording(

@@ -34,6 +34,7 @@ from igbss_stream.files.readers.hdf5.links import check_parts
 from igbss_stream.files.readers.hdf5.selection import choose_signal
 from igbss_stream.files.readers.hdf5.signal import LayoutMatch, Signal
 from igbss_stream.files.recording import Facts, Fill, Recording
+from igbss_stream.positions import Positions
 
 _DEFAULT_CACHE = 2**20  # bytes of chunks that every version of HDF5 caches by default
 _LARGEST_CACHE = 2**26
@@ -189,7 +190,9 @@ def _apply_options(signal: Signal, options: ReadOptions, path: Path) -> Signal:
             raise ParameterError(
                 f"{what} has a scale for each channel along the other axis; pass --factor with --axis"
             )
-        signal = replace(signal, channels=(), types=(), bad=(), bad_rows=(), gaps=(), events=Events())
+        signal = replace(
+            signal, channels=(), types=(), bad=(), bad_rows=(), gaps=(), events=Events(), positions=None
+        )
     if options.factor is not None:
         signal = replace(signal, gain=None, offset=None, unit=None)
     return replace(signal, unit=options.unit or signal.unit)
@@ -248,7 +251,14 @@ def _make_facts(layout: LayoutMatch, signal: Signal, names: tuple[str, ...]) -> 
         signal.notes,
         signal.events,
         signal.t0,
+        _find_positions(signal, names),
     )
+
+
+def _find_positions(signal: Signal, names: tuple[str, ...]) -> Positions | None:
+    """Return the positions of a signal, under the names of its channels."""
+    found = None if signal.positions is None else signal.positions()
+    return None if found is None or len(found.names) != len(names) else replace(found, names=names)
 
 
 def _find_shape(

@@ -13,6 +13,7 @@ from igbss_stream.errors import RecordingError
 from igbss_stream.events import Events
 from igbss_stream.files.clock import SampleClock, Timeline
 from igbss_stream.files.timing import Times
+from igbss_stream.positions import Positions
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,8 @@ class Signal:
         Returns the events that the layout places in time, and the start; called for the selected signal.
     clock : SampleClock or None
         Times of the samples, if they have timestamps.
+    positions : callable or None
+        Returns the positions of the channels, in their order, or None; called for the selected signal.
     """
 
     dataset: str
@@ -99,6 +102,7 @@ class Signal:
     t0: float | None = None
     timeline: Callable[[], Timeline] | None = None
     clock: SampleClock | None = None
+    positions: Callable[[], Positions | None] | None = None
 
     @property
     def is_multichannel(self) -> bool:

@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 from igbss_stream.chunk import Gap
 from igbss_stream.events import Events
 from igbss_stream.files.bad_rows import is_bad, merge_rows
+from igbss_stream.files.coordinates import METRES, guess_unit, turn_front_left
 from igbss_stream.files.gaps import get_indices, make_gaps
 from igbss_stream.files.readers.hdf5.file import LIBRARY_ERRORS, as_positive, name_dataset
 from igbss_stream.files.readers.hdf5.layouts.matlab import is_matlab
 from igbss_stream.files.readers.hdf5.layouts.values import get_dataset, read_number, read_text_attribute
 from igbss_stream.files.readers.hdf5.signal import LayoutMatch, RawFile, Signal
+from igbss_stream.positions import HEAD, Positions
 
 LAYOUT = "EEGLAB set (MATLAB 7.3)"
 _FLOAT32 = np.dtype("<f4")
@@ -77,6 +79,7 @@ def _describe_signal(root: Any, path: Path) -> Signal:
         bad_rows=_find_bad_rows(events, shape[0]),
         gaps=gaps,
         events=_find_events(events, gaps, rate),
+        positions=lambda: _read_positions(root, labels),
         notes=() if labels else ("the set has no channel labels; channels are numbered",),
         problem=problem,
     )
@@ -154,6 +157,25 @@ def _read_texts(root: Any, name: str, n: int) -> tuple[str, ...]:
         _read_text(each) if read_text_attribute(each, "MATLAB_class") == "char" else "" for each in found
     )
     return texts if len(texts) == n else ()
+
+
+def _read_positions(root: Any, labels: tuple[str, ...]) -> Positions | None:
+    """Return the positions of a set: X to the nose and Y to the left ear, in a unit that is not stated."""
+    columns = [_get_referenced(root, f"chanlocs/{axis}", _MOST) for axis in "XYZ"]
+    if not labels or {len(column) for column in columns} != {len(labels)}:
+        return None
+    stated = [[_read_coordinate(handle) for handle in column] for column in columns]
+    xyz = turn_front_left(np.array(stated).T)
+    if np.isnan(xyz).all():
+        return None
+    unit = guess_unit(xyz)
+    source = f"positions of the file (EEGLAB chanlocs, taken as {unit})"
+    return Positions.from_table(labels, METRES[unit] * xyz, HEAD, source)
+
+
+def _read_coordinate(handle: Any) -> float:
+    value = _read_value(handle)
+    return math.nan if value is None else value
 
 
 def _get_referenced(root: Any, name: str, most: int) -> list[Any]:

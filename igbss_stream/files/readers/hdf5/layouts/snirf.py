@@ -9,6 +9,7 @@ import numpy as np
 
 from igbss_stream.files.clock import TimedEvents, Timeline
 from igbss_stream.files.readers.hdf5.file import as_positive, name_dataset
+from igbss_stream.files.readers.hdf5.layouts.snirf_probe import read_probe_positions
 from igbss_stream.files.readers.hdf5.layouts.values import (
     get_dataset,
     is_numeric,
@@ -66,6 +67,9 @@ def _describe_signal(run: Any, block: Any, path: Path) -> Signal:
         types=types,
         times=times,
         timeline=lambda: _read_timeline(run, block, per_second),
+        positions=lambda: read_probe_positions(
+            run, names, [(m.get("sourceIndex"), m.get("detectorIndex")) for m in measured]
+        ),
         notes=_note_auxiliary(run),
         problem=problem,
         needs_rate=bool(problem),
