@@ -1,8 +1,6 @@
 """Read an output of `batch`: its attributes, its model, and its samples in blocks."""
 
 import json
-import math
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,18 +9,16 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream._util.closeable import Closeable
 from igbss_stream.errors import RecordingError
 from igbss_stream.files.gaps import count_missing
 from igbss_stream.files.readers.hdf5.file import (
-    NotHdf5Error,
     name_dataset,
-    open_file,
     read_rate,
     report_damage,
 )
 from igbss_stream.files.readers.hdf5.layouts.plain import read_events, read_gaps
 from igbss_stream.files.readers.hdf5.layouts.values import get_dataset, is_numeric
+from igbss_stream.files.results.checked_file import CheckedFile
 from igbss_stream.files.results.label_tables import LABEL_TABLE, make_excluded, make_labelling
 from igbss_stream.files.results.series import Series
 from igbss_stream.files.results.stored_model import Origin, StoredModel
@@ -33,8 +29,6 @@ from igbss_stream.separation.source_choice import Excluded
 Array = NDArray[np.float64]
 
 _MARKS = ("settings", "transform", "solver", "igbss_stream_version")
-_LARGEST_RATIO = 1100  # gzip compresses to a 1,032nd at best
-_JSON = ("job", "settings", "preparation", "cleaning", "transform", "model")
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +66,7 @@ class OutputFacts:
     n_bad_samples: int = 0
 
 
-class OutputFile(Closeable):
+class OutputFile(CheckedFile):
     """An output of `batch`, open for reading. A context manager that closes it.
 
     Parameters
@@ -84,25 +78,6 @@ class OutputFile(Closeable):
     RecordingError
         If it cannot be opened.
     """
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
-        try:
-            self._file = open_file(self.path)
-        except NotHdf5Error as error:
-            raise NotHdf5Error(
-                f"{str(path)!r} is not an HDF5 file; pass an output of `igbss-stream batch`"
-            ) from error
-        try:
-            with report_damage(self.path):
-                self._check_attributes(self._file)
-        except BaseException:
-            self._file.close()
-            raise
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
 
     @property
     def is_output(self) -> bool:
@@ -218,87 +193,6 @@ class OutputFile(Closeable):
                 drift_removed=str(attrs.get("drift")) == "removed",
             )
 
-    def read_json(self, name: str) -> dict[str, Any]:
-        """Read an attribute of the file that contains JSON.
-
-        Parameters
-        ----------
-        name : str
-
-        Raises
-        ------
-        RecordingError
-            If it is missing or damaged.
-        """
-        with report_damage(self.path):
-            text = self._file.attrs.get(name)
-        if text is None:
-            raise RecordingError(
-                f"{str(self.path)!r} has no attribute {name!r}; it was written by another version: "
-                "separate again without --resume"
-            )
-        content: dict[str, Any] = json.loads(text)
-        return content
-
-    def read_attributes(self) -> dict[str, Any]:
-        """Read the attributes of the file; parse those that contain JSON.
-
-        Raises
-        ------
-        RecordingError
-            If the file is damaged.
-        """
-        with report_damage(self.path):
-            found = {name: str(value) for name, value in self._file.attrs.items()}
-            return {name: json.loads(text) if name in _JSON else text for name, text in found.items()}
-
-    def read_table(self, name: str) -> NDArray[np.void] | None:
-        """Read a table, such as ``"fits"``; None if there is none of that name.
-
-        Raises
-        ------
-        RecordingError
-            If the file is damaged.
-        """
-        with report_damage(self.path):
-            handle = get_dataset(self._file, name)
-            if handle is None or handle.ndim != 1 or handle.dtype.names is None:
-                return None
-            self._check_size(handle, name)
-            return np.asarray(handle[()])
-
-    def read_numbers(self, name: str, start: int, stop: int) -> Array:
-        """Read a range of a one-dimensional dataset.
-
-        Parameters
-        ----------
-        name : str
-        start, stop : int
-            First index, and the index after the last.
-
-        Raises
-        ------
-        RecordingError
-            If the file is damaged, or the dataset does not have this range.
-        """
-        with report_damage(self.path):
-            handle = get_dataset(self._file, name)
-            if (
-                handle is None
-                or handle.ndim != 1
-                or not is_numeric(handle)
-                or not start < stop <= len(handle)
-            ):
-                raise RecordingError(
-                    f"{name_dataset(f'/{name}', self.path)} has no entries {start} to {stop}, which "
-                    "/fits refers to: separate again"
-                )
-            return np.asarray(handle[start:stop], np.float64)
-
-    def has_dataset(self, name: str) -> bool:
-        """Return whether there is a dataset of that name."""
-        return get_dataset(self._file, name) is not None
-
     def open_series(self, name: str) -> Series:
         """Open a dataset of samples, to read it in blocks.
 
@@ -386,25 +280,6 @@ class OutputFile(Closeable):
             )
         self._check_size(handle, name)
         return handle
-
-    def _check_size(self, handle: Any, name: str) -> None:
-        """Refuse a dataset or attribute that its file cannot contain, before memory is taken."""
-        self._check_bytes(math.prod(handle.shape) * handle.dtype.itemsize, f"dataset '/{name}'")
-        self._check_attributes(handle, f" of '/{name}'")
-
-    def _check_attributes(self, handle: Any, of: str = "") -> None:
-        for name in handle.attrs:
-            attribute = handle.attrs.get_id(name)
-            n_values = attribute.get_space().get_simple_extent_npoints()
-            self._check_bytes(n_values * attribute.get_type().get_size(), f"attribute {name!r}{of}")
-
-    def _check_bytes(self, n_bytes: int, what: str) -> None:
-        n_stored = self.path.stat().st_size
-        if n_bytes > _LARGEST_RATIO * n_stored:
-            raise RecordingError(
-                f"{what} of {str(self.path)!r} states {n_bytes} bytes, in a file of {n_stored}: copy the "
-                "file again, or separate again"
-            )
 
 
 def is_output(path: Path) -> bool:
