@@ -13,6 +13,7 @@ from igbss_stream.batch.channels import Channels, LeftOut
 from igbss_stream.batch.models import KnownModel
 from igbss_stream.files.event_table import NAME, make_event_table
 from igbss_stream.files.gaps import get_gap_rows
+from igbss_stream.files.positions_dataset import POSITIONS_NAME, make_positions_dataset
 from igbss_stream.files.recording import Recording
 from igbss_stream.files.writers.hdf5_output import Hdf5Sink
 from igbss_stream.files.writers.recording_layout import GAP
@@ -193,6 +194,21 @@ def write_events(sink: Hdf5Sink, recording: Recording) -> None:
     """
     if len(recording.events):
         sink.write(NAME, make_event_table(recording.events, recording.gaps, recording.rate))
+
+
+def write_positions(sink: Hdf5Sink, recording: Recording, channels: Sequence[str]) -> None:
+    """Write the positions of channels, if the recording has any.
+
+    Parameters
+    ----------
+    sink : Hdf5Sink
+    recording : Recording
+    channels : sequence of str
+        Channels that are separated.
+    """
+    if recording.positions is not None:
+        xyz, attributes = make_positions_dataset(recording.positions, channels)
+        sink.write(POSITIONS_NAME, xyz, **attributes)
 
 
 def write_origin(sink: Hdf5Sink, recording: Recording, model: KnownModel | None, **attrs: str) -> None:

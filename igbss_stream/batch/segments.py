@@ -41,6 +41,7 @@ from igbss_stream.batch.output_writer import (
     write_gaps,
     write_left_out,
     write_origin,
+    write_positions,
 )
 from igbss_stream.batch.prepare_separator import prepare_separator
 from igbss_stream.batch.resume import find_earlier_output, make_folder
@@ -256,6 +257,7 @@ def _join_parts(job: Job, notify: Notify) -> Outcome:
         _join_samples(sink, _list_parts(job, recording.n_samples), recording, separator, model.channels)
         write_gaps(sink, recording)
         write_events(sink, recording)
+        write_positions(sink, recording, model.channels)
         write_model(sink, model.channels, recording.unit, separator, job.settings.preparation.to_json())
         write_origin(sink, recording, known, job=json.dumps(fingerprint_job(job, known)))
         write_left_out(sink, named, found.excluded_rows)

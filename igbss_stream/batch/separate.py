@@ -28,6 +28,7 @@ from igbss_stream.batch.output_writer import (
     write_gaps,
     write_left_out,
     write_origin,
+    write_positions,
 )
 from igbss_stream.batch.prepare_separator import PlannedSeparation, prepare_separator
 from igbss_stream.batch.segment_context import Segment
@@ -150,6 +151,7 @@ def separate_recording(
         if segment is None:
             write_gaps(sink, recording)
             write_events(sink, recording)
+            write_positions(sink, recording, source.names)
         if separator.by_sample:
             fits = None
             on_the_way = start if start is not None and start.separator is not None else None

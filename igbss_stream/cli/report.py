@@ -42,6 +42,11 @@ Examples:
     "next to OUT.h5]",
 )
 @click.option(
+    "--montage",
+    metavar="NAME|FILE",
+    help="Positions of the channels, as for `batch`, for an output without them.  [default: /positions]",
+)
+@click.option(
     "--details",
     type=int,
     default=64,
@@ -57,6 +62,7 @@ def report(
     output: Path | None,
     references: tuple[str, ...],
     input_path: Path | None,
+    montage: str | None,
     details: int,
     overwrite: bool,
     as_json: bool,
@@ -78,6 +84,7 @@ def report(
             references=references,
             details=details,
             input_path=input_path,
+            montage=montage,
             progress=progress,
         )
     seconds = time.perf_counter() - start

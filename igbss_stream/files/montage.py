@@ -1,6 +1,7 @@
 """Find the positions of a recording outside of its file: in a montage, or in a table of BIDS beside it."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,38 @@ _TABLES = (".tsv", ".csv")
 _ENTITY = re.compile(r"([a-z]+)-([^_]+)$")
 _ELECTRODES, _SYSTEM = "electrodes.tsv", "coordsystem.json"
 _N_LISTED = 4
+
+
+def load_montage_of(name: str, channels: Sequence[str], what: str) -> Positions:
+    """Return the positions of channels in a montage that has at least one of them.
+
+    Parameters
+    ----------
+    name : str
+        See `load_montage`.
+    channels : sequence of str
+    what : str
+        What has the channels, for the error message.
+
+    Raises
+    ------
+    ParameterError
+        If no channel is in the montage, or there is no such montage.
+    RecordingError
+        If a file cannot be read.
+    """
+    montage = load_montage(name)
+    found = montage.select(channels)
+    if not found.is_known.any() and not montage.problem:
+        raise ParameterError(
+            f"{montage.source} has none of the channels of {what} ({_list(channels)}); its own are "
+            f"{_list(montage.names)}. Pass another montage, or a table with the names of the channels."
+        )
+    return found
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(names[:_N_LISTED]) + (", ..." if len(names) > _N_LISTED else "")
 
 
 def load_montage(name: str) -> Positions:
@@ -69,7 +102,8 @@ def locate_recording(recording: Recording, montage: str | None) -> None:
         If a file cannot be read.
     """
     if montage is not None:
-        recording.positions = _match(recording, load_montage(montage))
+        what = repr(str(recording.path))
+        recording.positions = load_montage_of(montage, recording.channels, what)
         return
     table = find_electrodes_table(recording.path)
     if table is None:
@@ -77,22 +111,6 @@ def locate_recording(recording: Recording, montage: str | None) -> None:
     found = _read_beside(table).select(recording.channels)
     if recording.positions is None or not found.problem:
         recording.positions = found
-
-
-def _match(recording: Recording, montage: Positions) -> Positions:
-    """Return the positions of the channels of a recording, at least one of which is in the montage."""
-    found = montage.select(recording.channels)
-    if not found.is_known.any() and not montage.problem:
-        raise ParameterError(
-            f"{montage.source} has none of the channels of {str(recording.path)!r} "
-            f"({_list(recording.channels)}); its own are {_list(montage.names)}. Pass another montage, or "
-            "a table with the names of the channels."
-        )
-    return found
-
-
-def _list(names: tuple[str, ...]) -> str:
-    return ", ".join(names[:_N_LISTED]) + (", ..." if len(names) > _N_LISTED else "")
 
 
 def find_electrodes_table(path: Path) -> Path | None:

@@ -14,6 +14,7 @@ from igbss_stream.files.results.output import OutputFacts, OutputFile
 from igbss_stream.files.results.series import Series
 from igbss_stream.files.results.stored_model import StoredModel
 from igbss_stream.mne.convert import LinearModel, select_info, to_ica
+from igbss_stream.positions import Positions
 
 # SI units per unit of a file; MNE stores all samples in SI units.
 _IN_SI = {
@@ -125,7 +126,8 @@ def raw_of_output(
     path : str or path
         The HDF5 file.
     dataset : str
-        ``"sources"``, which become channels of type misc, or ``"cleaned"``, of type eeg.
+        ``"sources"``, which become channels of type misc, or ``"cleaned"``, of type eeg, with their
+        positions.
     factor : float, optional
         SI units (V, T, T/m) per unit of the samples; follows from their unit by default. Sources without a
         unit stay as they are.
@@ -155,10 +157,21 @@ def raw_of_output(
         factor = _get_si_factor(series.unit, path) if is_cleaned else _IN_SI.get(series.unit or "", 1.0)
     kind = "eeg" if is_cleaned else "misc"
     info = mne.create_info(list(series.channels), series.rate, kind, verbose="ERROR")
+    if series.positions is not None and is_cleaned:
+        _set_positions(info, series.positions)
     raw = mne.io.RawArray(data * factor, info, verbose="ERROR")
     if series.t0 is not None:
         raw.set_meas_date(series.t0)
     return raw.set_annotations(_annotate(series, raw.info["meas_date"]), verbose="ERROR")
+
+
+def _set_positions(info: "mne.Info", positions: Positions) -> None:
+    """Set the known positions; those of other frames than that of the head are taken as in it."""
+    known = np.flatnonzero(positions.is_known).tolist()
+    named = {positions.names[i]: positions.xyz[i] for i in known}
+    if named:
+        montage = mne.channels.make_dig_montage(named, coord_frame="head")
+        info.set_montage(montage, on_missing="ignore", verbose="ERROR")
 
 
 def _annotate(series: Series, date: Any) -> "mne.Annotations":

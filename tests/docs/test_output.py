@@ -52,6 +52,8 @@ def write_marked(path: Path) -> Path:
     info = mne.create_info([*NAMES, "flat", "bad"], 250.0, "eeg")
     raw = mne.io.RawArray(np.column_stack([X, np.zeros(120), X[:, 0]]).T * 1e-6, info, verbose="ERROR")
     raw.info["bads"] = ["bad"]
+    for channel, y in zip(raw.info["chs"], (0.0, 0.05, -0.05), strict=False):
+        channel["loc"][:3] = 0.0, y, 2 * y  # the first has no position
     raw.set_annotations(mne.Annotations([0.1], [0.04], ["BAD_x"]))
     raw.save(path, fmt="double", verbose="ERROR")
     return path
@@ -93,7 +95,7 @@ def assert_is_described(output: Path) -> None:
         reported = rows(SECTIONS["Attributes of the file"], "attribute")
         for name, value in file.attrs.items():
             assert is_of_type(value, reported[name]), name
-        lengths = {"samples": 120, "channels": 4, "sources": file["sources"].shape[1]}
+        lengths = {"samples": 120, "channels": 4, "axes": 3, "sources": file["sources"].shape[1]}
         lengths |= {
             "terms": {2: 3}.get(lengths["sources"], lengths["sources"])
         }  # of two sources: their product

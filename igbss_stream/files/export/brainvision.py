@@ -5,6 +5,7 @@ names. Then the old header is removed, samples and markers are moved, and the he
 header always refers to complete files.
 """
 
+import math
 import os
 import re
 import tempfile
@@ -21,6 +22,7 @@ from igbss_stream.files.export.content import Array, Content, ExportReport, Roun
 from igbss_stream.files.results.series import Series
 from igbss_stream.files.sample_marks import as_label
 from igbss_stream.files.writers.locking import sync_directory
+from igbss_stream.positions import Positions
 
 _IN_VOLTS = {
     "V": 1.0,
@@ -78,9 +80,25 @@ def write_brainvision(content: Content, output: Path) -> ExportReport:
                 resolution=1.0,
                 unit=[unit] * series.n_channels,
             )
+        if series.positions is not None and series.positions.is_known.any():
+            _insert_coordinates(Path(folder) / output.name, series.positions)
         _move_files(Path(folder), output)
     rounding = Rounding.from_errors(error, content.deviation * factor, series.channels)
     return ExportReport("float32", rounding, tuple(notes))
+
+
+def _insert_coordinates(header: Path, positions: Positions) -> None:
+    """Insert radius (mm), theta and phi (degrees) of the channels into a header; 0 for no position."""
+    lines = []
+    for i, (x, y, z) in enumerate(np.nan_to_num(positions.xyz).tolist()):
+        side = -1 if x < 0 else 1  # theta is below 0 on the left
+        radius, theta = math.sqrt(x * x + y * y + z * z), side * math.atan2(math.hypot(x, y), z)
+        phi = math.atan2(side * y, side * x)
+        lines.append(f"Ch{i + 1}={1e3 * radius:.3f},{math.degrees(theta):.4f},{math.degrees(phi):.4f}\n")
+    section = "[Coordinates]\n; Each entry: Ch<Channel number>=<Radius>,<Theta>,<Phi>\n" + "".join(lines)
+    text = header.read_bytes().decode("utf-8")
+    before, comment, rest = text.partition("\n[Comment]")  # readers take what follows it as text
+    header.write_bytes(f"{before.rstrip()}\n\n{section}{comment}{rest}".encode())
 
 
 def _make_markers(content: Content) -> list[dict[str, Any]]:

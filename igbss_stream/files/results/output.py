@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from igbss_stream.errors import RecordingError
 from igbss_stream.files.gaps import count_missing
+from igbss_stream.files.positions_dataset import POSITIONS_NAME, read_positions_dataset
 from igbss_stream.files.readers.hdf5.file import (
     name_dataset,
     read_rate,
     report_damage,
 )
-from igbss_stream.files.readers.hdf5.layouts.plain import read_events, read_gaps
+from igbss_stream.files.readers.hdf5.layouts.plain import read_events, read_gaps, read_positions
 from igbss_stream.files.readers.hdf5.layouts.values import get_dataset, is_numeric
 from igbss_stream.files.results.checked_file import CheckedFile
 from igbss_stream.files.results.label_tables import LABEL_TABLE, make_excluded, make_labelling
@@ -24,6 +25,7 @@ from igbss_stream.files.results.series import Series
 from igbss_stream.files.results.stored_model import Origin, StoredModel
 from igbss_stream.labels.labelling import Labelling
 from igbss_stream.model.learning import Learning
+from igbss_stream.positions import Positions
 from igbss_stream.separation.source_choice import Excluded
 
 Array = NDArray[np.float64]
@@ -160,7 +162,22 @@ class OutputFile(CheckedFile):
                 cleaning=json.loads(attrs["cleaning"]) if "cleaning" in attrs else None,
                 excluded=self._read_excluded(),
                 labels=self.read_labels(),
+                positions=self.read_positions(),
             )
+
+    def read_positions(self) -> Positions | None:
+        """Read the positions of the channels; None if there are none.
+
+        Raises
+        ------
+        RecordingError
+            If the file is damaged.
+        """
+        with report_damage(self.path):
+            handle = get_dataset(self._file, POSITIONS_NAME)
+            if handle is not None:
+                self._check_size(handle, POSITIONS_NAME)
+            return read_positions_dataset(handle)
 
     def read_learning(self) -> Learning | None:
         """Read how the structure was learned; None if that is not stored, as before version 0.2.
@@ -218,7 +235,7 @@ class OutputFile(CheckedFile):
             )
         gaps, n_samples = read_gaps(self._file, handle.shape[0]), handle.shape[0]
         events = read_events(self._file).select_samples(n_samples + count_missing(gaps))
-        return Series(self.path, name, handle, gaps, events)
+        return Series(self.path, name, handle, gaps, events, read_positions(self._file, handle))
 
     def _check_parts(self, sources: Any) -> None:
         """Check that all parts are present if the sources are stored in several files."""

@@ -20,6 +20,7 @@ from igbss_stream.files.readers.hdf5.file import (
     read_start,
     read_unit,
 )
+from igbss_stream.positions import Positions
 
 _ALL = slice(None)
 
@@ -34,6 +35,8 @@ class Series:
     handle : h5py.Dataset
     gaps : tuple of Gap
     events : Events, optional
+    positions : Positions, optional
+        Of the channels.
 
     Attributes
     ----------
@@ -49,10 +52,17 @@ class Series:
     events : Events
     t0 : float or None
         Unix time of index 0, in seconds, if known.
+    positions : Positions or None
     """
 
     def __init__(
-        self, path: Path, name: str, handle: Any, gaps: tuple[Gap, ...], events: Events | None = None
+        self,
+        path: Path,
+        name: str,
+        handle: Any,
+        gaps: tuple[Gap, ...],
+        events: Events | None = None,
+        positions: Positions | None = None,
     ) -> None:
         what = name_dataset(f"/{name.strip('/')}", path)
         self.what = what
@@ -62,7 +72,7 @@ class Series:
         self.rate, self.unit = read_rate(handle, what), read_unit(handle)
         self.channels = complete_names(read_channel_names(handle), self.n_channels)
         self.gaps, self.events = gaps, Events() if events is None else events
-        self.t0 = read_start(handle)
+        self.t0, self.positions = read_start(handle), positions
 
     def read_blocks(self, n: int) -> Iterator[tuple[int, NDArray[Any]]]:
         """Yield (start, samples) in blocks of at most `n` samples, of shape (samples, channels).

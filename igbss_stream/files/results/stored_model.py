@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from igbss_stream.errors import RecordingError
 from igbss_stream.labels.labelling import Labelling
 from igbss_stream.model.learning import Learning
+from igbss_stream.positions import Positions
 from igbss_stream.separation.source_choice import Excluded
 
 Array = NDArray[np.float64]
@@ -82,6 +83,8 @@ class StoredModel:
         Which sources were removed.
     labels : Labelling, optional
         Labels of the sources.
+    positions : Positions or None
+        Of the channels, if they are stored.
     """
 
     channels: tuple[str, ...]
@@ -101,6 +104,7 @@ class StoredModel:
     cleaning: dict[str, Any] | None = None
     excluded: tuple[Excluded, ...] = ()
     labels: Labelling | None = None
+    positions: Positions | None = None
 
     def check(self) -> None:
         """Check that the arrays fit each other, and that the unmixing inverts the mixing.

@@ -1,7 +1,7 @@
 """Open an output of `batch`, or a recording of a stream, for a report."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from igbss_stream.chunk import Gap
 from igbss_stream.errors import IgbssError, RecordingError
 from igbss_stream.events import Events
+from igbss_stream.files.montage import load_montage_of
 from igbss_stream.files.results.label_tables import make_excluded
 from igbss_stream.files.results.learned_models import LearnedModel, read_models_of_stream
 from igbss_stream.files.results.output import OutputFacts, OutputFile
@@ -155,6 +156,11 @@ class ReportData:
             stream=stream,
             learned=learned,
         )
+
+    def place_channels(self, montage: str) -> "ReportData":
+        """Return the data with the positions of a montage; see `load_montage`."""
+        positions = load_montage_of(montage, self.model.channels, repr(str(self.path)))
+        return replace(self, model=replace(self.model, positions=positions))
 
     @property
     def has_weights(self) -> bool:

@@ -8,6 +8,7 @@ from igbss_stream.files.results.output import OutputFacts
 from igbss_stream.pages.markup import escape, format_duration, format_number, render_facts, render_table
 from igbss_stream.pages.plotting.scales import format_unit
 from igbss_stream.pages.report.data import ReportData
+from igbss_stream.positions import locate_channels
 
 _MAX_GAPS = 30  # rows of the table
 
@@ -102,9 +103,18 @@ def _list_input_facts(data: ReportData, marked: Sequence[int]) -> Iterator[tuple
         yield "first sample", format_date(data.sources.t0)
     if data.events:
         yield "events", f"{len(data.events):,}: {escape(format_counts(data.events.count_labels(), 20))}"
+    yield "places on maps", escape(_describe_places(data))
     wanted = ((data.facts.job or {}).get("wanted") or {}).get("channels")
     if wanted:
         yield "selected channels", escape(wanted)
+
+
+def _describe_places(data: ReportData) -> str:
+    found = locate_channels(data.model.channels, data.model.positions)
+    if not len(found.channels):
+        return f"none: {found.reason}"
+    note = f" ({found.reason})" if found.reason else ""
+    return f"{len(found.channels)} of {len(data.model.channels)} channels, by {found.source}{note}"
 
 
 def _list_left_out(facts: OutputFacts) -> Iterator[tuple[str, str]]:

@@ -46,8 +46,9 @@ _DEFINITIONS = (
     ),
     (
         "scalp map",
-        "weights at the electrodes of the 10-20 system, seen from above with the nose at the top, "
-        "interpolated by thin-plate splines. Red weights are positive, blue weights are negative.",
+        "weights at the places of the channels, by position or else by names of the 10-20 system, seen "
+        "from above with the nose at the top, interpolated by thin-plate splines. Red weights are "
+        "positive, blue weights are negative.",
     ),
     (
         "traces",

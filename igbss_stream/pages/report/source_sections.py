@@ -71,7 +71,7 @@ class SourceSections:
     @cached_property
     def montage(self) -> Montage:
         """Places of the channels on the map."""
-        return find_montage(self.data.model.channels)
+        return find_montage(self.data.model.channels, self.data.model.positions)
 
     @cached_property
     def weights(self) -> Array:
@@ -311,7 +311,9 @@ def _draw_pictures(sources: SourceSections, k: int) -> str:
                 use_scalp_map(f"m{k}", f"Weights of {name} on the scalp, seen from above"), key, "scalp"
             )
         )
-    elif data.model.mixing.ndim == 3:
+    elif data.has_weights:
+        parts.append(f'<p class="soft">No scalp map: {escape(sources.montage.reason)}.</p>')
+    if data.model.mixing.ndim == 3:
         parts.append('<p class="soft">Weights vary periodically; those of the first phase are shown.</p>')
     if data.has_weights:
         bars = draw_weights(

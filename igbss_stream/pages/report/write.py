@@ -46,6 +46,7 @@ def write_report(
     references: Sequence[str] = (),
     details: int = DEFAULT_DETAILS,
     input_path: Path | None = None,
+    montage: str | None = None,
     progress: Progress | None = None,
 ) -> WrittenReport:
     """Write the report on an output of `batch`, or on a recording of a stream.
@@ -61,6 +62,8 @@ def write_report(
         Number of sources with a separate section.
     input_path : Path, optional
         The input, needed if reference channels were not separated and the input is not next to the output.
+    montage : str, optional
+        Positions of the channels, see `igbss_stream.files.montage.load_montage`. Default: those stored.
     progress : callable, optional
         Called with the progress.
 
@@ -77,6 +80,8 @@ def write_report(
         data = (
             ReportData.from_stream(file) if isinstance(file, StreamFile) else ReportData.from_output(file)
         )
+        if montage is not None and data.has_weights:
+            data = data.place_channels(montage)
         html = render_page(data, references, details, input_path, progress).encode()
         n = data.sources.n_channels
     try:

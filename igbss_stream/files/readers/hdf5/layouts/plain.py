@@ -1,7 +1,7 @@
 """Plain files: a dataset of numbers with attributes ``rate``, ``unit`` and ``channels``.
 
 Recordings and outputs of igbss-stream have this layout too; their tables ``/gaps`` and ``/events`` state
-where samples are missing, and what happened.
+where samples are missing, and what happened; ``/positions`` states where the sensors are.
 """
 
 from pathlib import Path
@@ -15,6 +15,7 @@ from igbss_stream.errors import RecordingError
 from igbss_stream.events import Events
 from igbss_stream.files.event_table import NAME, read_event_table
 from igbss_stream.files.gaps import make_gaps
+from igbss_stream.files.positions_dataset import POSITIONS_NAME, read_positions_dataset
 from igbss_stream.files.readers.hdf5.contents import list_datasets
 from igbss_stream.files.readers.hdf5.file import (
     name_dataset,
@@ -25,6 +26,7 @@ from igbss_stream.files.readers.hdf5.file import (
 )
 from igbss_stream.files.readers.hdf5.layouts.values import get_dataset, get_member, is_numeric
 from igbss_stream.files.readers.hdf5.signal import LayoutMatch, Signal
+from igbss_stream.positions import Positions
 
 LAYOUT = "plain"
 _DATA = "/data"
@@ -68,6 +70,7 @@ def describe_signal(handle: Any, name: str, path: Path, file: Any) -> Signal:
         channels=read_channel_names(handle),
         gaps=gaps,
         events=read_events(file) if name in _OURS and shape else Events(),
+        positions=lambda: read_positions(file, handle) if name in _OURS else None,
         t0=_read_start(file, handle, rate),
         problem=problem,
         needs_rate=bool(problem),
@@ -90,6 +93,13 @@ def read_gaps(file: Any, n_samples: int) -> tuple[Gap, ...]:
 def read_events(file: Any) -> Events:
     """Read the table /events of an open file; indices count from the first row."""
     return read_event_table(get_dataset(file, f"/{NAME}"), _read_first_index(file))
+
+
+def read_positions(file: Any, handle: Any) -> Positions | None:
+    """Return the positions in /positions of the channels of a dataset, if one of them is among them."""
+    found = read_positions_dataset(get_dataset(file, f"/{POSITIONS_NAME}"))
+    channels = read_channel_names(handle)
+    return found.select(channels) if found is not None and {*channels} & {*found.names} else None
 
 
 def _read_first_index(file: Any) -> int:
