@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream.errors import ParameterError
+from igbss_stream.positions import Positions
 
 _FLOAT32 = np.dtype(np.float32)
 
@@ -37,6 +38,8 @@ class Stream:
         Unix time of sample 0, in seconds, if known.
     delay : int
         Algorithmic delay in samples: a sample can be published this many samples after it was received.
+    positions : Positions or None
+        Positions of the channels, matched by name; may have other channels too.
 
     Raises
     ------
@@ -51,6 +54,7 @@ class Stream:
     dtype: np.dtype[Any] = _FLOAT32
     t0: float | None = None
     delay: int = 0
+    positions: Positions | None = None
 
     def __post_init__(self) -> None:
         if not self.name:

@@ -3,9 +3,10 @@
 from dataclasses import replace
 
 from igbss_stream.chunk import Stream
-from igbss_stream.daemon.config.sources import LslInput, OpenEphysInput, ZmqInput
+from igbss_stream.daemon.config.sources import LslInput, OpenEphysInput, ZmqInput, get_montage_name
 from igbss_stream.errors import ParameterError
 from igbss_stream.feeds.wire import DataMessage, MetaMessage
+from igbss_stream.files.montage import load_montage_of
 
 _RATE_TOLERANCE = 1e-3  # largest relative difference of device clocks: 1000.012 Hz is 1 kHz
 
@@ -60,7 +61,7 @@ def apply_expectations(name: str, config: ZmqInput | OpenEphysInput | LslInput, 
     ParameterError
         If the stream is not as the configuration expects.
     """
-    names = sent.channels
+    names, positions = sent.channels, sent.positions
     if config.rate is not None and abs(config.rate - sent.rate) > _RATE_TOLERANCE * config.rate:
         raise ParameterError(
             f"source.rate is {config.rate:g} Hz, but the stream has {sent.rate:g} Hz; correct source.rate "
@@ -77,5 +78,11 @@ def apply_expectations(name: str, config: ZmqInput | OpenEphysInput | LslInput, 
                 f"source.channels names {len(config.channels)} channels, but the stream has {len(names)}; "
                 "correct source.channels or the sender."
             )
+        if positions is not None:
+            positions = replace(positions.select(names), names=config.channels)
         names = config.channels
-    return replace(sent, name=name, channels=names, unit=sent.unit or config.unit, delay=0)
+    montage = get_montage_name(config.montage)
+    if montage is not None:
+        positions = load_montage_of(montage, names, f"stream {name!r}")
+    unit = sent.unit or config.unit
+    return replace(sent, name=name, channels=names, unit=unit, delay=0, positions=positions)

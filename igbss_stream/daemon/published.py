@@ -1,7 +1,7 @@
 """What a stream publishes besides sources: cleaned channels, and the mixing of its model."""
 
 from igbss_stream.chunk import Chunk, Gap, Stream
-from igbss_stream.feeds.model_facts import Mixing
+from igbss_stream.feeds.model_facts import Mixing, SensorPositions
 from igbss_stream.separation.cleaning import Cleaner
 from igbss_stream.separation.stages import LinearStage
 from igbss_stream.streaming.model_updates import StreamModel
@@ -47,4 +47,5 @@ def compute_mixing(model: StreamModel, stream: Stream) -> Mixing | None:
         unit=stream.unit,
         matrix=tuple(map(tuple, stage.mixing[0].tolist())),
         mean=None if stage.mean is None else tuple(stage.mean.tolist()),
+        positions=SensorPositions.from_stream(stream),
     )

@@ -10,7 +10,7 @@ from igbss_stream._util.version import __version__
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.events import Events
 from igbss_stream.feeds.event_rows import split_rows
-from igbss_stream.feeds.model_facts import LearningFacts, Mixing
+from igbss_stream.feeds.model_facts import LearningFacts, Mixing, SensorPositions
 from igbss_stream.feeds.wire import EVENTS_VERSION, VERSION, Frames
 
 
@@ -46,6 +46,7 @@ class Encoder:
         self.model_version = 0
         self._extra = dict(extra or {})
         self._n_events = 0
+        self._positions = SensorPositions.from_stream(stream)
         self._topic = stream.name.encode()
         self._dtype = stream.dtype.newbyteorder("<")
         self._common = {"version": VERSION, "stream": stream.name, "run": run}
@@ -93,6 +94,8 @@ class Encoder:
             "software": f"igbss_stream {__version__}",
             "extra": self._extra,
         }
+        if self._positions is not None:
+            fields["positions"] = self._positions
         return [self._topic, self._encode_header("meta", self._description | fields | self._model), b""]
 
     def encode_events(self, events: Events) -> list[Frames]:

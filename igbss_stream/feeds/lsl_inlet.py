@@ -17,6 +17,7 @@ from igbss_stream._util.dtypes import get_working_dtype
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import FeedError, IgbssError, ParameterError, StreamNotFoundError
 from igbss_stream.feeds.liblsl import ERRORS, measure_unix_offset, pylsl
+from igbss_stream.feeds.lsl_locations import read_locations
 from igbss_stream.feeds.lsl_units import shorten_unit
 from igbss_stream.feeds.timestamps import TimestampIndexer
 
@@ -242,10 +243,12 @@ def _describe(info: Any, rate: float | None) -> Stream:
     labels = info.get_channel_labels() or [None] * n_channels
     units = set(info.get_channel_units() or [None])
     unit = units.pop() if len(units) == 1 else None
+    names = tuple(label or f"channel-{i}" for i, label in enumerate(labels))
     return Stream(
         info.name(),
         rate or info.nominal_srate(),
-        tuple(label or f"channel-{i}" for i, label in enumerate(labels)),
+        names,
         shorten_unit(unit),
         get_working_dtype(pylsl.inlet.fmt2npdtype[info.channel_format()], f"LSL stream {info.name()!r}"),
+        positions=read_locations(info, names),
     )

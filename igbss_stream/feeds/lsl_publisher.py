@@ -15,6 +15,7 @@ from igbss_stream._util.version import __version__
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import FeedError
 from igbss_stream.feeds.liblsl import ERRORS, measure_unix_offset, pylsl
+from igbss_stream.feeds.lsl_locations import write_locations
 from igbss_stream.feeds.lsl_units import spell_out_unit
 
 _BUFFER = 30  # seconds that are buffered for each receiver
@@ -111,6 +112,7 @@ class LslPublisher(Closeable):
         info.set_channel_labels(list(stream.channels))
         if stream.unit is not None:
             info.set_channel_units(spell_out_unit(stream.unit))
+        write_locations(info, stream)
         about = info.desc().append_child("igbss_stream")
         about.append_child_value("software", f"igbss_stream {__version__}")
         about.append_child_value("delay", str(stream.delay))

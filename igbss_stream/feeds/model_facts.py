@@ -1,11 +1,14 @@
 """What the description of a stream states on its model: the mixing, and how the model was learned."""
 
+import math
 from typing import Annotated
 
 import msgspec
 import numpy as np
 
+from igbss_stream.chunk import Stream
 from igbss_stream.model.learning import Learning
+from igbss_stream.positions import Positions
 
 MAX_INTEGER = 2**53 - 1
 """The largest integer that JSON preserves in every language."""
@@ -14,7 +17,44 @@ _MAX_VIEWS = 64  # that contradictions name
 _MAX_WEIGHTS = 16_384  # of a mixing matrix, at up to 25 bytes each; a header has at most 1 MiB
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_INTEGER)]
-Label = Annotated[str, msgspec.Meta(max_length=256)]
+_MAX_LABEL = 256
+_POSITION_DIGITS = 6  # of a metre
+Label = Annotated[str, msgspec.Meta(max_length=_MAX_LABEL)]
+
+
+class SensorPositions(msgspec.Struct, frozen=True, kw_only=True):
+    """Positions of channels.
+
+    Parameters
+    ----------
+    xyz : tuple of (float, float, float) or None
+        Of each channel, in metres, towards the right, the front and the top; None where not known.
+    frame, source : str
+        See `Positions`.
+    """
+
+    xyz: tuple[tuple[float, float, float] | None, ...]
+    frame: Label = "unknown"
+    source: Label = "positions of the stream"
+
+    @classmethod
+    def from_stream(cls, stream: Stream) -> "SensorPositions | None":
+        """Return the positions of the channels of a stream; None if none is known."""
+        if stream.positions is None:
+            return None
+        found = stream.positions.select(stream.channels)
+        rows = zip(found.xyz.round(_POSITION_DIGITS).tolist(), found.is_known.tolist(), strict=True)
+        xyz = tuple(tuple(at) if is_known else None for at, is_known in rows)
+        if not any(xyz):
+            return None
+        return cls(xyz=xyz, frame=found.frame[:_MAX_LABEL], source=found.source[:_MAX_LABEL])
+
+    def as_positions(self, channels: tuple[str, ...]) -> Positions | None:
+        """Return the positions of channels; None unless there is one for each."""
+        if len(self.xyz) != len(channels):
+            return None
+        xyz = [(math.nan,) * 3 if at is None else at for at in self.xyz]
+        return Positions.from_table(channels, xyz, self.frame, self.source)
 
 
 class Mixing(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,6 +72,8 @@ class Mixing(msgspec.Struct, frozen=True, kw_only=True):
         Unit of the channels.
     mean : tuple of float or None
         Mean of each channel; None means zero.
+    positions : SensorPositions or None
+        Of the channels, if known.
     """
 
     version: Count
@@ -39,6 +81,7 @@ class Mixing(msgspec.Struct, frozen=True, kw_only=True):
     matrix: tuple[tuple[float, ...], ...]
     unit: Label | None = None
     mean: tuple[float, ...] | None = None
+    positions: SensorPositions | None = None
 
     @property
     def fits_in_header(self) -> bool:

@@ -19,7 +19,7 @@ from igbss_stream.chunk import Stream
 from igbss_stream.errors import WireError
 from igbss_stream.events import Event, Events
 from igbss_stream.feeds.event_rows import MAX_EVENTS, EventRow, find_long_text
-from igbss_stream.feeds.model_facts import MAX_INTEGER, Count, Label, LearningFacts, Mixing
+from igbss_stream.feeds.model_facts import MAX_INTEGER, Count, Label, LearningFacts, Mixing, SensorPositions
 
 VERSION = 1
 EVENTS_VERSION = 2
@@ -110,6 +110,7 @@ class MetaMessage(_StreamHeader, frozen=True, kw_only=True, tag="meta"):
     extra: dict[str, Any] = {}
     mixing: Mixing | None = None
     learning: LearningFacts | None = None
+    positions: SensorPositions | None = None
 
     @property
     def description(self) -> Stream:
@@ -122,6 +123,7 @@ class MetaMessage(_StreamHeader, frozen=True, kw_only=True, tag="meta"):
             _SAMPLE_TYPES[self.dtype].working,
             self.t0,
             self.delay,
+            None if self.positions is None else self.positions.as_positions(self.channels),
         )
 
 

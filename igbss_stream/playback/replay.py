@@ -13,6 +13,7 @@ from igbss_stream.files.chunks import iterate_chunks
 from igbss_stream.files.gaps import count_missing
 from igbss_stream.playback.event_feed import EventFeed
 from igbss_stream.playback.pacing import SYSTEM_CLOCK, Clock, Item, PacedStream, pace, parse_length
+from igbss_stream.positions import Positions
 
 
 class Replayable(Protocol):
@@ -51,6 +52,11 @@ class Replayable(Protocol):
     @property
     def events(self) -> Events:
         """Events, in order."""
+        ...
+
+    @property
+    def positions(self) -> Positions | None:
+        """Positions of the channels, if known."""
         ...
 
     def read_blocks(self, n: int) -> Iterator[tuple[int, NDArray[Any]]]:
@@ -142,7 +148,14 @@ def feed_events(recording: Replayable, *, loop: bool = False) -> EventFeed:
 
 def describe_stream(recording: Replayable, name: str) -> Stream:
     """Return the description of a recording as a stream."""
-    return Stream(name, get_rate(recording), recording.channels, recording.unit, recording.dtype)
+    return Stream(
+        name,
+        get_rate(recording),
+        recording.channels,
+        recording.unit,
+        recording.dtype,
+        positions=recording.positions,
+    )
 
 
 def replay(recording: Replayable, name: str, block: str, *, speed: float, loop: bool) -> PacedStream:

@@ -134,6 +134,7 @@ class Pipeline:
             channels=tuple(f"source-{n}" for n in range(n_sources)),
             unit=None if self.settings.has_unit_variance else self._stream.unit,
             delay=self.stream_separator.delay,
+            positions=None,  # those of channels
         )
 
     @property

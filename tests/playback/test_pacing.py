@@ -17,6 +17,7 @@ from igbss_stream.events import Events
 from igbss_stream.files.gaps import make_gaps
 from igbss_stream.playback.pacing import SYSTEM_CLOCK, Item, pace, parse_length
 from igbss_stream.playback.replay import read_chunks, read_paced, replay
+from igbss_stream.positions import Positions
 from tests.recordings import noise
 
 
@@ -46,6 +47,7 @@ class Memory:
     gaps: tuple[Gap, ...] = ()
 
     events: Events = field(default_factory=Events)
+    positions: Positions | None = None
 
     @property
     def n_samples(self) -> int:

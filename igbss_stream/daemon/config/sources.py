@@ -65,6 +65,9 @@ class ZmqInput(Section, frozen=True, kw_only=True, tag_field="kind", tag="zmq"):
     channels : tuple of str or None
         Names for the channels. A stream with another number of channels is refused. If left out, the names
         in the stream, or numbers if it has none.
+    montage : Path or None
+        Positions of the channels: a table with the columns name, x, y, z, another file that MNE reads, or
+        the name of a montage of MNE. If left out, those that the stream states.
     limits : LimitsSection
         Limits on messages from the network.
     curve : CurveClientSection, CurveServerSection or None
@@ -81,6 +84,7 @@ class ZmqInput(Section, frozen=True, kw_only=True, tag_field="kind", tag="zmq"):
     rate: Rate | None = None
     unit: Text | None = None
     channels: Channels | None = None
+    montage: Path | None = None
     limits: LimitsSection = LimitsSection()
     curve: CurveClientSection | CurveServerSection | None = None
 
@@ -113,6 +117,9 @@ class OpenEphysInput(Section, frozen=True, kw_only=True, tag_field="kind", tag="
         Unit of the samples, which the plugin does not state: microvolts, but volts for ADC channels.
     channels : tuple of str or None
         Names for the channels. A stream with another number of channels is refused. If left out, numbers.
+    montage : Path or None
+        Positions of the channels: a table with the columns name, x, y, z, another file that MNE reads, or
+        the name of a montage of MNE. If left out, there are none.
     limits : LimitsSection
         Limits on messages from the network.
     """
@@ -124,6 +131,7 @@ class OpenEphysInput(Section, frozen=True, kw_only=True, tag_field="kind", tag="
     rate: Rate | None = None
     unit: Text = "uV"
     channels: Channels | None = None
+    montage: Path | None = None
     limits: LimitsSection = LimitsSection()
 
     def __post_init__(self) -> None:
@@ -154,6 +162,9 @@ class LslInput(Section, frozen=True, kw_only=True, tag_field="kind", tag="lsl"):
     channels : tuple of str or None
         Names for the channels. A stream with another number of channels is refused. If left out, the names
         in the stream, or numbers if it has none.
+    montage : Path or None
+        Positions of the channels: a table with the columns name, x, y, z, another file that MNE reads, or
+        the name of a montage of MNE. If left out, those that the stream states.
     """
 
     name: Text | None = None
@@ -165,6 +176,7 @@ class LslInput(Section, frozen=True, kw_only=True, tag_field="kind", tag="lsl"):
     rate: Rate | None = None
     unit: Text | None = None
     channels: Channels | None = None
+    montage: Path | None = None
 
     def __post_init__(self) -> None:
         if not (self.name or self.type or self.source_id):
@@ -206,7 +218,7 @@ class FileInput(Section, frozen=True, kw_only=True, tag_field="kind", tag="file"
     events : tuple of str or None
         Columns of text, trigger channels or marker streams whose events are read. If left out, the
         annotations, trigger channels and marker streams that the file states.
-    montage : str or None
+    montage : Path or None
         Positions of the channels: a table with the columns name, x, y, z, another file that MNE reads, or
         the name of a montage of MNE. If left out, those of electrodes.tsv of BIDS beside the file, or of
         the file.

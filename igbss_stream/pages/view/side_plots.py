@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from igbss_stream.pages.plotting.scales import blend, choose_unit
 from igbss_stream.pages.plotting.scalp import RADIUS, Montage, find_montage, interpolate_weights
 from igbss_stream.pages.view.state import MixingWeights
+from igbss_stream.positions import Positions
 
 # Of a light page, until colours.js sets those of the page. It finds glyphs by their tags.
 _INK, _SOFT, _SOURCE = "#1f2937", "#6b7280", "#b45309"
@@ -155,7 +156,7 @@ class ScalpMap:
         self._colours = LinearColorMapper(palette=_PALETTE, low=-1, high=1, nan_color="#ffffff00")
         self._image = ColumnDataSource({"image": []})
         self._dots = ColumnDataSource({"x": [], "y": [], "name": [], "w": []})
-        self._montages: dict[tuple[str, ...], Montage] = {}
+        self._montages: dict[tuple[tuple[str, ...], Positions | None], Montage] = {}
         self.reason = ""
         self.plot.image(
             "image", x=-RADIUS, y=-RADIUS, dw=2 * RADIUS, dh=2 * RADIUS, source=self._image,
@@ -181,9 +182,10 @@ class ScalpMap:
         weights : MixingWeights
         source : int
         """
-        if weights.channels not in self._montages:
-            self._montages = {weights.channels: find_montage(weights.channels)}
-        placed = self._montages[weights.channels]
+        key = weights.channels, weights.positions
+        if key not in self._montages:
+            self._montages = {key: find_montage(*key)}
+        placed = self._montages[key]
         self.plot.visible, self.reason = placed.has_map, placed.reason
         if not placed.has_map:
             return

@@ -13,6 +13,7 @@ from igbss_stream.feeds.model_facts import LearningFacts, Mixing
 from igbss_stream.feeds.wire import MetaMessage
 from igbss_stream.model.learning import Learning
 from igbss_stream.pages.view.traces import Ring
+from igbss_stream.positions import Positions
 
 SECONDS = 60.0  # of samples to keep, if memory permits
 MEMORY = 1 << 27  # bytes, largest size of the samples of a stream
@@ -52,19 +53,24 @@ class MixingWeights:
     unit : str or None
     matrix : ndarray of shape (channels, sources)
     mean : ndarray of shape (channels,)
+    positions : Positions or None
+        Of the channels, if the publisher states them.
     """
 
     channels: tuple[str, ...]
     unit: str | None
     matrix: NDArray[np.float64]
     mean: NDArray[np.float64]
+    positions: Positions | None = None
 
     @classmethod
     def from_wire(cls, mixing: Mixing) -> "MixingWeights":
         """Convert a mixing received from the stream to arrays."""
         n_channels = len(mixing.channels)
         mean = np.zeros(n_channels) if mixing.mean is None else np.array(mixing.mean)
-        return cls(mixing.channels, mixing.unit, np.array(mixing.matrix), mean)
+        stated = mixing.positions
+        positions = None if stated is None else stated.as_positions(mixing.channels)
+        return cls(mixing.channels, mixing.unit, np.array(mixing.matrix), mean, positions)
 
 
 @dataclass(frozen=True, eq=False)
