@@ -28,7 +28,7 @@ ALLOWED = {
     "zmq": ("feeds/*", "subscriber.py"),
     "pylsl": ("feeds/liblsl.py",),
     "pyxdf": ("files/readers/xdf.py",),
-    "mne": ("mne/*", "files/readers/mne.py"),
+    "mne": ("mne/*", "files/readers/mne.py", "files/readers/mne_positions.py"),
     "edfio": ("files/export/edf.py",),
     "pybv": ("files/export/brainvision.py",),
     "sklearn": ("sklearn.py",),

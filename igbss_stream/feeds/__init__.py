@@ -22,6 +22,7 @@
     openephys        decode messages of the Open Ephys GUI
     liblsl           load the LSL library (extra `lsl`)
     lsl_units        convert unit names of LSL
+    lsl_locations    positions of channels in LSL
     lsl_inlet        read an LSL stream
     lsl_publisher    publish an LSL stream
 """

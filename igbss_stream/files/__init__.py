@@ -11,6 +11,9 @@
     gaps               convert gaps between rows of a file and indices of a stream
     sample_marks       annotations of gaps and padding in exports
     bad_rows           rows that annotations mark as bad
+    montage            positions of a recording from a montage, or a table of BIDS beside it
+    coordinates        convert units and axes of positions
+    positions_dataset  the dataset /positions of our files
     chunks             read a recording as chunks and gaps
     nonfinite_runs     find runs of NaN and infinite samples
     inspection         describe a file and its samples, for `inspect`

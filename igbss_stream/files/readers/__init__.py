@@ -2,10 +2,12 @@
 
 ::
 
-    hdf5/        HDF5 in any of its layouts
-    mne          EDF, BDF, BrainVision, FIF, EEGLAB sets (extra `mne`)
-    mne_events   events and trigger channels of these formats
-    edf          headers of EDF and BDF
-    xdf          XDF (extra `xdf`)
-    text         columns of numbers
+    hdf5/             HDF5 in any of its layouts
+    mne               EDF, BDF, BrainVision, FIF, EEGLAB sets (extra `mne`)
+    mne_events        events and trigger channels of these formats
+    mne_positions     positions in these formats, and montages of MNE
+    edf               headers of EDF and BDF
+    xdf               XDF (extra `xdf`)
+    text              columns of numbers
+    electrodes_table  tables of electrodes, and coordsystem.json of BIDS
 """

@@ -2,7 +2,8 @@
 
 Each module has ``find(file, path)``, which describes the signals of an open file, or returns None for
 another layout. The first match is used; `plain` matches every file and is the last. `values` has helpers to
-read numbers, texts and groups, `pickled_names` reads pickled column names.
+read numbers, texts and groups, `pickled_names` reads pickled column names,
+and `snirf_probe` the positions of optodes.
 """
 
 from collections.abc import Callable
