@@ -16,7 +16,7 @@ from igbss_stream.files.gaps import get_gap_rows
 from igbss_stream.separation.cleaning import Cleaning
 from igbss_stream.separation.engine import Separator
 from igbss_stream.separation.plan import SeparationPlan
-from igbss_stream.separation.source_labels import LabelContext, is_eeg, label_survey
+from igbss_stream.separation.source_labels import LabelContext, is_eeg, label_survey, locate_electrodes
 from igbss_stream.separation.statistics import Survey
 
 
@@ -122,16 +122,19 @@ def _check_channels_of(cleaning: Cleaning, source: Channels) -> None:
 
 def _choose_labelling(source: Channels, settings: BatchSettings) -> LabelContext | None:
     """Return what labels need, if they are required, or an EEG's structure is learned."""
-    rate = source.recording.rate
+    recording = source.recording
+    rate, electrodes = recording.rate, locate_electrodes(source.names, recording.positions)
     if settings.cleaning is not None and settings.cleaning.needs_labels:
         if rate is None:
             raise ParameterError(
                 "exclude_labelled needs a sampling rate, which the recording does not have; pass --rate.",
                 parameter="exclude_labelled",
             )
-        return LabelContext(rate, is_required=True)
-    is_labelled = settings.model.is_learned and not settings.model.has_products and is_eeg(source.names)
-    return LabelContext(rate) if is_labelled and rate is not None else None
+        return LabelContext(rate, electrodes, is_required=True)
+    is_single = settings.model.is_learned and not settings.model.has_products
+    if rate is None or not (is_single and is_eeg(source.names, electrodes, recording.unit)):
+        return None
+    return LabelContext(rate, electrodes)
 
 
 def _of_model(model: KnownModel, source: Channels, settings: BatchSettings) -> PlannedSeparation:

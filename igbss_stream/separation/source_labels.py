@@ -11,10 +11,13 @@ from igbss_stream._util.electrodes import find_positions
 from igbss_stream.errors import ParameterError
 from igbss_stream.labels.labelling import MIN_SECONDS, Labelling, label_sources
 from igbss_stream.labels.maps import MIN_POSITIONS
+from igbss_stream.positions import Positions, locate_channels
 from igbss_stream.separation.stages import LinearStage, Stage
 from igbss_stream.separation.statistics import Survey
 
 Array = NDArray[np.float64]
+
+_VOLTAGES = {"V", "mV", "uV", "\u00b5V", "\u03bcV", "nV"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,16 +39,32 @@ class LabelContext:
     is_required: bool = False
 
 
-def is_eeg(names: Sequence[str], positions: Mapping[int, Array] | None = None) -> bool:
-    """Return whether enough channels have known positions, so that labels have a meaning.
+def is_eeg(names: Sequence[str], electrodes: Mapping[int, Array] | None, unit: str | None) -> bool:
+    """Return whether enough channels are electrodes on a head, so that labels have a meaning.
 
     Parameters
     ----------
     names : sequence of str
         Names of the channels.
-    positions : mapping of int to ndarray of shape (3,), optional
+    electrodes : mapping of int to ndarray of shape (3,), optional
+        See `locate_electrodes`. Only those of voltages count: sensors of light have positions too.
+    unit : str or None
     """
-    return len(find_positions(names) if positions is None else positions) >= MIN_POSITIONS
+    by_name = len(find_positions(names)) >= MIN_POSITIONS
+    return by_name or (len(electrodes or ()) >= MIN_POSITIONS and unit in _VOLTAGES)
+
+
+def locate_electrodes(names: Sequence[str], positions: Positions | None) -> Mapping[int, Array] | None:
+    """Return the directions of the channels from the centre of the head; None if only names can tell.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Names of the channels.
+    positions : Positions or None
+    """
+    located = locate_channels(names, positions)
+    return dict(zip(located.channels.tolist(), located.directions, strict=True)) or None
 
 
 def label_survey(stage: Stage, survey: Survey, context: LabelContext) -> Labelling | None:

@@ -20,7 +20,7 @@ from igbss_stream.separation.cleaning import Cleaning
 from igbss_stream.separation.engine import Separator
 from igbss_stream.separation.plan import SeparationPlan
 from igbss_stream.separation.settings import ModelSettings
-from igbss_stream.separation.source_labels import LabelContext
+from igbss_stream.separation.source_labels import LabelContext, locate_electrodes
 from igbss_stream.streaming.model_updates import Learner, LearningSchedule, StreamModel
 from igbss_stream.streaming.separators import SampleSeparator, WindowSeparator
 
@@ -91,7 +91,8 @@ class Pipeline:
         _check_settings(settings, model, cleaning)
         labelling = None
         if cleaning is not None and cleaning.needs_labels:
-            labelling = LabelContext(stream.rate, is_required=True)
+            electrodes = locate_electrodes(stream.channels, stream.positions)
+            labelling = LabelContext(stream.rate, electrodes, is_required=True)
         if model is None:
             plan = SeparationPlan(settings, stream.n_channels, None, cleaning, labelling)
             self.stream_separator = _make_stream_separator(plan, window, learning)

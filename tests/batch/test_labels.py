@@ -9,6 +9,7 @@ import h5py
 import numpy as np
 import pytest
 
+from igbss_stream._util.electrodes import find_position
 from igbss_stream.batch.models import load_model
 from igbss_stream.daemon.calibration import apply_cleaning, load_calibration
 from igbss_stream.errors import ParameterError, RecordingError
@@ -36,9 +37,47 @@ def head(tmp_path: Path) -> Path:
     return write_head(tmp_path / "in.h5")
 
 
+def write_montage(path: Path) -> Path:
+    """Write where the electrodes of `write_head` are, under other names: on a sphere of 9 cm."""
+    rows = ["name\tx\ty\tz"]
+    for i in AT:
+        place = find_position(NAMES[i])
+        assert place is not None
+        angle = (
+            np.arccos(place[2]) / 0.8
+        )  # from the vertex; 72 degrees in the 10-20 system are 90 of a head
+        flat = place[:2] / max(float(np.hypot(*place[:2])), 1e-12) * np.sin(angle)
+        x, y, z = 0.09 * np.array([*flat, np.cos(angle)])
+        rows.append(f"E{i}\t{x:.9f}\t{y:.9f}\t{z:.9f}")
+    path.write_text("\n".join(rows) + "\n")
+    return path
+
+
 def read_removed(path: Path) -> list[tuple[int, str, float]]:
     with h5py.File(path) as file:
         return [(int(row["source"]), row["label"].decode(), row["score"]) for row in file["excluded"][()]]
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("unit", ["uV", "mol/l"])
+def test_positions_stand_in_for_names(separated: Command, head: Path, tmp_path: Path, unit: str) -> None:
+    montage, renamed = write_montage(tmp_path / "places.tsv"), tmp_path / "renamed.h5"
+    with h5py.File(head) as file:
+        x = file["data"][()]
+    write_recording(renamed, x, unit=unit, channels=[f"E{i}" for i in AT], rate=RATE)
+    separated(renamed, "--structure", "learned", "--montage", montage)
+    with OutputFile(tmp_path / "out.h5") as file:
+        found = file.read_labels()
+    if unit != "uV":
+        assert found is None
+        return
+    separated(head, "--structure", "learned", "--overwrite")
+    with OutputFile(tmp_path / "out.h5") as file:
+        expected = file.read_labels()
+    assert expected is not None
+    assert found is not None
+    assert found.labels == expected.labels
+    np.testing.assert_allclose(found.scores, expected.scores, atol=0.1)
 
 
 @pytest.mark.jit
