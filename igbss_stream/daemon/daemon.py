@@ -26,6 +26,7 @@ from igbss_stream.daemon.config.schema import Config, StreamSection
 from igbss_stream.daemon.config.sources import FileInput
 from igbss_stream.daemon.connectors import open_sink, open_source, wait_for_input
 from igbss_stream.daemon.process_tuning import tune_process
+from igbss_stream.daemon.stream_counts import summarize
 from igbss_stream.daemon.stream_runner import StreamRunner
 from igbss_stream.daemon.stream_settings import StreamSettings
 from igbss_stream.daemon.viewer_keys import ViewerKeys
@@ -147,7 +148,7 @@ class Daemon:
                 self._close()
                 self._save()
                 for runner in self.runners:
-                    log.info("stream %s: %s", runner.name, runner.summarize())
+                    log.info("stream %s: %s", runner.name, summarize(runner))
 
     def _run_streams(self) -> None:
         next_tick, last_save = 0.0, time.monotonic()

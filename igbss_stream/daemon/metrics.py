@@ -17,7 +17,9 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from igbss_stream._util.version import __version__
-from igbss_stream.daemon.stream_runner import DELAY_BOUNDS, StreamRunner
+from igbss_stream.daemon.delay_histogram import DELAY_BOUNDS
+from igbss_stream.daemon.stream_counts import collect_counts
+from igbss_stream.daemon.stream_runner import StreamRunner
 
 _STREAM = ["stream"]
 
@@ -56,13 +58,13 @@ class StreamCollector(Collector):
         for runner in self._runners:
             for fate in ("in", "out", "gap"):
                 samples.add_metric([runner.name, fate], getattr(runner, f"samples_{fate}"))
-            for kind, count in runner.get_events().items():
+            for kind, count in collect_counts(runner).items():
                 events.add_metric([runner.name, kind], count)
             version.add_metric([runner.name], get_version(runner))
             silent.add_metric([runner.name], runner.is_silent)
             for sink in runner.sinks:
                 failing.add_metric([runner.name, sink.label], sink.is_failing)
-            delay.add_metric([runner.name], _accumulate(runner.delays), runner.delay_sum)
+            delay.add_metric([runner.name], _accumulate(runner.delays.counts), runner.delays.total)
         yield from (samples, events, version, silent, failing, delay)
 
 

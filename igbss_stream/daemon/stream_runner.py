@@ -2,18 +2,18 @@
 
 import logging
 import time
-from bisect import bisect_left
 from collections.abc import Sequence
 from concurrent.futures import Executor
-from dataclasses import fields, replace
+from dataclasses import replace
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.daemon.config.schema import StreamSection
 from igbss_stream.daemon.config.sources import FileInput
+from igbss_stream.daemon.delay_histogram import DelayHistogram
 from igbss_stream.daemon.pause import Pause
 from igbss_stream.daemon.published import compute_mixing, describe_removed, pick_cleaned
 from igbss_stream.daemon.sink_guard import GuardedSink, Sink
@@ -30,12 +30,6 @@ if TYPE_CHECKING:
     from igbss_stream.daemon.calibration import ChannelOrder
 
 log = logging.getLogger(__name__)
-
-DELAY_BOUNDS = (
-    *(0.0001, 0.0002, 0.0003, 0.0005, 0.0007, 0.001, 0.0015, 0.002, 0.003, 0.005),
-    *(0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0),
-)
-"""Upper bounds of the delay histogram, in seconds."""
 
 
 class StreamRunner:
@@ -70,9 +64,8 @@ class StreamRunner:
         The sinks, whose failures do not stop the stream.
     is_refused : bool
         Whether the stream does not match the settings; its samples are discarded.
-    delays : list of int
-        Number of chunks published within each of `DELAY_BOUNDS` after their arrival, and later than the
-        last bound.
+    delays : DelayHistogram
+        Of the chunks, from their arrival to their publication.
     """
 
     def __init__(
@@ -93,8 +86,7 @@ class StreamRunner:
         self.repair: RepairStage | None = None
         self.preparation: OnlinePreparation | None = None
         self.samples_in = self.samples_out = self.samples_gap = 0
-        self.delays = [0] * (len(DELAY_BOUNDS) + 1)
-        self.delay_sum = 0.0
+        self.delays = DelayHistogram()
         self.is_refused = False
         self.sinks = [GuardedSink(config.name, f"sinks[{i}]", sink) for i, sink in enumerate(sinks)]
         self._config = config
@@ -173,9 +165,7 @@ class StreamRunner:
         for item in items:
             self._separate(item)
         self._has_failed = False
-        delay = time.perf_counter() - arrived
-        self.delays[bisect_left(DELAY_BOUNDS, delay)] += 1
-        self.delay_sum += delay
+        self.delays.add(time.perf_counter() - arrived)
         self._log_events()
 
     def _fail(self, error: Exception) -> None:
@@ -199,31 +189,6 @@ class StreamRunner:
         self.repair = self.preparation = self.pipeline = self._model = None
         self._run, self._stop_index, self.is_refused = self.source.run, None, False
         self._descriptions.clear()
-
-    def get_events(self) -> dict[str, int]:
-        """Return the number of events by kind. Any thread may call this."""
-        events = dict(self.source.get_counts()) | {"failures": self.failures}
-        events["sink_failures"] = sum(sink.failures for sink in self.sinks)
-        if self.is_refused:
-            events["rejected_description"] = events.get("rejected_description", 0) + 1
-        for sink in self.sinks:
-            for name, count in sink.get_counts().items():
-                events[name] = events.get(name, 0) + count
-        repair, pipeline = self.repair, self.pipeline  # which a failure may remove meanwhile
-        if repair is not None:
-            events |= {f"repair_{name}": count for name, count in _get_counts(repair.counts).items()}
-        if pipeline is not None and pipeline.learner is not None:
-            counts = _get_counts(pipeline.learner.counts)
-            events |= {f"models_{name}": count for name, count in counts.items()}
-        return events
-
-    def summarize(self) -> str:
-        """Return the number of samples, models and failures of sinks in one line, for the log."""
-        failures = sum(sink.failures for sink in self.sinks)
-        return (
-            f"{self.samples_in} samples in, {self.samples_out} out, {self.samples_gap} in gaps; "
-            f"model {0 if self.model is None else self.model.version}; {failures} failures of sinks"
-        )
 
     def serve(self) -> None:
         """Do periodic work of the sinks."""
@@ -389,9 +354,3 @@ class StreamRunner:
 
 def _count_samples(items: Sequence[Chunk | Gap]) -> int:
     return sum(len(item.data) for item in items if isinstance(item, Chunk))
-
-
-def _get_counts(counts: Any) -> dict[str, int]:
-    """Return the counters of a dataclass that are whole numbers."""
-    values = {field.name: getattr(counts, field.name) for field in fields(counts)}
-    return {name: count for name, count in values.items() if isinstance(count, int)}

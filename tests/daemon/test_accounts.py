@@ -11,6 +11,7 @@ import zmq
 from igbss_stream.chunk import Chunk, Stream
 from igbss_stream.daemon.config.sources import ZmqInput
 from igbss_stream.daemon.sources import SocketSource
+from igbss_stream.daemon.stream_counts import collect_counts
 from igbss_stream.feeds.encoder import Encoder
 from tests import published
 from tests.feeds.test_sequencer import disturbed
@@ -57,7 +58,7 @@ def test_samples_in_equal_samples_out_plus_gaps(seed: int) -> None:
         runner.finish()
 
     came = {i for start, stop, _ in arrived for i in range(start, stop)}
-    counts = runner.get_events()
+    counts = collect_counts(runner)
     assert (runner.samples_in, runner.samples_out, runner.samples_gap) == (
         len(came),
         len(came),

@@ -18,6 +18,7 @@ from igbss_stream.daemon.health import get_status
 from igbss_stream.daemon.lsl_source import LslStreamSource
 from igbss_stream.daemon.metrics import StreamCollector
 from igbss_stream.daemon.sources import SocketSource, count_rejections
+from igbss_stream.daemon.stream_counts import collect_counts
 from igbss_stream.feeds.sequencer import Sequencer
 from tests.stream_runners import CollectingSink, create_runner
 
@@ -84,7 +85,7 @@ def test_metrics_and_health_of_a_socket() -> None:
         with hammer(source.receiver.rejected, source._sequencer.counts.rejected):
             read_often(lambda: generate_latest(registry))
             read_often(lambda: get_status([runner]))
-            read_often(runner.get_events)
+            read_often(lambda: collect_counts(runner))
     finally:
         source.close()
 

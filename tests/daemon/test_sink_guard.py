@@ -16,6 +16,7 @@ from prometheus_client import generate_latest
 
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.daemon import sink_guard
+from igbss_stream.daemon.delay_histogram import DelayHistogram
 from igbss_stream.daemon.health import get_status
 from igbss_stream.daemon.metrics import create_registry
 from igbss_stream.daemon.sink_guard import GuardedSink
@@ -122,8 +123,20 @@ def test_one_line_for_a_failure_and_one_for_the_recovery(
 
 def as_runner(**facts: Any) -> StreamRunner:
     usual: dict[str, Any] = {"name": "s", "status": "ok", "model": None, "is_silent": False, "sinks": []}
-    counts = {"samples_in": 0, "samples_out": 0, "samples_gap": 0, "delays": [0] * 18, "delay_sum": 0.0}
-    return cast("StreamRunner", SimpleNamespace(**usual | counts | {"get_events": dict} | facts))
+    counts = {
+        "samples_in": 0,
+        "samples_out": 0,
+        "samples_gap": 0,
+        "delays": DelayHistogram(),
+        "failures": 0,
+    }
+    stages = {
+        "source": SimpleNamespace(get_counts=dict),
+        "repair": None,
+        "pipeline": None,
+        "is_refused": False,
+    }
+    return cast("StreamRunner", SimpleNamespace(**usual | counts | stages | facts))
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import zmq
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.daemon.config.sources import ZmqInput
 from igbss_stream.daemon.sources import SocketSource
+from igbss_stream.daemon.stream_counts import collect_counts
 from igbss_stream.feeds.encoder import Encoder
 from tests.stream_runners import CollectingSink, create_runner
 from tests.waiting import until
@@ -58,7 +59,7 @@ class Fed:
         until(lambda: self.count("messages") == self._sent, lambda: self.runner.step(0.05))
 
     def count(self, name: str) -> int:
-        return self.runner.get_events().get(name, 0)
+        return collect_counts(self.runner).get(name, 0)
 
     def list_spans(self, run: int) -> list[tuple[str, int, int]]:
         """Return the spans of items of a run; consecutive chunks are one span."""
