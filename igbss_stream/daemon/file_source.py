@@ -9,10 +9,11 @@ from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.daemon.config.sources import FileInput
 from igbss_stream.daemon.sources import SilenceMonitor
 from igbss_stream.errors import IgbssError, RecordingError
+from igbss_stream.events import Events
 from igbss_stream.files.open import open_with_options
 from igbss_stream.files.recording import Recording
 from igbss_stream.playback.pacing import SYSTEM_CLOCK, Schedule
-from igbss_stream.playback.replay import describe_stream, read_chunks
+from igbss_stream.playback.replay import describe_stream, feed_events, read_chunks
 
 _OPTION = re.compile(r"--(dataset|axis|rate|channels|factor|unit|events|montage)\b")
 
@@ -46,9 +47,11 @@ class FileSource:
         self.stream: Stream | None = replace(stream, t0=time.time()) if config.speed == 1 else stream
         self.run, self.has_pending, self.ended = 0, False, False
         self.silence = SilenceMonitor(name, float("inf"))
+        self._events = feed_events(self._recording, loop=config.loop)
         block = max(1, round(config.block * stream.rate))
         self._items = read_chunks(self._recording, block, loop=config.loop)
         self._next = next(self._items, None)
+        self._stop = 0  # index after the last item that was returned
         self._schedule: Schedule | None = None
 
     def receive(self, timeout: float) -> list[Chunk | Gap]:
@@ -59,8 +62,12 @@ class FileSource:
             return []
         if not self._wait_until_due(item, timeout):
             return []
-        self._next = next(self._items, None)
+        self._next, self._stop = next(self._items, None), item.stop
         return [item]
+
+    def pop_events(self) -> Events:
+        """Return the events of the blocks that were returned since the last call."""
+        return self._events.take(self._stop)
 
     def get_counts(self) -> Mapping[str, int]:
         """Return no counters: nothing is lost between a file and the daemon."""

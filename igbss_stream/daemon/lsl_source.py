@@ -9,6 +9,7 @@ from igbss_stream.daemon.config.sources import LslInput
 from igbss_stream.daemon.descriptions import apply_expectations
 from igbss_stream.daemon.sources import SilenceMonitor, count_rejections
 from igbss_stream.errors import StreamNotFoundError
+from igbss_stream.events import Events
 from igbss_stream.feeds.lsl_inlet import LslInlet
 
 log = logging.getLogger(__name__)
@@ -51,6 +52,10 @@ class LslStreamSource:
         if not self._is_rate_logged:
             self._log_rate()
         return items
+
+    def pop_events(self) -> Events:
+        """Return no events: the stream has samples only."""
+        return Events()
 
     def get_counts(self) -> Mapping[str, int]:
         """Return counters by name."""

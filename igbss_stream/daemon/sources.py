@@ -16,6 +16,8 @@ from igbss_stream.daemon.config.sources import OpenEphysInput, ZmqInput
 from igbss_stream.daemon.descriptions import apply_expectations, describe, is_alike, is_described
 from igbss_stream.daemon.pause import Pause
 from igbss_stream.errors import ParameterError
+from igbss_stream.events import Events
+from igbss_stream.feeds.event_sequencer import EventSequencer
 from igbss_stream.feeds.keys import ClientKeys, ServerKeys
 from igbss_stream.feeds.sequencer import Sequencer
 from igbss_stream.feeds.wire import (
@@ -58,6 +60,9 @@ class Source(Protocol):
 
     def receive(self, timeout: float) -> list[Chunk | Gap]:
         """Wait up to a number of seconds, and return what arrived, all of the same run."""
+
+    def pop_events(self) -> Events:
+        """Return the events that arrived since the last call, in indices of the samples of this run."""
 
     def get_counts(self) -> Mapping[str, int]:
         """Return counters by name. Any thread may call this."""
@@ -137,6 +142,7 @@ class SocketSource:
         self._sent: Stream | None = None  # the description as the sender gave it
         self._meta: MetaMessage | None = None
         self._sequencer: Sequencer | None = None
+        self._events = EventSequencer()
         self._past: Counter[str] = Counter()  # counts of earlier sequencers
         self._successor: str | None = None  # stream that may replace one that was silent
         self._odd: DataMessage | None = None  # first message with another description
@@ -166,16 +172,22 @@ class SocketSource:
         out: list[Chunk | Gap] = []
         while messages and not self._pending:
             out += self._handle(messages.popleft())
+            self._events.settle()  # before the sender begins another run
         self._pending.extend(messages)
         if self.silence.update(arrived) and self._sequencer is not None:
             out += self._sequencer.flush()
         return out
+
+    def pop_events(self) -> Events:
+        """Return the events that arrived since the last call, in indices of the samples of this run."""
+        return self._events.pop()
 
     def get_counts(self) -> Mapping[str, int]:
         """Return counters by name."""
         counts = Counter({"messages": self.receiver.received, "silences": self.silence.count})
         counts["denied"] = self.receiver.denied
         counts["rejected_description"] = 0
+        counts["events_lost"] = self._events.n_lost
         counts.update(self._past)
         sequencer = self._sequencer
         if sequencer is not None:
@@ -189,9 +201,11 @@ class SocketSource:
         self.receiver.close()
 
     def _handle(self, message: Message) -> list[Chunk | Gap]:
-        if isinstance(message, EventsMessage):
-            return []
         name = _get_stream_name(message)
+        if isinstance(message, EventsMessage):
+            if self._sent is not None and name == self._sent.name:
+                self._events.push(message)
+            return []
         if self._sent is not None:
             if name == self._sent.name:
                 self._successor = None
@@ -299,6 +313,7 @@ class SocketSource:
         self.run += self.stream is not None
         self.stream = stream
         self._sequencer = Sequencer(round(self._config.reorder_window * stream.rate))
+        self._events.follow(self._sequencer)
         return True
 
     def _check(self, sent: Stream) -> Stream | None:

@@ -17,8 +17,8 @@ class EventSequencer:
 
     Parameters
     ----------
-    samples : Sequencer
-        Of the samples of the same stream.
+    samples : Sequencer, optional
+        Of the samples of the same stream. Without one, events wait until `follow` sets it.
 
     Attributes
     ----------
@@ -26,7 +26,7 @@ class EventSequencer:
         Number of events that were sent but did not arrive, or were dropped.
     """
 
-    def __init__(self, samples: Sequencer) -> None:
+    def __init__(self, samples: Sequencer | None = None) -> None:
         self.n_lost = 0
         self._samples = samples
         self._waiting: deque[EventsMessage] = deque()
@@ -48,11 +48,23 @@ class EventSequencer:
         if len(self._waiting) > _MAX_MESSAGES:
             self.n_lost += len(self._waiting.popleft().events)
 
+    def follow(self, samples: Sequencer) -> None:
+        """Convert the indices of further events to those of another sequencer of the samples."""
+        self.settle()
+        self._samples = samples
+
     def settle(self) -> None:
         """Convert the events of the present run. Call it when samples were pushed, before the next run."""
-        while self._waiting and self._waiting[0].run == self._samples.run:
-            events = self._waiting.popleft().table
-            self._ready.append(events.move(events.index + self._samples.offset))
+        samples = self._samples
+        if samples is None or not self._waiting:
+            return
+        others = deque[EventsMessage]()
+        for message in self._waiting:
+            if message.run == samples.run:
+                self._ready.append(message.table.move(message.table.index + samples.offset))
+            else:
+                others.append(message)
+        self._waiting = others
         if len(self._ready) > _MAX_MESSAGES:
             self.n_lost += len(self._ready.popleft())
 
