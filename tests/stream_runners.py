@@ -10,6 +10,7 @@ from igbss_stream.daemon.config.sinks import Hdf5Output
 from igbss_stream.daemon.config.sources import ZmqInput
 from igbss_stream.daemon.sources import SocketSource
 from igbss_stream.daemon.stream_runner import StreamRunner
+from igbss_stream.events import Event, Events
 from igbss_stream.feeds.model_facts import LearningFacts, Mixing
 
 
@@ -19,10 +20,14 @@ class CollectingSink:
     def __init__(self) -> None:
         self.items: list[Chunk | Gap] = []
         self.publish = self.items.append
+        self.events: list[Event] = []
 
     def start(self, stream: Stream) -> None: ...
 
     def set_model(self, mixing: Mixing | None, learning: LearningFacts | None) -> None: ...
+
+    def publish_events(self, events: Events) -> None:
+        self.events.extend(events)
 
     def serve(self) -> None: ...
 

@@ -15,6 +15,7 @@ from igbss_stream.daemon.config.sinks import Hdf5Output, Output, ZmqOutput
 from igbss_stream.daemon.config.sources import FileInput, LslInput
 from igbss_stream.daemon.sources import SocketSource, Source, as_socket_keys
 from igbss_stream.daemon.viewer_keys import ViewerKeys
+from igbss_stream.events import Events
 from igbss_stream.feeds.keys import ServerKeys
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class _SocketSink:
             raise TypeError("a sink is the server of its keys")
         self._sink = sink = ZmqPublisher(config.address, high_water_mark=config.queue, keys=keys)
         self.start, self.publish, self.close = sink.start, sink.publish, sink.close
-        self.set_model = sink.publish_model
+        self.set_model, self.publish_events = sink.publish_model, sink.publish_events
         self._logged: set[str] = set()
 
     def serve(self) -> None:
@@ -141,6 +142,9 @@ class _FileSink:
         """Record how the model of the next samples was learned; a recording does not contain the mixing."""
         self._sink.set_learning(learning)
 
+    def publish_events(self, events: Events) -> None:
+        """Ignore them: a recording has no place for events."""
+
     def publish(self, item: Chunk | Gap) -> None:
         """Write samples, or a gap between samples."""
         if self._pending is not None:
@@ -161,6 +165,7 @@ class _OutletSink:
     def __init__(self, sink: "LslPublisher", name: str) -> None:
         self._sink, self._name = sink, name
         self.publish, self.serve, self.close = sink.publish, sink.serve, sink.close
+        self.publish_events = sink.publish_events
 
     def start(self, stream: Stream) -> None:
         """Start a run of the stream."""

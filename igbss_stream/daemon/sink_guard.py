@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import IgbssError
+from igbss_stream.events import Events
 from igbss_stream.feeds.model_facts import LearningFacts, Mixing
 
 log = logging.getLogger(__name__)
@@ -25,6 +26,9 @@ class Sink(Protocol):
 
     def publish(self, item: Chunk | Gap) -> None:
         """Publish samples or a gap."""
+
+    def publish_events(self, events: Events) -> None:
+        """Publish events, after the samples that they belong to."""
 
     def serve(self) -> None:
         """Do periodic work; called a few times a second."""
@@ -79,6 +83,10 @@ class GuardedSink:
         """Publish samples or a gap."""
         if self._try(self._sink.publish, item) and self.is_failing and isinstance(item, Chunk):
             self._note_recovery()
+
+    def publish_events(self, events: Events) -> None:
+        """Publish events, after the samples that they belong to."""
+        self._try(self._sink.publish_events, events)
 
     def serve(self) -> None:
         """Do periodic work; called a few times a second."""

@@ -14,12 +14,14 @@ from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.daemon.config.schema import StreamSection
 from igbss_stream.daemon.config.sources import FileInput
 from igbss_stream.daemon.delay_histogram import DelayHistogram
+from igbss_stream.daemon.event_relay import EventRelay
 from igbss_stream.daemon.pause import Pause
 from igbss_stream.daemon.published import compute_mixing, describe_removed, pick_cleaned
 from igbss_stream.daemon.sink_guard import GuardedSink, Sink
 from igbss_stream.daemon.sources import Source
 from igbss_stream.daemon.stream_settings import StreamSettings
 from igbss_stream.errors import IgbssError, ParameterError
+from igbss_stream.events import Events
 from igbss_stream.feeds.model_facts import LearningFacts
 from igbss_stream.preparation.online import OnlinePreparation
 from igbss_stream.preparation.repair.stage import RepairStage
@@ -64,6 +66,8 @@ class StreamRunner:
         The sinks, whose failures do not stop the stream.
     is_refused : bool
         Whether the stream does not match the settings; its samples are discarded.
+    events : EventRelay
+        Passes events on to the sinks.
     delays : DelayHistogram
         Of the chunks, from their arrival to their publication.
     """
@@ -89,6 +93,7 @@ class StreamRunner:
         self.delays = DelayHistogram()
         self.is_refused = False
         self.sinks = [GuardedSink(config.name, f"sinks[{i}]", sink) for i, sink in enumerate(sinks)]
+        self.events = EventRelay(self._publish_events)
         self._config = config
         self.settings = StreamSettings.create(config) if settings is None else settings
         self._order: ChannelOrder | None = None
@@ -150,12 +155,13 @@ class StreamRunner:
             self._fail(error)
 
     def _process(self, items: Sequence[Chunk | Gap]) -> None:
-        """Process items of one run of the source."""
-        if not items:
-            return
+        """Process items of one run of the source, and the events that arrived with them."""
         arrived = time.perf_counter()
         if self._run != self.source.run:
             self._end_stages()
+        self._take_events()
+        if not items:
+            return
         if not self._pause.is_over:
             self.samples_in += _count_samples(items)
             return
@@ -186,6 +192,7 @@ class StreamRunner:
     def _end_stages(self) -> None:
         """Publish the pending samples of a run; the next one has its own model and description."""
         self._flush()
+        self.events.end_run()
         self.repair = self.preparation = self.pipeline = self._model = None
         self._run, self._stop_index, self.is_refused = self.source.run, None, False
         self._descriptions.clear()
@@ -199,9 +206,11 @@ class StreamRunner:
         """Process and publish pending samples, and close the source and the sinks."""
         self.source.close()
         try:
+            self._take_events()
             self._flush()
         except Exception as error:  # the sinks must be closed all the same
             self._fail(error)
+        self.events.end_run()
         for sink in self.sinks:
             sink.close()
 
@@ -244,6 +253,7 @@ class StreamRunner:
         )
         for text in self.settings.iter_notes(stream, self.preparation.output_stream):
             log.warning("stream %s: %s", self.name, text)
+        self.events.prepare(self.preparation)
         self._describe()
         return True
 
@@ -311,6 +321,19 @@ class StreamRunner:
                 self.samples_gap += item.n_samples
             for sink, kind in zip(self.sinks, self._published_kinds, strict=True):
                 sink.publish(pick_cleaned(item) if kind == "cleaned" else item)
+            self.events.release(item.stop)
+
+    def _take_events(self) -> None:
+        """Take the events that arrived, and publish those of samples that were published before."""
+        events = self.source.pop_events()
+        if len(events):
+            self.events.push(events)
+            if self._stop_index is not None:
+                self.events.release(self._stop_index)
+
+    def _publish_events(self, events: Events) -> None:
+        for sink in self.sinks:
+            sink.publish_events(events)
 
     def _describe(self) -> None:
         """Send the sinks the description of the stream, if it has changed."""

@@ -14,8 +14,10 @@ from igbss_stream._util.closeable import Closeable
 from igbss_stream._util.version import __version__
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import FeedError
+from igbss_stream.events import Events
 from igbss_stream.feeds.liblsl import ERRORS, measure_unix_offset, pylsl
 from igbss_stream.feeds.lsl_locations import write_locations
+from igbss_stream.feeds.lsl_markers import LslMarkerOutlet
 from igbss_stream.feeds.lsl_units import spell_out_unit
 
 _BUFFER = 30  # seconds that are buffered for each receiver
@@ -44,6 +46,7 @@ class LslPublisher(Closeable):
         self._type = type
         self._source_id = source_id
         self._outlet: Any = None
+        self._markers: LslMarkerOutlet | None = None
         self._stream: Stream
         self._time_zero: float | None = None  # time of index 0 on the LSL clock
 
@@ -53,7 +56,7 @@ class LslPublisher(Closeable):
         return self._outlet is not None and bool(self._outlet.have_consumers())
 
     def start(self, stream: Stream, extra: Mapping[str, Any] | None = None) -> None:
-        """Open an outlet with the description of the stream.
+        """Open an outlet with the description of the stream, and one for its events.
 
         Parameters
         ----------
@@ -69,9 +72,11 @@ class LslPublisher(Closeable):
         """
         self.close()
         self._stream = stream
+        source_id = self._source_id or f"igbss_stream {stream.name}"
         self._time_zero = None if stream.t0 is None else stream.t0 - measure_unix_offset()
         try:
-            self._outlet = pylsl.StreamOutlet(self._describe(stream, extra or {}), 0, _BUFFER)
+            self._outlet = pylsl.StreamOutlet(self._describe(stream, source_id, extra or {}), 0, _BUFFER)
+            self._markers = LslMarkerOutlet(stream, source_id)
         except ERRORS as error:
             raise FeedError(
                 f"the LSL outlet {stream.name!r} cannot be opened: {error}; check the LSL installation"
@@ -95,16 +100,34 @@ class LslPublisher(Closeable):
         data = np.ascontiguousarray(item.data, self._stream.dtype)
         self._outlet.push_chunk(data, self._time_zero + elapsed)
         self.sent += 1
+        if self._markers is not None:
+            self._markers.publish(Events(), self._time_zero)
+
+    def publish_events(self, events: Events) -> None:
+        """Publish events as markers, with the times of the samples that they belong to.
+
+        Parameters
+        ----------
+        events : Events
+            With the indices of the published samples. Only their labels are published.
+
+        Raises
+        ------
+        RuntimeError
+            If `start` was not called.
+        """
+        if self._markers is None:
+            raise RuntimeError("start a stream before publishing events")
+        self._markers.publish(events, self._time_zero)
 
     def serve(self) -> None:
         """Do nothing; LSL serves its receivers in its own threads."""
 
     def close(self) -> None:
-        """Close the outlet. Closing it twice is allowed."""
-        self._outlet = None  # pylsl destroys it
+        """Close the outlets. Closing them twice is allowed."""
+        self._outlet = self._markers = None  # pylsl destroys them
 
-    def _describe(self, stream: Stream, extra: Mapping[str, Any]) -> Any:
-        source_id = self._source_id or f"igbss_stream {stream.name}"
+    def _describe(self, stream: Stream, source_id: str, extra: Mapping[str, Any]) -> Any:
         value_type = "double64" if stream.dtype == np.float64 else "float32"
         info = pylsl.StreamInfo(
             stream.name, self._type, stream.n_channels, stream.rate, value_type, source_id

@@ -11,6 +11,8 @@ SETTLED = 1e-12  # effect of the initial state after the settling time, relative
 
 Sections = NDArray[np.float64]
 
+_SHORTEST_RESPONSE, _LONGEST_RESPONSE = 1 << 12, 1 << 22  # samples that are searched for its peak
+
 
 def design_filters(preparation: Preparation, rate: float) -> Sections:
     """Return all filters as one cascade of second-order sections.
@@ -35,6 +37,26 @@ def design_filters(preparation: Preparation, rate: float) -> Sections:
         b, a = scipy.signal.iirnotch(frequency, frequency / preparation.notch_width, fs=rate)
         parts.append(scipy.signal.tf2sos(b, a))
     return np.concatenate(parts)
+
+
+def compute_pulse_delay(sos: Sections) -> int:
+    """Return the number of samples after which a pulse is largest when the filters have run forward.
+
+    The delay of a filter depends on the frequency; this is one number for a signal of many frequencies.
+
+    Parameters
+    ----------
+    sos : array of shape (sections, 6)
+    """
+    n_samples = _SHORTEST_RESPONSE
+    while len(sos):
+        impulse = np.zeros(n_samples)
+        impulse[0] = 1.0
+        peak = int(np.argmax(np.abs(scipy.signal.sosfilt(sos, impulse))))
+        if peak < n_samples // 4 or n_samples >= _LONGEST_RESPONSE:
+            return peak
+        n_samples *= 4
+    return 0
 
 
 def compute_padding(sos: Sections) -> int:

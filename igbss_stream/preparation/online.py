@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from igbss_stream._util.runs import split_runs
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import InputError
-from igbss_stream.preparation.filters import design_filters
+from igbss_stream.events import Events
+from igbss_stream.preparation.filters import compute_pulse_delay, design_filters
 from igbss_stream.preparation.referencing import Reference
 from igbss_stream.preparation.resampling import Resampler, get_polyphase_filter
 from igbss_stream.preparation.row_buffer import Array
@@ -35,6 +36,8 @@ class OnlinePreparation:
     ----------
     output_stream : Stream
         Description of the output.
+    pulse_delay : int
+        Number of input samples after which the filters show a pulse.
 
     Raises
     ------
@@ -55,6 +58,7 @@ class OnlinePreparation:
             Reference(preparation.reference, stream.channels) if not self._is_identity else None
         )
         self._sos = design_filters(preparation, stream.rate)
+        self.pulse_delay = compute_pulse_delay(self._sos)
         self._steady = scipy.signal.sosfilt_zi(self._sos)[:, :, None] if len(self._sos) else None
         up, down = preparation.compute_ratio(stream.rate)
         self._fir = None if up == down else get_polyphase_filter(up, down)
@@ -81,6 +85,25 @@ class OnlinePreparation:
         if self._fir is None:
             return n_samples
         return -(-n_samples * self._fir.up // self._fir.down) + self._fir.delay
+
+    def move_events(self, events: Events) -> Events:
+        """Return events of the input at the new samples that show what they mark.
+
+        Resampling does not delay samples relative to their index. Filters do, by an amount that depends on
+        the frequency; the events are moved by the delay of a pulse.
+
+        Parameters
+        ----------
+        events : Events
+            With old indices.
+        """
+        ratio = 1.0 if self._fir is None else self._fir.up / self._fir.down
+        return events.move((events.index + self.pulse_delay) * ratio)
+
+    def find_source_index(self, index: float) -> float:
+        """Return the index that `move_events` moves to a new index."""
+        ratio = 1.0 if self._fir is None else self._fir.down / self._fir.up
+        return index * ratio - self.pulse_delay
 
     def push(self, item: Chunk | Gap) -> list[Chunk | Gap]:
         """Process the next chunk or gap, and return the finished ones.

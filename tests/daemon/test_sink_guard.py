@@ -22,6 +22,7 @@ from igbss_stream.daemon.metrics import create_registry
 from igbss_stream.daemon.sink_guard import GuardedSink
 from igbss_stream.daemon.stream_runner import StreamRunner
 from igbss_stream.errors import RecordingError
+from igbss_stream.events import Events
 from igbss_stream.feeds.model_facts import LearningFacts, Mixing
 from tests.commands import Spawn
 from tests.daemon.test_daemon import Running, collect, connect
@@ -54,6 +55,9 @@ class FragileSink(CollectingSink):
     def set_model(self, mixing: Mixing | None, learning: LearningFacts | None) -> None:
         self._fail()
 
+    def publish_events(self, events: Events) -> None:
+        self._fail()
+
     def serve(self) -> None:
         self._fail()
 
@@ -73,12 +77,17 @@ def sleep(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     return move
 
 
-@pytest.mark.parametrize("call", ["start", "set_model", "publish", "serve", "close"])
+@pytest.mark.parametrize("call", ["start", "set_model", "publish", "publish_events", "serve", "close"])
 def test_no_failure_is_raised(call: str) -> None:
     sink = FragileSink()
     guarded = GuardedSink("s", "sinks[0]", sink)
     sink.is_full = True
-    arguments = {"start": (Stream("s", 1.0, ("a",)),), "set_model": (None, None), "publish": (CHUNK,)}
+    arguments = {
+        "start": (Stream("s", 1.0, ("a",)),),
+        "set_model": (None, None),
+        "publish": (CHUNK,),
+        "publish_events": (Events(),),
+    }
     getattr(guarded, call)(*arguments.get(call, ()))
     assert (guarded.failures, guarded.is_failing) == (1, True)
 
@@ -131,6 +140,7 @@ def as_runner(**facts: Any) -> StreamRunner:
         "failures": 0,
     }
     stages = {
+        "events": SimpleNamespace(n_in=0, n_out=0, n_dropped=0),
         "source": SimpleNamespace(get_counts=dict),
         "repair": None,
         "pipeline": None,

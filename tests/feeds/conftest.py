@@ -5,4 +5,4 @@ from igbss_stream.errors import FeedError
 try:
     import igbss_stream.feeds.liblsl  # noqa: F401 # only to see whether it can be imported
 except FeedError:
-    collect_ignore = ["test_lsl.py"]
+    collect_ignore = ["test_lsl.py", "test_lsl_markers.py"]
