@@ -5,6 +5,7 @@ Each kind is imported only where it is used.
 
 import logging
 import time
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -15,18 +16,19 @@ from igbss_stream.daemon.config.sinks import Hdf5Output, Output, ZmqOutput
 from igbss_stream.daemon.config.sources import FileInput, LslInput
 from igbss_stream.daemon.sources import SocketSource, Source, as_socket_keys
 from igbss_stream.daemon.viewer_keys import ViewerKeys
-from igbss_stream.events import Events
 from igbss_stream.feeds.keys import ServerKeys
 
 if TYPE_CHECKING:
     from igbss_stream.daemon.sink_guard import Sink
     from igbss_stream.daemon.stream_runner import StreamRunner
+    from igbss_stream.events import Events
     from igbss_stream.feeds.lsl_publisher import LslPublisher
     from igbss_stream.feeds.model_facts import LearningFacts, Mixing
     from igbss_stream.files.writers.stream_recording import RecordingSink
 
 log = logging.getLogger(__name__)
 
+_MOST_EARLY = 1 << 12  # tables of events before the first samples of a recorded run
 _POLL_INTERVAL = 0.002  # seconds between checks of sources without a socket
 
 
@@ -132,6 +134,7 @@ class _FileSink:
     def __init__(self, sink: "RecordingSink") -> None:
         self._sink = sink
         self._pending: Stream | None = None
+        self._early = deque["Events"](maxlen=_MOST_EARLY)
         self.serve, self.close = sink.serve, sink.close
 
     def start(self, stream: Stream) -> None:
@@ -142,8 +145,12 @@ class _FileSink:
         """Record how the model of the next samples was learned; a recording does not contain the mixing."""
         self._sink.set_learning(learning)
 
-    def publish_events(self, events: Events) -> None:
-        """Ignore them: a recording has no place for events."""
+    def publish_events(self, events: "Events") -> None:
+        """Write events; those of a run whose samples have not begun wait for them."""
+        if self._pending is None:
+            self._sink.write_events(events)
+        else:
+            self._early.append(events)
 
     def publish(self, item: Chunk | Gap) -> None:
         """Write samples, or a gap between samples."""
@@ -153,6 +160,8 @@ class _FileSink:
             self._sink.set_stream(self._pending)
             self._pending = None
         self._sink.write(item)
+        while self._early:
+            self._sink.write_events(self._early.popleft())
 
     def get_counts(self) -> dict[str, int]:
         """Return counters by name."""

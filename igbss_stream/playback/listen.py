@@ -7,9 +7,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
+import numpy as np
+
 from igbss_stream._util.signals import StopSignal
 from igbss_stream.chunk import Chunk, Stream
 from igbss_stream.errors import IgbssWarning, RecordingError
+from igbss_stream.events import Events
 from igbss_stream.feeds.model_facts import LearningFacts
 from igbss_stream.feeds.wire import MetaMessage
 from igbss_stream.playback.monitoring import Monitor, Report
@@ -20,6 +23,7 @@ from igbss_stream.subscriber import Subscriber
 _POLL = 0.1  # seconds until a stop request takes effect
 _INTERVAL = 1.0  # seconds between reports
 _HINT = 5.0  # seconds of silence after which possible causes are reported
+_MOST_EVENTS = 1 << 16  # events that are buffered
 _UNDESCRIBED = 10.0  # seconds for which samples are buffered until the publisher describes them
 
 
@@ -36,6 +40,10 @@ class Recorder(Protocol):
 
     def write(self, item: Item) -> None:
         """Write a chunk or a gap."""
+        ...
+
+    def write_events(self, events: Events) -> None:
+        """Write events, after the samples that they belong to."""
         ...
 
     def serve(self) -> None:
@@ -56,11 +64,20 @@ class DeferredRecorder:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._kept: list[Item] = []
+        self._events = Events()  # that wait for their samples to be written
         self._since = 0.0
+        self._stop = 0  # index after the last item that was written
         self._stream: Stream | None = None
 
-    def take(self, items: list[Item], meta: MetaMessage | None, now: float, offset: int = 0) -> None:
-        """Buffer or write items.
+    def take(
+        self,
+        items: list[Item],
+        meta: MetaMessage | None,
+        now: float,
+        offset: int = 0,
+        events: Events | None = None,
+    ) -> None:
+        """Buffer or write items and events.
 
         Parameters
         ----------
@@ -71,6 +88,8 @@ class DeferredRecorder:
             Time in seconds.
         offset : int
             Index of the items minus that of the publisher.
+        events : Events, optional
+            In indices of the items.
 
         Raises
         ------
@@ -80,6 +99,8 @@ class DeferredRecorder:
         if not self._kept:
             self._since = now
         self._kept += items
+        if events is not None and len(events):
+            self._events = Events.join([self._events, events])[-_MOST_EVENTS:]
         if meta is not None:
             if self._stream is None or (self._kept and _differ(self._stream, meta.description)):
                 self._start(meta, offset)
@@ -99,11 +120,27 @@ class DeferredRecorder:
                 break
             self._recorder.write(item)
             n_items += 1
+            self._stop = item.stop
+            self._write_events(self._stop)
         del self._kept[:n_items]
+        self._write_events(self._stop)  # those that arrived after their sample
         self._recorder.serve()
+
+    def finish(self) -> None:
+        """Write the events that wait, at the end of the stream."""
+        if self._stream is not None:
+            self._write_events(math.inf)
+
+    def _write_events(self, stop: float) -> None:
+        """Write the events of the samples before an index."""
+        n = int(np.searchsorted(self._events.index, stop - 0.5))
+        if n:
+            self._recorder.write_events(self._events[:n])
+            self._events = self._events[n:]
 
     def _start(self, meta: MetaMessage, offset: int) -> None:
         """Start a file; its times are right though indices continue those of an earlier run."""
+        self.finish()  # events of the previous run
         self._stream = stream = meta.description
         t0 = None if stream.t0 is None else stream.t0 - offset / stream.rate
         self._recorder.start(replace(stream, t0=t0), meta.extra)
@@ -160,15 +197,18 @@ def listen(
         meta = subscriber.meta if subscriber.described else None
         now = time.monotonic()
         monitor.take(items, meta.description if meta else None, now, time.time())
-        monitor.take_events(subscriber.pop_events(), subscriber.events_lost)
+        events = subscriber.pop_events()
+        monitor.take_events(events, subscriber.events_lost)
         if tape is not None:
-            tape.take(items, meta, now, subscriber.index_offset)
+            tape.take(items, meta, now, subscriber.index_offset, events)
         if due <= now < end:  # the last report follows below
             show(monitor.report(now, others=subscriber.others, refusal=subscriber.refusal))
             due += _INTERVAL * math.ceil((now - due) / _INTERVAL + 1e-9)
         if now >= hint and not (monitor.samples or subscriber.described):
             warnings.warn(str(subscriber.silence(_HINT)), IgbssWarning, stacklevel=2)
             hint = math.inf
+    if tape is not None:
+        tape.finish()
     if not (monitor.samples or subscriber.described or stop.requested or subscriber.ended):
         raise subscriber.silence(seconds)
     last = monitor.report(now, ended=subscriber.ended, others=subscriber.others, refusal=subscriber.refusal)

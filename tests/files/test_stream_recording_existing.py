@@ -88,21 +88,20 @@ def test_append_to_a_recording_without_samples(path: Path) -> None:
     assert read(path)[2:] == ([], [(0, 5, 1)])
 
 
-def test_append_to_a_recording_of_version_0_1(path: Path) -> None:
-    """It has no table for how models were learned, and continues without."""
-    old = create_growing(
-        path, make_tables(STREAM, 1 << 16, with_learning=False), make_attributes(STREAM, None)
-    )
+def test_a_recording_of_version_0_1_continues_in_the_next_file(path: Path) -> None:
+    """It has no tables for how models were learned, and for events."""
+    tables = [table for table in make_tables(STREAM, 1 << 16) if table.name not in ("learning", "events")]
+    old = create_growing(path, tables, make_attributes(STREAM, None))
     old.append("models", np.array([(0, 0, 1)], MODEL))
     old.append("data", chunk(0, 3).data)
     old.close()
+    before = path.read_bytes()
     with RecordingSink(path, if_exists="append") as sink:
-        sink.set_learning(LearningFacts(version=2, view=0.0, reliability=(1.0, 2.0)))
         sink.start(STREAM)
         sink.write(chunk(0, 2, 2))
-    data, _, _, models = read(path)
-    assert (data[:, 0].tolist(), [row for row, _, _ in models]) == ([0, 1, 2, 0, 1], [0, 3])
-    assert read_learned_models(path) == ()
+    assert path.read_bytes() == before
+    data, _, _, models = read(path.with_name("live-2.h5"))
+    assert (data[:, 0].tolist(), [row for row, _, _ in models]) == ([0, 1], [0])
 
 
 def test_append_to_a_recording_with_learned_models(path: Path) -> None:

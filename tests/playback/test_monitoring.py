@@ -18,6 +18,7 @@ from rich.console import Console
 from igbss_stream._util.signals import StopSignal
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import RecordingError
+from igbss_stream.events import Event, Events
 from igbss_stream.feeds.encoder import Encoder
 from igbss_stream.feeds.model_facts import LearningFacts
 from igbss_stream.feeds.wire import MetaMessage, decode
@@ -221,6 +222,7 @@ class Kept:
     streams: list[Stream] = field(default_factory=list)
     items: list[Item] = field(default_factory=list)
     learnings: list[LearningFacts | None] = field(default_factory=list)
+    events: list[tuple[Event, int]] = field(default_factory=list)
 
     def start(self, stream: Stream, extra: Mapping[str, Any] | None = None) -> None:
         assert extra == {"note": 1}
@@ -232,6 +234,10 @@ class Kept:
     def write(self, item: Item) -> None:
         assert self.streams
         self.items.append(item)
+
+    def write_events(self, events: Events) -> None:
+        assert self.streams
+        self.events += [(event, len(self.items)) for event in events]
 
     def serve(self) -> None:
         assert self.streams
@@ -255,6 +261,23 @@ def test_a_tape_keeps_what_comes_before_the_description() -> None:
     tape.take([items[2]], described(), 90.0)
     assert kept.items == items
     assert kept.streams == [STREAM]
+
+
+def test_a_tape_writes_events_after_their_samples() -> None:
+    """Those without a description, those ahead of their samples, and those at the end wait."""
+    kept = Kept()
+    tape = DeferredRecorder(kept)
+    tape.take([Chunk(noise(), 0)], None, 0.0, events=Events([3.0, 70.0, 200.0], ["a", "c", "e"]))
+    tape.take([Gap(60, 4, "lost"), Chunk(noise(), 64)], described(), 1.0, events=Events([61.5], ["b"]))
+    tape.take([], described(), 2.0, events=Events([5.0], ["late"]))
+    tape.finish()
+    assert [(event.label, n_items) for event, n_items in kept.events] == [
+        ("a", 1),
+        ("b", 2),
+        ("c", 3),
+        ("late", 3),
+        ("e", 3),
+    ]
 
 
 def test_a_tape_does_not_keep_for_ever() -> None:

@@ -10,6 +10,8 @@
     stream_recording   record a stream while it runs
     recording_layout   the tables of such a recording, and its files that exist
     learning_table     its table of how models were learned
+    recorded_events    its table of events
+    continuation       open one that exists
     rotation           when it continues in a new file, named by time
     growing_hdf5       an HDF5 file that grows and is readable at every moment
     growing_header     the header of such a file

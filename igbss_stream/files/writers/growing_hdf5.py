@@ -92,10 +92,10 @@ class GrowingFile:
         name, table = list(self._tables.items())[-1]
         return self.lengths[name] * table.row_bytes
 
-    def has_room(self, name: str) -> bool:
-        """Return whether a dataset has room for another row."""
+    def has_room(self, name: str, n_rows: int = 1) -> bool:
+        """Return whether a dataset has room for more rows."""
         capacity = self._tables[name].capacity
-        return capacity is None or self.lengths[name] < capacity
+        return capacity is None or self.lengths[name] + n_rows <= capacity
 
     def append(self, name: str, rows: NDArray[Any]) -> None:
         """Write the next rows of a dataset; readers see them after the next `commit`.

@@ -1,7 +1,5 @@
 """The table of a recording that states how its models were learned; docs/recording.md describes it."""
 
-from collections.abc import Mapping
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -60,18 +58,16 @@ class LearningStatement:
         """Begin another run or file, which states nothing yet."""
         self._stated = None
 
-    def find_unstated(self, chunk: Chunk, tables: Mapping[str, int]) -> LearningFacts | None:
+    def find_unstated(self, chunk: Chunk) -> LearningFacts | None:
         """Return how the model of sources was learned, if that is known and not stated yet.
 
         Parameters
         ----------
         chunk : Chunk
             The sources.
-        tables : mapping
-            Tables of the file; recordings of version 0.1 have none for this.
         """
         known = self.known
-        if known is None or known == self._stated or LEARNING not in tables:
+        if known is None or known == self._stated:
             return None
         is_of_chunk = (known.version, len(known.reliability)) == (chunk.model_version, chunk.data.shape[1])
         return known if is_of_chunk else None

@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 
 from igbss_stream._util.version import __version__
 from igbss_stream.chunk import Chunk, Gap, Stream
-from igbss_stream.errors import IgbssError, RecordingError
+from igbss_stream.errors import RecordingError
+from igbss_stream.files.writers.growing_hdf5 import claim_existing
 from igbss_stream.files.writers.growing_header import LAYOUT, Table
-from igbss_stream.files.writers.learning_table import LEARNING, make_learning_table
+from igbss_stream.files.writers.learning_table import make_learning_table
 from igbss_stream.files.writers.locking import get_partial_path
+from igbss_stream.files.writers.recorded_events import make_growing_event_table
 from igbss_stream.files.writers.rotation import Rotation, make_dated_path
 from igbss_stream.files.writers.write_errors import check_output_path, explain_write_error
 
@@ -30,10 +32,11 @@ GAP = np.dtype([("row", "<i8"), ("start", "<i8"), ("n_samples", "<i8"), ("reason
 MODEL = np.dtype([("row", "<i8"), ("start", "<i8"), ("version", "<i8")])
 
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
-_UNREADABLE = (OSError, RuntimeError, KeyError, ValueError, TypeError, AttributeError)
+UNREADABLE = (OSError, RuntimeError, KeyError, ValueError, TypeError, AttributeError)
+"""What reading a damaged recording may raise."""
 
 
-def make_tables(stream: Stream, capacity: int, *, with_learning: bool = True) -> list[Table]:
+def make_tables(stream: Stream, capacity: int) -> list[Table]:
     """Return the datasets of a recording.
 
     Parameters
@@ -41,8 +44,6 @@ def make_tables(stream: Stream, capacity: int, *, with_learning: bool = True) ->
     stream : Stream
     capacity : int
         Largest number of gaps, and of changes of the model.
-    with_learning : bool
-        Whether there is a table that states how models were learned; recordings of version 0.1 have none.
     """
     attrs = {
         "rate": stream.rate,
@@ -51,8 +52,13 @@ def make_tables(stream: Stream, capacity: int, *, with_learning: bool = True) ->
         "t0": stream.t0,
     }
     samples = Table("data", stream.dtype.newbyteorder("<"), (stream.n_channels,), None, attrs)
-    learned = [make_learning_table(stream.n_channels, capacity)] if with_learning else []
-    return [Table("gaps", GAP, (), capacity), Table("models", MODEL, (), capacity), *learned, samples]
+    return [
+        Table("gaps", GAP, (), capacity),
+        Table("models", MODEL, (), capacity),
+        make_learning_table(stream.n_channels, capacity),
+        make_growing_event_table(),
+        samples,
+    ]
 
 
 def as_gap_row(gap: Gap, row: int) -> NDArray[np.void]:
@@ -101,33 +107,6 @@ def describe_stream(stream: Stream) -> dict[str, Any]:
     }
 
 
-def read_description(path: Path) -> dict[str, Any]:
-    """Read the result of `describe_stream` from a recording.
-
-    Raises
-    ------
-    RecordingError
-        If it cannot be read.
-    """
-    try:
-        with h5py.File(path, "r") as file:
-            data = file["data"]
-            return {
-                "stream": file.attrs["stream"],
-                "rate": float(data.attrs["rate"]),
-                "unit": data.attrs.get("unit"),
-                "channels": list(data.attrs["channels"]),
-                "dtype": data.dtype.name,
-            }
-    except _UNREADABLE as error:
-        raise _make_unreadable_error(path, error) from error
-
-
-def _make_unreadable_error(path: Path, error: BaseException) -> IgbssError:
-    reason = " ".join(str(error).split())
-    return RecordingError(f"'{path}' is damaged or in use and cannot be continued: {reason}")
-
-
 def explain_difference(before: Mapping[str, Any], stream: Stream) -> str:
     """Return how a stream differs from a description, as a clause; empty if it does not."""
     for name, value in describe_stream(stream).items():
@@ -137,42 +116,6 @@ def explain_difference(before: Mapping[str, Any], stream: Stream) -> str:
         if old != value:
             return f"the stream has {name} {value!r} instead of {old!r}"
     return ""
-
-
-def read_end(path: Path) -> tuple[float | None, int | None]:
-    """Read the time of index 0 of a recording, and the index after its last.
-
-    Raises
-    ------
-    RecordingError
-        If they cannot be read.
-    """
-    try:
-        with h5py.File(path, "r") as file:
-            data, gaps, models = (file[name] for name in ("data", "gaps", "models"))
-            t0 = data.attrs.get("t0")
-            for table in (gaps[-1:], models[:1]):
-                for row in table:
-                    missing = row["n_samples"] if "n_samples" in table.dtype.names else 0
-                    return t0, int(row["start"] + missing + len(data) - row["row"])
-    except _UNREADABLE as error:
-        raise _make_unreadable_error(path, error) from error
-    return t0, None
-
-
-def has_learning_table(path: Path) -> bool:
-    """Return whether a recording states how its models were learned.
-
-    Raises
-    ------
-    RecordingError
-        If it cannot be read.
-    """
-    try:
-        with h5py.File(path, "r") as file:
-            return LEARNING in file
-    except _UNREADABLE as error:
-        raise _make_unreadable_error(path, error) from error
 
 
 def find_free_path(path: Path) -> Path:
@@ -224,6 +167,33 @@ def check_recording_path(path: Path, if_exists: IfExists, rotate: Rotation | Non
         check_is_recording(find_last_path(path))
 
 
+def choose_path(path: Path, if_exists: IfExists, rotate: Rotation | None, now: float) -> Path:
+    """Return the path of a recording that begins now; refuse one that exists unless `if_exists` allows it.
+
+    Parameters
+    ----------
+    path : Path
+    if_exists : {"refuse", "overwrite", "append", "number"}
+    rotate : Rotation or None
+    now : float
+        Unix time in seconds.
+
+    Raises
+    ------
+    RecordingError
+        If it exists and must not be replaced, or another program records to it.
+    """
+    if rotate is not None:
+        return make_dated_path(path, now)
+    if if_exists in ("append", "number"):
+        return find_free_path(path)
+    if if_exists == "refuse":
+        refuse_existing(path)
+    if os.path.isfile(path):
+        claim_existing(path).close()  # refuse if another program records to it
+    return path
+
+
 def refuse_existing(path: Path) -> None:
     """Refuse a path that exists.
 
@@ -267,5 +237,5 @@ def _is_other_file(path: Path) -> bool:
     try:
         with h5py.File(path, "r") as file:
             return LAYOUT not in file.attrs
-    except _UNREADABLE:
+    except UNREADABLE:
         return False

@@ -17,14 +17,13 @@ import numpy as np
 from igbss_stream._util.closeable import Closeable
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import IgbssError, ParameterError, RecordingError, printable
+from igbss_stream.events import Events
 from igbss_stream.feeds.model_facts import LearningFacts
-from igbss_stream.files.writers.growing_hdf5 import (
-    GrowingFile,
-    claim_existing,
-    create_growing,
-    open_growing,
-)
+from igbss_stream.files.event_table import NAME as EVENTS
+from igbss_stream.files.writers.continuation import continue_recording
+from igbss_stream.files.writers.growing_hdf5 import GrowingFile, create_growing
 from igbss_stream.files.writers.learning_table import LEARNING, LearningStatement, as_learning_row
+from igbss_stream.files.writers.recorded_events import LATE_EVENTS, RecordedEvents
 from igbss_stream.files.writers.recording_layout import (
     IF_EXISTS,
     MODEL,
@@ -32,18 +31,15 @@ from igbss_stream.files.writers.recording_layout import (
     as_gap_row,
     check_is_recording,
     check_shape,
+    choose_path,
     describe_stream,
     explain_difference,
     find_free_path,
     find_last_path,
-    has_learning_table,
     make_attributes,
     make_tables,
-    read_description,
-    read_end,
-    refuse_existing,
 )
-from igbss_stream.files.writers.rotation import Rotation, make_dated_path
+from igbss_stream.files.writers.rotation import Rotation
 
 log = logging.getLogger(__name__)
 
@@ -116,7 +112,7 @@ class RecordingSink(Closeable):
         self._stream: Stream | None = None
         self._extra: Mapping[str, Any] | None = None
         self._model: int | None = None  # version of the last samples in the file
-        self._learning = LearningStatement()
+        self._learning, self._events = LearningStatement(), RecordedEvents()
         self._first: int | None = None  # first index of this run
         self._shift: int | None = None  # file index minus index of this run
         self._gap: Gap | None = None  # last gap of this run in the file, in file indices
@@ -162,6 +158,7 @@ class RecordingSink(Closeable):
         self._stream, self._extra = stream, extra
         self._model = self._shift = self._first = self._failure = None
         self._learning.forget()
+        self._events.begin_run()
 
     def set_learning(self, learning: LearningFacts | None) -> None:
         """State how a model was learned, if that is known; written with the next samples of this model."""
@@ -194,16 +191,33 @@ class RecordingSink(Closeable):
             self.n_unrecorded += n_samples
             raise
         self.n_recorded += n_samples
-        self.serve()
+        self.write_events(Events())
+        if time.monotonic() >= self._due:
+            self.flush()
+
+    def write_events(self, events: Events) -> None:
+        """Write events after the samples that they belong to; those of a run that has no samples yet wait.
+
+        Parameters
+        ----------
+        events : Events
+            With the indices of the items of this run.
+
+        Raises
+        ------
+        RecordingError
+            If they cannot be written. They are written with the next samples or events.
+        """
+        self._events.add(events)
+        if self._stream is not None:
+            self._events.write(self._file, self._shift, self._stream.rate)
 
     def serve(self) -> None:
         """Flush if `flush_every` seconds have passed, and close a file whose period is over.
 
-        `write` calls it. While nothing is written, call it a few times per second.
+        Call it a few times per second, and after the events of the samples were written.
         """
-        if self._file is None:
-            return
-        if self._rotate is not None and self._rotate.is_over(self._began, time.time()):
+        if self._file and self._rotate and self._rotate.is_over(self._began, time.time()):
             self._leave_file(logging.INFO)
         elif time.monotonic() >= self._due:
             self.flush()
@@ -268,28 +282,17 @@ class RecordingSink(Closeable):
         if self._rotate is not None or (self._is_first and self.path != self._asked):
             log.info("recording %s to '%s'", printable(stream.name), self.path)
         self._failure, self._is_first = None, False
+        self._events.begin_file()
 
     def _create(self, stream: Stream) -> None:
         """Create a file; its indices continue those of the file before, if there was one."""
         now = time.time()
-        path = self._choose_path(now)
+        path = choose_path(self._asked, self._if_exists if self._is_first else "number", self._rotate, now)
         t0 = stream.t0 if self._stop is None else self._t0
         described = replace(stream, t0=t0)
         tables, attributes = make_tables(described, _CAPACITY), make_attributes(described, self._extra)
         self._file = create_growing(path, tables, attributes, wait=self._is_first)
         self.path, self._began, self._t0 = path, now, t0
-
-    def _choose_path(self, now: float) -> Path:
-        """Return the path to create; refuse one that exists unless `if_exists` allows it."""
-        if self._rotate is not None:
-            return make_dated_path(self._asked, now)
-        if not self._is_first or self._if_exists in ("append", "number"):
-            return find_free_path(self._asked)
-        if self._if_exists == "refuse":
-            refuse_existing(self._asked)
-        if os.path.isfile(self._asked):
-            claim_existing(self._asked).close()  # refuse if another program records to it
-        return self._asked
 
     def _try_to_append(self, stream: Stream) -> bool:
         """Open the last recording to append to it; return False if there is none that can be continued."""
@@ -299,16 +302,11 @@ class RecordingSink(Closeable):
         path = find_last_path(self._asked)
         check_is_recording(path)
         try:
-            difference = explain_difference(read_description(path), stream)
-            if difference:
-                raise RecordingError(f"'{path}' cannot be continued: {printable(difference)}")
-            t0, stop = read_end(path)
-            tables = make_tables(stream, _CAPACITY, with_learning=has_learning_table(path))
-            self._file = open_growing(path, tables)
+            found = continue_recording(path, stream, make_tables(stream, _CAPACITY))
         except RecordingError as error:
             log.warning("the recording continues in '%s': %s", find_free_path(self._asked), error)
             return False
-        self.path, self._t0, self._stop = path, t0, stop
+        self._file, self.path, self._t0, self._stop = found.file, path, found.t0, found.stop
         return True
 
     def _write_item(self, item: Chunk | Gap) -> None:
@@ -375,7 +373,8 @@ class RecordingSink(Closeable):
 
     def _write_chunk(self, chunk: Chunk, start: int) -> None:
         file = self._get_file_with_room("models")
-        if (learning := self._learning.find_unstated(chunk, file.lengths)) is not None:
+        file = self._get_file_with_room(EVENTS, LATE_EVENTS)
+        if (learning := self._learning.find_unstated(chunk)) is not None:
             file = self._get_file_with_room(LEARNING)
         before = dict(file.lengths)
         try:
@@ -388,11 +387,12 @@ class RecordingSink(Closeable):
             file.lengths.update(before)
             raise
         self._learning.note(learning)
+        self._events.note_samples(start, before["data"])
         self._model, self._stop = chunk.model_version, start + len(chunk.data)
 
-    def _get_file_with_room(self, name: str) -> GrowingFile:
-        """Return the file, or open the next one if the table of this name is full."""
-        if self._file is not None and not self._file.has_room(name):
+    def _get_file_with_room(self, name: str, n_rows: int = 1) -> GrowingFile:
+        """Return the file, or open the next one if the table of this name has no room for the rows."""
+        if self._file is not None and not self._file.has_room(name, n_rows):
             self._leave_file(logging.INFO, f"its table of {name} is full")
         if self._file is None:
             self._open()

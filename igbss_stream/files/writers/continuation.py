@@ -1,0 +1,90 @@
+"""Continue a recording that exists."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import h5py
+
+from igbss_stream.chunk import Stream
+from igbss_stream.errors import IgbssError, RecordingError, printable
+from igbss_stream.files.writers.growing_hdf5 import GrowingFile, open_growing
+from igbss_stream.files.writers.growing_header import Table
+from igbss_stream.files.writers.recording_layout import UNREADABLE, explain_difference
+
+
+@dataclass(frozen=True, slots=True)
+class Continuation:
+    """A recording that was opened to append to it.
+
+    Parameters
+    ----------
+    file : GrowingFile
+    t0 : float or None
+        Unix time of index 0, in seconds.
+    stop : int or None
+        Index after its last; None if it has none.
+    """
+
+    file: GrowingFile
+    t0: float | None
+    stop: int | None
+
+
+def continue_recording(path: Path, stream: Stream, tables: Sequence[Table]) -> Continuation:
+    """Open a recording to append a run of a stream.
+
+    Parameters
+    ----------
+    path : Path
+    stream : Stream
+    tables : sequence of Table
+        Of a new recording of the stream.
+
+    Raises
+    ------
+    RecordingError
+        If it cannot be continued.
+    """
+    try:
+        with h5py.File(path, "r") as file:
+            description = _read_description(file)
+            missing = [table.name for table in tables if table.name not in file]
+            t0, stop = _read_end(file)
+    except UNREADABLE as error:
+        raise _make_unreadable_error(path, error) from error
+    difference = explain_difference(description, stream)
+    if not difference and missing:
+        difference = f"it was recorded by an earlier version, without a table of {missing[-1]}"
+    if difference:
+        raise RecordingError(f"'{path}' cannot be continued: {printable(difference)}")
+    return Continuation(open_growing(path, tables), t0, stop)
+
+
+def _read_description(file: Any) -> dict[str, Any]:
+    """Read the result of `describe_stream` from a recording."""
+    data = file["data"]
+    return {
+        "stream": file.attrs["stream"],
+        "rate": float(data.attrs["rate"]),
+        "unit": data.attrs.get("unit"),
+        "channels": list(data.attrs["channels"]),
+        "dtype": data.dtype.name,
+    }
+
+
+def _read_end(file: Any) -> tuple[float | None, int | None]:
+    """Read the time of index 0 of a recording, and the index after its last."""
+    data, gaps, models = (file[name] for name in ("data", "gaps", "models"))
+    t0 = data.attrs.get("t0")
+    for table in (gaps[-1:], models[:1]):
+        for row in table:
+            missing = row["n_samples"] if "n_samples" in table.dtype.names else 0
+            return t0, int(row["start"] + missing + len(data) - row["row"])
+    return t0, None
+
+
+def _make_unreadable_error(path: Path, error: BaseException) -> IgbssError:
+    reason = " ".join(str(error).split())
+    return RecordingError(f"'{path}' is damaged or in use and cannot be continued: {reason}")
