@@ -3,6 +3,7 @@
 import logging
 import math
 from collections.abc import Mapping
+from functools import partial
 
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.daemon.config.sources import LslInput
@@ -11,6 +12,7 @@ from igbss_stream.daemon.sources import SilenceMonitor, count_rejections
 from igbss_stream.errors import StreamNotFoundError
 from igbss_stream.events import Events
 from igbss_stream.feeds.lsl_inlet import LslInlet
+from igbss_stream.feeds.lsl_marker_inlet import LslMarkerInlet
 
 log = logging.getLogger(__name__)
 
@@ -40,11 +42,17 @@ class LslStreamSource:
         self._name, self._config = name, config
         self._inlet = _open_inlet(config)
         self.stream: Stream | None = apply_expectations(name, config, self._inlet.stream)
+        queries = [markers.as_query() for markers in config.markers]
+        self._markers = LslMarkerInlet(queries) if queries else None
+        self._logged_markers = set[str]()
+        self._is_closed = False
         self._is_rate_logged = False
 
     def receive(self, timeout: float) -> list[Chunk | Gap]:
         """Wait up to a number of seconds, and return what arrived."""
         items = self._inlet.receive(timeout)
+        if self._markers is not None:
+            self._receive_markers(self._markers)
         self.silence.update(bool(items))
         if items and self.stream is not None and self.stream.t0 is None:
             # the time of the first sample is known now
@@ -54,8 +62,10 @@ class LslStreamSource:
         return items
 
     def pop_events(self) -> Events:
-        """Return no events: the stream has samples only."""
-        return Events()
+        """Return the markers that the samples have reached since the last call; after `close`, the rest."""
+        if self._markers is None:
+            return Events()
+        return self._markers.pop(partial(self._inlet.find_index, beyond=self._is_closed))
 
     def get_counts(self) -> Mapping[str, int]:
         """Return counters by name."""
@@ -66,7 +76,17 @@ class LslStreamSource:
             "samples_lost": account.samples_lost,
             "restarts": account.restarts,
             "silences": self.silence.count,
+            "markers": 0 if self._markers is None else self._markers.received,
+            "events_lost": 0 if self._markers is None else self._markers.n_lost,
         }
+
+    def _receive_markers(self, markers: LslMarkerInlet) -> None:
+        """Take markers, and log once that each of their streams was found."""
+        markers.receive()
+        for name in markers.names:
+            if name not in self._logged_markers:
+                self._logged_markers.add(name)
+                log.info("stream %s: markers come from the LSL stream %r", self._name, name)
 
     def _log_rate(self) -> None:
         """Warn once if the times of the samples give another rate than the stated or the set one."""
@@ -86,8 +106,11 @@ class LslStreamSource:
         )
 
     def close(self) -> None:
-        """Close the inlet."""
+        """Close the inlets."""
+        self._is_closed = True
         self._inlet.close()
+        if self._markers is not None:
+            self._markers.close()
 
 
 def _format_rate(rate: float) -> str:

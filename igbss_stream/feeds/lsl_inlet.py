@@ -7,6 +7,7 @@ see `TimestampIndexer`. If the outlet vanishes, the inlet searches for it until 
 import math
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import FeedError, IgbssError, ParameterError, StreamNotFoundError
 from igbss_stream.feeds.liblsl import ERRORS, measure_unix_offset, pylsl
 from igbss_stream.feeds.lsl_locations import read_locations
+from igbss_stream.feeds.lsl_query import LslQuery
 from igbss_stream.feeds.lsl_units import shorten_unit
 from igbss_stream.feeds.timestamps import TimestampIndexer
 
@@ -87,11 +89,7 @@ class LslInlet(Closeable):
             raise ParameterError(
                 f"rate must be a finite number of Hz above 0. Got {rate!r} instead.", parameter="rate"
             )
-        properties = {"name": name, "type": type, "source_id": source_id}
-        self._properties = {key: value for key, value in properties.items() if value is not None}
-        if not self._properties:
-            raise ParameterError("an LSL stream needs a name, a type or a source_id.")
-        self._predicate = " and ".join(f"{key}={_quote(value)}" for key, value in self._properties.items())
+        self._query = LslQuery(name, type, source_id)
         self._timeout, self._rate = timeout, rate
         self._buffer = max(1, math.ceil(buffer))
         self.received = 0
@@ -101,7 +99,7 @@ class LslInlet(Closeable):
         info = self._find(timeout)
         if info is None:
             raise StreamNotFoundError(
-                f"no LSL stream with {self._properties_text} was found within {timeout:g} s; "
+                f"no LSL stream with {self._query} was found within {timeout:g} s; "
                 "check that its sender runs and that this machine can discover it (LSLAPICFG, KnownPeers)"
             )
         self._check_single()
@@ -150,28 +148,39 @@ class LslInlet(Closeable):
             self.stream = replace(self.stream, t0=t0)
         return self.indexer.push(np.ascontiguousarray(data, self.stream.dtype), times)
 
+    def find_index(self, time: float, *, beyond: bool = False) -> float | None:
+        """Return the index of a time; None if the samples have not reached it yet.
+
+        Parameters
+        ----------
+        time : float
+            On the LSL clock of this machine, in seconds.
+        beyond : bool
+            Whether a time after the last sample has an index.
+        """
+        if self._inlet is not None:
+            with suppress(*ERRORS):  # it is measured in the background; the last one is used meanwhile
+                self._clock_offset = float(self._inlet.time_correction(0.0))
+        return self.indexer.times.find_index(time - (self._clock_offset or 0.0), beyond=beyond)
+
     def flush(self) -> list[Chunk | Gap]:
         """Return the samples that are held back, at the end of the stream."""
         return self.indexer.flush()
 
-    @property
-    def _properties_text(self) -> str:
-        return ", ".join(f"{key} {value!r}" for key, value in self._properties.items())
-
     def _find(self, timeout: float) -> Any:
         """Return the LSL description of the stream; None if there is no such stream."""
-        found = pylsl.resolve_bypred(self._predicate, 1, timeout)
+        found = pylsl.resolve_bypred(self._query.predicate, 1, timeout)
         return found[0] if found else None
 
     def _check_single(self) -> None:
         """Check that only one stream matches; wait for all streams to answer."""
-        found = pylsl.resolve_bypred(self._predicate, 2, _ANSWER_TIME)
+        found = pylsl.resolve_bypred(self._query.predicate, 2, _ANSWER_TIME)
         if len(found) > 1:
             listed = ", ".join(
                 f"{info.name()!r} ({info.type()}, {info.source_id()!r})" for info in found[:8]
             )
             raise FeedError(
-                f"{len(found)} LSL streams have {self._properties_text}: {listed}; give a source_id as well"
+                f"{len(found)} LSL streams have {self._query}: {listed}; give a source_id as well"
             )
 
     def _open(self, info: Any, timeout: float) -> Stream:
@@ -213,16 +222,6 @@ class LslInlet(Closeable):
     def _disconnect(self) -> list[Chunk | Gap]:
         self._inlet = None
         return self.indexer.interrupt("disconnected")
-
-
-def _quote(value: str) -> str:
-    """Return a value as a literal of XPath, which has no escapes."""
-    for quote in "'\"":
-        if quote not in value:
-            return f"{quote}{value}{quote}"
-    raise ParameterError(
-        f"a property of an LSL stream must not have both kinds of quotes. Got {value!r}; use another one."
-    )
 
 
 def _check_regular(info: Any, rate: float | None) -> None:

@@ -16,6 +16,8 @@ SUFFIX = "-events"
 """What follows the name and the source_id of the samples in those of the markers."""
 MARKERS = "Markers"
 """Type of the stream."""
+OWN_SOURCE = "igbss_stream "
+"""How the source_id of a stream of this package begins, unless it is set."""
 
 _MOST = 1 << 16  # events that wait for the time of a sample
 _BUFFER = 4096  # markers that are buffered for each receiver

@@ -17,7 +17,7 @@ from igbss_stream.errors import FeedError
 from igbss_stream.events import Events
 from igbss_stream.feeds.liblsl import ERRORS, measure_unix_offset, pylsl
 from igbss_stream.feeds.lsl_locations import write_locations
-from igbss_stream.feeds.lsl_markers import LslMarkerOutlet
+from igbss_stream.feeds.lsl_markers import OWN_SOURCE, LslMarkerOutlet
 from igbss_stream.feeds.lsl_units import spell_out_unit
 
 _BUFFER = 30  # seconds that are buffered for each receiver
@@ -72,7 +72,7 @@ class LslPublisher(Closeable):
         """
         self.close()
         self._stream = stream
-        source_id = self._source_id or f"igbss_stream {stream.name}"
+        source_id = self._source_id or OWN_SOURCE + stream.name
         self._time_zero = None if stream.t0 is None else stream.t0 - measure_unix_offset()
         try:
             self._outlet = pylsl.StreamOutlet(self._describe(stream, source_id, extra or {}), 0, _BUFFER)

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from igbss_stream.chunk import Chunk, Gap
 from igbss_stream.errors import ParameterError
 from igbss_stream.feeds.rate_estimator import RateEstimate, RateEstimator
+from igbss_stream.feeds.sample_times import SampleTimes
 
 _GAIN = 0.1  # share of the mean lateness of a second that is followed
 _MIN_TOLERANCE = 0.75  # samples; a single lost sample can thus be detected
@@ -62,6 +63,8 @@ class TimestampIndexer:
         Number of times that the clock was set.
     measured_rate : float or None
         Actual rate in Hz, if it is certain that it differs from the nominal one.
+    times : SampleTimes
+        The times of the samples that were output.
 
     Raises
     ------
@@ -91,6 +94,7 @@ class TimestampIndexer:
         self._measured_from = self._n_measured = 0  # index, and measurements of samples held since
         self._interruption = ""
         self._estimator = RateEstimator(tolerance)
+        self.times = SampleTimes()
         self._last_times: deque[float] = deque()  # of the last samples that were output
         self._set_rate(rate)
 
@@ -269,6 +273,7 @@ class TimestampIndexer:
         n_missing = round(late)
         self._clear_recent()
         self._estimator.begin_segment()
+        self.times.begin_segment()
         self._last_times.clear()
         if 0 <= n_missing <= self._max_gap:
             gap = Gap(self.stop, n_missing, reason)
@@ -288,6 +293,7 @@ class TimestampIndexer:
         chunk = Chunk(data, self.stop)
         self.stop = chunk.stop
         self.samples_out += len(data)
+        self.times.add(chunk.start, times, self._rate)
         self._last_times.extend(times[-self._n_last :].tolist())
         return chunk
 

@@ -19,6 +19,7 @@ from igbss_stream.daemon.config.base import (
 from igbss_stream.daemon.config.keys import CurveClientSection, CurveServerSection
 from igbss_stream.errors import ParameterError
 from igbss_stream.feeds.addresses import Address, check_address
+from igbss_stream.feeds.lsl_query import LslQuery
 from igbss_stream.files.read_options import ReadOptions
 
 
@@ -138,6 +139,38 @@ class OpenEphysInput(Section, frozen=True, kw_only=True, tag_field="kind", tag="
         check_address(self.address, bind=False)
 
 
+class LslMarkersSection(Section, frozen=True, kw_only=True):
+    """Streams of markers of the Lab Streaming Layer. Set at least one of name, type and source_id.
+
+    Parameters
+    ----------
+    name : str or None
+        Name of the streams.
+    type : str or None
+        Type of the streams, such as `Markers`. Streams of this package need a name or source_id.
+    source_id : str or None
+        Identifier of the sender. With one, no marker is lost while the sender restarts.
+    """
+
+    name: Text | None = None
+    type: Annotated[Text | None, Meta(examples=["Markers"])] = None
+    source_id: Text | None = None
+
+    def __post_init__(self) -> None:
+        _check_properties(self)
+
+    def as_query(self) -> LslQuery:
+        """Return the query by which the streams are found."""
+        return LslQuery(self.name, self.type, self.source_id)
+
+
+def _check_properties(section: "LslMarkersSection | LslInput") -> None:
+    if not (section.name or section.type or section.source_id):
+        raise ParameterError(
+            "name must be set, or type, or source_id, to find the stream.", parameter="name"
+        )
+
+
 class LslInput(Section, frozen=True, kw_only=True, tag_field="kind", tag="lsl"):
     """A stream of the Lab Streaming Layer (needs pylsl). Set at least one of name, type and source_id.
 
@@ -165,6 +198,8 @@ class LslInput(Section, frozen=True, kw_only=True, tag_field="kind", tag="lsl"):
     montage : Path or None
         Positions of the channels: a table with the columns name, x, y, z, another file that MNE reads, or
         the name of a montage of MNE. If left out, those that the stream states.
+    markers : tuple of LslMarkersSection
+        Streams of markers, text or numbers, whose markers become events of this stream.
     """
 
     name: Text | None = None
@@ -177,12 +212,10 @@ class LslInput(Section, frozen=True, kw_only=True, tag_field="kind", tag="lsl"):
     unit: Text | None = None
     channels: Channels | None = None
     montage: Path | None = None
+    markers: tuple[LslMarkersSection, ...] = ()
 
     def __post_init__(self) -> None:
-        if not (self.name or self.type or self.source_id):
-            raise ParameterError(
-                "name must be set, or type, or source_id, to find the stream.", parameter="name"
-            )
+        _check_properties(self)
 
 
 def get_montage_name(montage: Path | None) -> str | None:
