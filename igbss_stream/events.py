@@ -203,9 +203,17 @@ class OnsetFinder:
         self._starts, self._labels = list[float](), list[str]()
         self._stops, self._n = list[float](), 0
 
-    def push(self, values: ArrayLike) -> None:
-        """Add the values of the next samples: numbers, or texts."""
+    def push(self, values: ArrayLike, start: int | None = None) -> None:
+        """Add the values of the next samples: numbers, or texts.
+
+        Parameters
+        ----------
+        values : array of shape (samples,)
+        start : int, optional
+            Index of the first of them. Default: they follow the previous ones.
+        """
         x = np.asarray(values)
+        self._n = self._n if start is None else start
         if x.dtype.kind in "fiub" and self._mask is not None:
             x = np.nan_to_num(x).astype(np.int64) & self._mask
         if not len(x):
@@ -222,6 +230,12 @@ class OnsetFinder:
                     self._starts.append(self._n + at)
                     self._labels.append(label)
         self._n += len(x)
+
+    def pop_onsets(self) -> Events:
+        """Return the events that have begun since the last call, without their durations."""
+        events = Events(self._starts, self._labels, None, self._source)
+        self._starts, self._labels, self._stops = [], [], []
+        return events
 
     def finish(self) -> Events:
         """Return all events."""

@@ -23,6 +23,15 @@ def describe_removed(cleaner: Cleaner | None) -> str:
     return "; ".join((f", without {cleaner}", *cleaner.notices))
 
 
+def describe_model(model: StreamModel) -> str:
+    """Return the version of a model, how it was learned and what it removes, for the log."""
+    text = f"model {model.version} from sample {model.since}"
+    learning = model.separator.learning
+    if model.seconds:
+        text += f", learned in {model.seconds:.2f} s" + ("" if learning is None else f" from {learning}")
+    return text + describe_removed(model.separator.cleaner)
+
+
 def compute_mixing(model: StreamModel, stream: Stream) -> Mixing | None:
     """Return the mixing of a model in the unit of the channels.
 

@@ -16,10 +16,11 @@ from igbss_stream.daemon.config.sources import FileInput
 from igbss_stream.daemon.delay_histogram import DelayHistogram
 from igbss_stream.daemon.event_relay import EventRelay
 from igbss_stream.daemon.pause import Pause
-from igbss_stream.daemon.published import compute_mixing, describe_removed, pick_cleaned
+from igbss_stream.daemon.published import compute_mixing, describe_model, pick_cleaned
 from igbss_stream.daemon.sink_guard import GuardedSink, Sink
 from igbss_stream.daemon.sources import Source
 from igbss_stream.daemon.stream_settings import StreamSettings
+from igbss_stream.daemon.trigger_channels import TriggerChannels
 from igbss_stream.errors import IgbssError, ParameterError
 from igbss_stream.events import Events
 from igbss_stream.feeds.model_facts import LearningFacts
@@ -96,6 +97,7 @@ class StreamRunner:
         self.events = EventRelay(self._publish_events)
         self._config = config
         self.settings = StreamSettings.create(config) if settings is None else settings
+        self._triggers: TriggerChannels | None = None
         self._order: ChannelOrder | None = None
         self._executor, self._wait, self._stop = executor, wait, stop
         self._model = model
@@ -160,8 +162,11 @@ class StreamRunner:
         if self._run != self.source.run:
             self._end_stages()
         self._take_events()
-        if not items:
+        if not items or not self._has_triggers():
             return
+        if self._triggers is not None:
+            items, events = self._triggers.split(items)
+            self.events.push(events)
         if not self._pause.is_over:
             self.samples_in += _count_samples(items)
             return
@@ -195,6 +200,7 @@ class StreamRunner:
         self.events.end_run()
         self.repair = self.preparation = self.pipeline = self._model = None
         self._run, self._stop_index, self.is_refused = self.source.run, None, False
+        self._triggers = None
         self._descriptions.clear()
 
     def serve(self) -> None:
@@ -237,12 +243,10 @@ class StreamRunner:
         if self.is_refused:
             return False
         try:
+            stream = stream if self._triggers is None else self._triggers.stream
             self.repair, self.preparation, self.pipeline = self._build_stages(stream)
         except ParameterError as error:
-            if isinstance(self._config.source, FileInput):
-                raise  # a file does not change
-            self.is_refused = True
-            log.error("stream %s: the feed is refused: %s", self.name, error)
+            self._refuse(error)
             return False
         log.info(
             "stream %s: %d channels at %g Hz from sample %d",
@@ -255,6 +259,27 @@ class StreamRunner:
             log.warning("stream %s: %s", self.name, text)
         self.events.prepare(self.preparation)
         self._describe()
+        return True
+
+    def _refuse(self, error: ParameterError) -> None:
+        """Discard the stream, which does not match the settings; a file, which does not change, fails."""
+        if isinstance(self._config.source, FileInput):
+            raise error
+        self.is_refused = True
+        log.error("stream %s: the feed is refused: %s", self.name, error)
+
+    def _has_triggers(self) -> bool:
+        """Return whether the stream has the trigger channels of the configuration, if it names some."""
+        source, stream = self._config.source, self.source.stream
+        if isinstance(source, FileInput) or not source.events or stream is None or self._triggers:
+            return True  # the reader of a file leaves them out itself
+        if self.is_refused:
+            return False
+        try:
+            self._triggers = TriggerChannels(stream, source.events)
+        except ParameterError as error:
+            self._refuse(error)
+            return False
         return True
 
     def _build_stages(self, source: Stream) -> tuple[RepairStage, OnlinePreparation, Pipeline]:
@@ -297,12 +322,7 @@ class StreamRunner:
         model = self.pipeline.model
         if model is not None and model is not before:
             self._describe()
-            took = f", learned in {model.seconds:.2f} s" if model.seconds else ""
-            removed = describe_removed(model.separator.cleaner)
-            learning = model.separator.learning
-            how = "" if learning is None else f" from {learning}"
-            text = "stream %s: model %d from sample %d%s%s%s"
-            log.info(text, self.name, model.version, model.since, took, how if took else "", removed)
+            log.info("stream %s: %s", self.name, describe_model(model))
 
     def _publish(self, items: Sequence[Chunk | Gap]) -> None:
         for item in items:

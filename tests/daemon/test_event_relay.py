@@ -66,10 +66,12 @@ class OrderedSink(CollectingSink):
         self.stops += [self.items[-1].stop] * len(events)
 
 
-def run(source: ScriptedSource, prepare: PrepareSection | None = None) -> tuple[StreamRunner, OrderedSink]:
+def run(
+    source: ScriptedSource, prepare: PrepareSection | None = None, triggers: tuple[str, ...] | None = None
+) -> tuple[StreamRunner, OrderedSink]:
     config = StreamSection(
         name="s",
-        source=ZmqInput(address="tcp://127.0.0.1:5555"),  # `source` is used
+        source=ZmqInput(address="tcp://127.0.0.1:5555", events=triggers),  # `source` is used
         model=ModelSection(structure="systematic"),
         prepare=prepare or PrepareSection(),
         sinks=(Hdf5Output(path=Path("unused.h5")),),
@@ -193,6 +195,67 @@ def test_events_of_a_run_are_published_before_the_next_run_begins() -> None:
     runner.step(0.0)
     assert sink.events[2:] == [Event(7, "b")]
     runner.finish()
+
+
+def triggered(start: int, codes: list[int]) -> Chunk:
+    """Return samples of two channels with a trigger channel between them."""
+    data = np.random.default_rng(start).normal(size=(len(codes), 3))
+    data[:, 1] = codes
+    return Chunk(data.astype(np.float32), start)
+
+
+def test_onsets_in_a_trigger_channel_are_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over messages, a gap, and a stage that fails; the channel is not separated."""
+    source = ScriptedSource(
+        ([triggered(0, [5, 5, 0, 0, 1]), triggered(5, [1, 1, 2, 0, 0])], Events([1], ["of the feed"])),
+        ([Gap(10, 10, "lost"), triggered(20, [7, 7, 0, 0, 0])], Events()),
+        ([triggered(25, [0, 3, 0, 0, 0])], Events()),  # which fails
+        ([triggered(30, [0, 0, 4, 0, 0])], Events()),  # in the pause
+        ([triggered(35, [0, 0, 0, 0, 255])], Events()),
+        stream=replace(STREAM, channels=("a", "trigger", "b")),
+    )
+    runner, sink = run(source, triggers=("trigger",))
+    runner.step(0.0)
+    runner.step(0.0)
+    assert runner.pipeline is not None
+    with monkeypatch.context() as patch:
+        patch.setattr(runner.pipeline, "push", lambda item: 1 / 0)
+        runner.step(0.0)
+    runner.step(0.0)
+    until(lambda: runner._pause.is_over)
+    runner.step(0.0)
+    runner.finish()
+    assert [(event.index, event.label) for event in sink.events] == [
+        (1, "of the feed"),
+        (4, "1"),
+        (7, "2"),
+        (20, "7"),
+        (26, "3"),
+        (32, "4"),
+        (39, "255"),
+    ]
+    assert {event.source for event in sink.events[1:]} == {"trigger"}
+    assert {item.data.shape[1] for item in sink.items if isinstance(item, Chunk)} == {2}
+    assert runner.samples_in == 30
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        (("STI",), "source.events names the channel 'STI', which the stream lacks. Name one of: a, b."),
+        (("a", "b"), "source.events names every channel of the stream; leave out some."),
+    ],
+)
+def test_a_stream_without_its_trigger_channels_is_refused(
+    names: tuple[str, ...], text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    source = ScriptedSource(([noise(0, 10)], Events()), ([noise(10, 10)], Events()))
+    runner, sink = run(source, triggers=names)
+    for _ in range(2):
+        runner.step(0.0)
+    assert runner.status == "refused"
+    assert [record.getMessage() for record in caplog.records] == [f"stream s: the feed is refused: {text}"]
+    assert sink.items == []
 
 
 @pytest.fixture

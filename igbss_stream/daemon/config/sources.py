@@ -69,6 +69,8 @@ class ZmqInput(Section, frozen=True, kw_only=True, tag_field="kind", tag="zmq"):
     montage : Path or None
         Positions of the channels: a table with the columns name, x, y, z, another file that MNE reads, or
         the name of a montage of MNE. If left out, those that the stream states.
+    events : tuple of str or None
+        Trigger channels, whose onsets are events. They are not separated.
     limits : LimitsSection
         Limits on messages from the network.
     curve : CurveClientSection, CurveServerSection or None
@@ -86,6 +88,7 @@ class ZmqInput(Section, frozen=True, kw_only=True, tag_field="kind", tag="zmq"):
     unit: Text | None = None
     channels: Channels | None = None
     montage: Path | None = None
+    events: Names | None = None
     limits: LimitsSection = LimitsSection()
     curve: CurveClientSection | CurveServerSection | None = None
 
@@ -121,6 +124,8 @@ class OpenEphysInput(Section, frozen=True, kw_only=True, tag_field="kind", tag="
     montage : Path or None
         Positions of the channels: a table with the columns name, x, y, z, another file that MNE reads, or
         the name of a montage of MNE. If left out, there are none.
+    events : tuple of str or None
+        Trigger channels, whose onsets are events. They are not separated.
     limits : LimitsSection
         Limits on messages from the network.
     """
@@ -133,6 +138,7 @@ class OpenEphysInput(Section, frozen=True, kw_only=True, tag_field="kind", tag="
     unit: Text = "uV"
     channels: Channels | None = None
     montage: Path | None = None
+    events: Names | None = None
     limits: LimitsSection = LimitsSection()
 
     def __post_init__(self) -> None:
@@ -198,6 +204,8 @@ class LslInput(Section, frozen=True, kw_only=True, tag_field="kind", tag="lsl"):
     montage : Path or None
         Positions of the channels: a table with the columns name, x, y, z, another file that MNE reads, or
         the name of a montage of MNE. If left out, those that the stream states.
+    events : tuple of str or None
+        Trigger channels, whose onsets are events. They are not separated.
     markers : tuple of LslMarkersSection
         Streams of markers, text or numbers, whose markers become events of this stream.
     """
@@ -212,6 +220,7 @@ class LslInput(Section, frozen=True, kw_only=True, tag_field="kind", tag="lsl"):
     unit: Text | None = None
     channels: Channels | None = None
     montage: Path | None = None
+    events: Names | None = None
     markers: tuple[LslMarkersSection, ...] = ()
 
     def __post_init__(self) -> None:
