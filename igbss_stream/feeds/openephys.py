@@ -5,8 +5,8 @@ channels of a block have the same ``sample_num``. A block is returned when all i
 is dropped when a later block is complete first; the sample index then shows the gap.
 
 No message contains the number of channels. The decoder determines it at the start: two consecutive blocks
-must have the same channels, which excludes a block whose beginning was missed. Events and spikes are
-skipped.
+must have the same channels, which excludes a block whose beginning was missed. TTL events and text
+messages are returned as events; spikes are skipped.
 """
 
 from collections import Counter
@@ -18,10 +18,13 @@ from numpy.typing import NDArray
 
 from igbss_stream.errors import WireError
 from igbss_stream.feeds.model_facts import Count
+from igbss_stream.feeds.openephys_events import decode_event
 from igbss_stream.feeds.wire import (
+    EVENTS_VERSION,
     VERSION,
     DataHeader,
     DataMessage,
+    EventsMessage,
     Frames,
     Message,
     MetaMessage,
@@ -71,7 +74,7 @@ class OpenEphysDecoder:
     ----------
     counts : Counter
         ``incomplete``: blocks dropped because channels were missing; ``learning``: blocks skipped until
-        the channels were known; ``events``: other messages.
+        the channels were known; ``events``: other messages than samples.
     """
 
     def __init__(self, limits: WireLimits) -> None:
@@ -81,6 +84,7 @@ class OpenEphysDecoder:
         self._channels: tuple[int, ...] | None = None
         self._pending: dict[int, _Block] = {}
         self._previous_channels: tuple[int, ...] | None = None  # of the previous block
+        self._n_events = 0
 
     def decode(self, frames: Frames) -> list[Message]:
         """Decode a message.
@@ -92,9 +96,9 @@ class OpenEphysDecoder:
 
         Returns
         -------
-        list of MetaMessage and DataMessage
-            The block that the message completes, if any; the first block comes after a description of the
-            stream.
+        list of MetaMessage, DataMessage and EventsMessage
+            An event, or the block that the message completes, if any; the first block comes after a
+            description of the stream.
 
         Raises
         ------
@@ -103,7 +107,7 @@ class OpenEphysDecoder:
         """
         content = self._check_frames(frames)
         if content is None:
-            return []
+            return self._decode_event(frames)
         samples = np.frombuffer(frames[2], _STORED)
         if self._channels is None:
             return self._detect_channels(content, samples)
@@ -115,6 +119,16 @@ class OpenEphysDecoder:
         if len(self._pending) > _MAX_PENDING:
             self._drop(next(iter(self._pending)))
         return []
+
+    def _decode_event(self, frames: Frames) -> list[Message]:
+        """Return the event of a message that has one, once the stream is known."""
+        if self._stream is None or not frames[0].startswith(b"EVENT"):
+            return []
+        row = decode_event(frames[1], frames[2] if len(frames) > 2 else b"", self._stream[0])
+        if row is None:
+            return []
+        number, self._n_events = self._n_events, self._n_events + 1
+        return [EventsMessage(version=EVENTS_VERSION, stream=self._stream[0], number=number, events=(row,))]
 
     def _check_frames(self, frames: Frames) -> _Content | None:
         """Return the header of a data message; None for other messages and empty ones."""

@@ -9,9 +9,17 @@ import pytest
 from numpy.typing import NDArray
 
 from igbss_stream.errors import WireError
+from igbss_stream.feeds.event_sequencer import EventSequencer
 from igbss_stream.feeds.openephys import OpenEphysDecoder
 from igbss_stream.feeds.sequencer import Sequencer
-from igbss_stream.feeds.wire import DataMessage, Message, MetaMessage, WireLimits
+from igbss_stream.feeds.wire import (
+    DataMessage,
+    EventsMessage,
+    Message,
+    MetaMessage,
+    RejectReason,
+    WireLimits,
+)
 
 
 def one_channel(
@@ -171,3 +179,62 @@ def test_channels_that_do_not_fit_their_block_are_refused() -> None:
 
 def test_empty_blocks_are_skipped() -> None:
     assert read(ready_decoder(), [one_channel(8, 0, np.zeros(0))]) == []
+
+
+def ttl(body: bytes, kind: int | str = 3, sample_num: int = 9, stream: str = "Rhythm") -> list[bytes]:
+    content = {"stream": stream, "source_node": 100, "type": kind, "sample_num": sample_num}
+    head = {"message_num": 3, "type": "event", "content": content, "data_size": len(body)}
+    return [b"EVENT\0", json.dumps(head).encode(), body]
+
+
+def test_lines_that_go_on_and_texts_are_events() -> None:
+    decoder = ready_decoder()
+    word = (5).to_bytes(8, "little")
+    out = read(
+        decoder,
+        [
+            ttl(b"\0\1" + word, sample_num=9),
+            ttl(b"\0\0" + word, sample_num=10),  # off
+            ttl(b"\7\1" + word, "TTL", 11),
+            ttl(b"start now\0", 5, 12),
+            ttl(b"\0\1" + word, stream="another"),
+            ttl(b"spike", 4),
+        ],
+    )
+    rows = [row for message in out if isinstance(message, EventsMessage) for row in message.events]
+    assert [(row.index, row.label, row.source) for row in rows] == [
+        (9, "TTL 0", "TTL"),
+        (11, "TTL 7", "TTL"),
+        (12, "start now", "message"),
+    ]
+    assert [message.number for message in out if isinstance(message, EventsMessage)] == [0, 1, 2]
+
+
+def test_events_lie_at_the_samples_of_the_sequencer() -> None:
+    """Which starts its indices at those of the first block, and continues them over a new acquisition."""
+    decoder, samples = ready_decoder(), Sequencer()
+    events = EventSequencer(samples)
+    for frames in [*block(8), ttl(b"\1\1", sample_num=10), *block(12), ttl(b"\2\1", sample_num=15)]:
+        for message in decoder.decode(frames):
+            if isinstance(message, EventsMessage):
+                events.push(message)
+            elif isinstance(message, DataMessage):
+                samples.push(message)
+    assert [(event.index, event.label) for event in events.pop()] == [(10, "TTL 1"), (15, "TTL 2")]
+
+
+@pytest.mark.parametrize(
+    ("frames", "reason"),
+    [
+        (ttl(b"\1"), RejectReason.LENGTH),
+        ([b"EVENT", b"{}", b"\1\1"], RejectReason.HEADER),
+        ([b"EVENT", b"[" * 100_000, b""], RejectReason.SIZE),
+        (ttl(b"\1\1", sample_num=-1), RejectReason.HEADER),
+    ],
+)
+def test_events_that_are_not_valid_are_rejected(frames: list[bytes], reason: RejectReason) -> None:
+    decoder = ready_decoder()
+    read(decoder, block(8))
+    with pytest.raises(WireError) as caught:
+        decoder.decode(frames)
+    assert caught.value.reason == reason
