@@ -26,6 +26,7 @@ from igbss_stream.daemon.config.sources import ZmqInput
 from igbss_stream.daemon.config.web_sections import ViewSection
 from igbss_stream.daemon.viewer import ViewerProcess
 from igbss_stream.errors import FeedError, ParameterError
+from igbss_stream.events import Events
 from igbss_stream.feeds.model_facts import LearningFacts, Mixing
 from igbss_stream.feeds.wire import MetaMessage
 from igbss_stream.feeds.zmq_publisher import ZmqPublisher
@@ -239,6 +240,13 @@ def test_gaps_and_models_are_marked_and_a_page_that_waits_gets_all_at_once(publi
     )
     published.draw(1000)
     assert browser.marks == [("gap", 500, 600, "lost"), ("model", 600, 600, "model 2")]
+    published.sink.publish_events(Events([900.4, 700.0, 650.0], ["square", "rt", "x" * 30]))
+    until(lambda: len(browser.marks) == 5, browser.frame)
+    assert browser.marks[2:] == [
+        ("event", 650, 650, "x" * 23 + "…"),
+        ("event", 700, 700, "rt"),
+        ("event", 900, 900, "square"),
+    ]
     low, _ = browser.shown(0, 0, 1000)
     np.testing.assert_array_equal(low, np.concatenate([x[:500], np.full((100, 2), np.nan), x[600:1000]]))
     low, _ = browser.shown(1, 0, 1000)
@@ -507,10 +515,12 @@ def test_what_a_page_remembers_is_bounded_whatever_comes() -> None:
     for k in range(2000):  # marks of two kinds, in turn
         state.update([Gap(k, 1, f"reason-{k % 2}")], MetaMessage(**head))
     assert len(state.marks) == 500
+    state.update_events(Events(np.arange(600.0), ["x"] * 600))
+    assert len(state.list_marks(0)) == 1000
     state.update(
         [Chunk(np.zeros((5, 512), np.float32), 0, 1)], MetaMessage(**head)
     )  # the stream begins anew
-    assert ([mark.kind for mark in state.marks], state.sources.ring.start) == (["model"], 0)
+    assert ([mark.kind for mark in state.list_marks(0)], state.sources.ring.start) == (["model"], 0)
     state.update([Chunk(np.zeros((5, 3), np.float32), 5, 1)], MetaMessage(**head))  # not what was described
     assert state.sources.ring.stop == 5
     state.update([], MetaMessage(**head | {"channels": ("a", "b")}))

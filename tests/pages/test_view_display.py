@@ -6,6 +6,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests import browser
@@ -57,7 +58,9 @@ def test_plots_and_canvases_follow_the_scheme(page: Open, scheme: str, tmp_path:
     until(lambda: page.js("igbssView.state.frames") >= frames + 2)
     card = page.js("getComputedStyle(document.querySelector('.panel')).backgroundColor")
     colours = page.js("igbssView.getColours()")
-    texts = [(colours[name], card) for name in ("ink", "soft", "trace", "chosen", "source", "model")]
+    texts = [
+        (colours[name], card) for name in ("ink", "soft", "trace", "chosen", "source", "model", "event")
+    ]
     texts += [(colours["gap-ink"], colours["gap"]), (colours["trace"], colours["gap"])]
     plots = page.js(
         "['spectrum', 'weights', 'scalp'].map(n => Bokeh.documents[0].get_model_by_name(n)).flatMap(p =>"
@@ -154,6 +157,7 @@ return {
 """
 RATE, COUNT = 250.0, 611  # columns, which do not fill whole pixels
 GAP = (1700, 1731)
+EVENT = 2700
 
 
 def build_harness(broken: bool = False) -> str:
@@ -168,6 +172,7 @@ def build_harness(broken: bool = False) -> str:
     marks = [
         {"kind": "gap", "start": GAP[0], "stop": GAP[1], "text": "lost"},
         {"kind": "model", "start": 1500, "stop": 1500, "text": "model 2"},
+        {"kind": "event", "start": EVENT, "stop": EVENT, "text": "square"},
     ]
     parts = {
         "STYLE": folder.joinpath("page.css").read_text("utf-8"),
@@ -217,3 +222,21 @@ def test_the_check_finds_the_holes_of_lines_painted_over_a_trace(
     chromium: Any, tmp_path: Path, half: float
 ) -> None:
     assert draw(chromium, tmp_path, half, ratio=1, broken=True)["holes"] != []
+
+
+@pytest.mark.parametrize("ratio", [1, 2])
+def test_events_are_lines_in_their_colour(chromium: Any, tmp_path: Path, ratio: float) -> None:
+    """Over the whole height, beside which nothing is drawn."""
+    draw(chromium, tmp_path, 0.0, ratio=ratio)
+    find = (
+        "const [event] = arguments, panel = igbssView.panels[0], {width, height} = panel.canvas;"
+        "const x = Math.floor(panel.x(event)), ctx = panel.canvas.getContext('2d');"
+        "const colour = (x, y) => [...ctx.getImageData(x, Math.floor(y * height), 1, 1).data];"
+        "return [igbssView.getColours().event, [0.2, 0.4, 0.6, 0.9].map(y => colour(x, y)), colour(x + 6, 0.9)]"
+    )
+    wanted, line, beside = chromium.execute_script(find, EVENT)
+    red, green, blue = (int(wanted[k : k + 2], 16) for k in (1, 3, 5))
+    for pixel in line:
+        assert np.abs(np.subtract(pixel[:3], (red, green, blue))).max() < 40
+        assert pixel[3] > 100
+    assert beside[3] == 0

@@ -1,7 +1,7 @@
 // Colours of the page, which follow the setting of the system for light or dark. page.css defines them; canvases and
 // the plots of Bokeh do not read style sheets. Shares one scope with panel.js and page.js.
 const DARK = matchMedia("(prefers-color-scheme: dark)")
-const NAMES = ["ink", "soft", "line", "tick", "source", "trace", "chosen", "grid", "gap", "gap-ink", "model", "label"]
+const NAMES = ["ink", "soft", "line", "tick", "source", "trace", "chosen", "grid", "gap", "gap-ink", "model", "event", "label"]
 const PLOTS = ["spectrum", "weights", "scalp"]
 let colours = {}
 

@@ -179,6 +179,7 @@ class Feed(Closeable):
             meta = sources.meta if sources.described else None
             with self.lock:
                 self.state.update(items, meta)
+                self.state.update_events(sources.pop_events())
             now = time.monotonic()
             monitor.take(items, meta.description if meta else None, now, time.time())
             has_arrived = has_arrived or meta is not None or bool(sources.refusal)

@@ -147,10 +147,10 @@ class Page:
             if self._is_changed(state, width, count) or self._column is None or stop < self._column:
                 self._start_layout(state, width, count, stop)
             first = max(self._column or 0, stop - count - 1, 0)
+            self._send_marks(state)
             if stop <= first:
                 return
             seen = [reduce_to_columns(panel.ring, width, first, stop) for panel in self._panels]
-            self._send_marks(state)
         self._send_strip(seen)
 
     def tick(self) -> None:
@@ -263,8 +263,7 @@ class Page:
             return
         self._marked = now
         oldest = (self._column or 0) - self._count
-        marks = [asdict(mark) for mark in state.marks if mark.stop >= oldest * self._width]
-        self.live.marks = json.dumps(marks)
+        self.live.marks = json.dumps([asdict(mark) for mark in state.list_marks(oldest * self._width)])
 
     def _send_strip(self, seen: list[ScreenColumns]) -> None:
         head = np.array([self._number, seen[0].first, len(seen[0].low), 0], "<f8").tobytes()

@@ -188,7 +188,7 @@ class Panel {
     }
   }
 
-  behind(ctx, left) { // bands, new models and grid lines, right of a position
+  behind(ctx, left) { // bands, new models, events and grid lines, right of a position
     const {width, height} = this.canvas, ratio = this.ratio
     for (const mark of marks) {
       const x0 = this.x(mark.start / layout.width), x1 = this.x(mark.stop / layout.width)
@@ -197,9 +197,10 @@ class Panel {
         ctx.fillStyle = colours.gap
         if (b > a) ctx.fillRect(Math.floor(a), 0, Math.floor(b) - Math.floor(a), height)
       } else if (x0 >= left) {
-        ctx.strokeStyle = colours.model
-        ctx.lineWidth = 1.5 * ratio
-        ctx.setLineDash([5 * ratio, 4 * ratio])
+        const isEvent = mark.kind === "event"
+        ctx.strokeStyle = isEvent ? colours.event : colours.model
+        ctx.lineWidth = (isEvent ? 1 : 1.5) * ratio
+        if (!isEvent) ctx.setLineDash([5 * ratio, 4 * ratio])
         ctx.beginPath(); ctx.moveTo(x0, 0); ctx.lineTo(x0, height); ctx.stroke()
         ctx.setLineDash([])
       }
@@ -250,7 +251,7 @@ class Panel {
       const wide = ctx.measureText(mark.text).width
       ctx.fillStyle = colours.label
       ctx.fillRect(x - wide - 2 * this.ratio, 0, wide + 4 * this.ratio, 15 * this.ratio)
-      ctx.fillStyle = mark.kind === "gap" ? colours["gap-ink"] : colours.model
+      ctx.fillStyle = mark.kind === "gap" ? colours["gap-ink"] : colours[mark.kind]
       ctx.fillText(mark.text, x, 2 * this.ratio)
       free = x - wide - 8 * this.ratio
     }

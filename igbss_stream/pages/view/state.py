@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap, Stream
+from igbss_stream.events import Events
 from igbss_stream.feeds.model_facts import LearningFacts, Mixing
 from igbss_stream.feeds.wire import MetaMessage
 from igbss_stream.model.learning import Learning
@@ -18,6 +19,7 @@ from igbss_stream.positions import Positions
 SECONDS = 60.0  # of samples to keep, if memory permits
 MEMORY = 1 << 27  # bytes, largest size of the samples of a stream
 _MAX_MARKS = 500
+_LONGEST_LABEL = 24  # characters
 _MAX_MODELS = 4  # that are kept, because samples of an earlier model may arrive late
 _MIN_SAMPLES = 64  # at any sampling rate and number of channels
 
@@ -26,13 +28,13 @@ Item = Chunk | Gap
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """An event at a position in the stream.
+    """A mark at a position in the stream.
 
     Parameters
     ----------
-    kind : {"gap", "model"}
+    kind : {"gap", "model", "event"}
     start, stop : int
-        Indices; equal if the event has no length.
+        Indices; equal if the mark has no length.
     text : str
         Short description.
     """
@@ -109,7 +111,9 @@ class ViewState:
     version : int or None
         Version of the model that produced the last samples.
     marks : deque of Mark
-        In the order of the stream.
+        Gaps and models, in the order of the stream.
+    event_marks : deque of Mark
+        Events, in the order of their arrival.
     """
 
     def __init__(self, *, raw: bool = False) -> None:
@@ -119,6 +123,7 @@ class ViewState:
         self.weights: MixingWeights | None = None
         self.version: int | None = None
         self.marks: deque[Mark] = deque(maxlen=_MAX_MARKS)
+        self.event_marks: deque[Mark] = deque(maxlen=_MAX_MARKS)
         self.problem = ""
         self._raw = raw
         self._run: int | None = None
@@ -152,6 +157,29 @@ class ViewState:
             else:
                 self._take_samples(item)
             self._fresh = False
+
+    def update_events(self, events: Events) -> None:
+        """Add events of the sources, each at its nearest sample.
+
+        Parameters
+        ----------
+        events : Events
+            In indices of the sources.
+        """
+        for event in events:
+            at, text = round(event.index), event.label
+            if len(text) > _LONGEST_LABEL:
+                text = f"{text[: _LONGEST_LABEL - 1]}…"
+            self.event_marks.append(Mark("event", at, at, text))
+
+    def list_marks(self, oldest: int) -> list[Mark]:
+        """Return the marks that end at or after an index, in the order of the stream."""
+        marks = [mark for mark in (*self.marks, *self.event_marks) if mark.stop >= oldest]
+        return sorted(marks, key=lambda mark: mark.stop)
+
+    def _clear_marks(self) -> None:
+        self.marks.clear()
+        self.event_marks.clear()
 
     def update_channels(self, items: Sequence[Item], stream: Stream | None) -> None:
         """Add data of a feed of raw channels.
@@ -195,7 +223,7 @@ class ViewState:
         if panel is not self.sources:
             self.sources = panel
             self.version = None
-            self.marks.clear()
+            self._clear_marks()
             self._forget_models()
 
     def _forget_models(self) -> None:
@@ -234,7 +262,7 @@ class ViewState:
         if self.sources is None or chunk.data.shape[1] != self.sources.ring.n_traces:
             return  # the description of the new run has not arrived yet
         if self.sources.ring.stop is not None and chunk.start < self.sources.ring.stop:
-            self.marks.clear()  # the stream has restarted
+            self._clear_marks()  # the stream has restarted
         self.sources.ring.write(chunk.start, chunk.data)
         if chunk.model_version != self.version and not self._fresh:
             self.marks.append(Mark("model", chunk.start, chunk.start, f"model {chunk.model_version}"))
