@@ -158,6 +158,10 @@ def _as_texts(texts: Iterable[Any], n: int) -> NDArray[np.object_]:
     return out
 
 
+NO_EVENTS = Events()
+"""An empty table; creating one takes time where events are rare."""
+
+
 def cut_text(text: str) -> str:
     """Return a text without the characters after the first 255 bytes of UTF-8."""
     return text.encode("utf-8", "replace")[:LONGEST_TEXT].decode(errors="ignore")

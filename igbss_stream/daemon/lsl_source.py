@@ -10,7 +10,7 @@ from igbss_stream.daemon.config.sources import LslInput
 from igbss_stream.daemon.descriptions import apply_expectations
 from igbss_stream.daemon.sources import SilenceMonitor, count_rejections
 from igbss_stream.errors import StreamNotFoundError
-from igbss_stream.events import Events
+from igbss_stream.events import NO_EVENTS, Events
 from igbss_stream.feeds.lsl_inlet import LslInlet
 from igbss_stream.feeds.lsl_marker_inlet import LslMarkerInlet
 
@@ -64,7 +64,7 @@ class LslStreamSource:
     def pop_events(self) -> Events:
         """Return the markers that the samples have reached since the last call; after `close`, the rest."""
         if self._markers is None:
-            return Events()
+            return NO_EVENTS
         return self._markers.pop(partial(self._inlet.find_index, beyond=self._is_closed))
 
     def get_counts(self) -> Mapping[str, int]:

@@ -2,7 +2,7 @@
 
 from collections import deque
 
-from igbss_stream.events import Events
+from igbss_stream.events import NO_EVENTS, Events
 from igbss_stream.feeds.sequencer import Sequencer
 from igbss_stream.feeds.wire import EventsMessage
 
@@ -71,5 +71,7 @@ class EventSequencer:
     def pop(self) -> Events:
         """Return the events that have arrived since the last call, in output indices."""
         self.settle()
+        if not self._ready:
+            return NO_EVENTS
         ready, self._ready = self._ready, deque()
         return Events.join(ready)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from igbss_stream.errors import printable
-from igbss_stream.events import Event, Events, label_value
+from igbss_stream.events import NO_EVENTS, Event, Events, label_value
 from igbss_stream.feeds.liblsl import ERRORS, pylsl
 from igbss_stream.feeds.lsl_markers import OWN_SOURCE
 from igbss_stream.feeds.lsl_query import LslQuery
@@ -110,6 +110,8 @@ class LslMarkerInlet:
         find_index : callable
             Returns the index of a time by the LSL clock of this machine; None if it is not known yet.
         """
+        if not self._waiting:
+            return NO_EVENTS
         waiting, placed = deque[tuple[float, Event]](), list[Event]()
         for at, event in self._waiting:
             index = find_index(at)

@@ -14,7 +14,7 @@ from igbss_stream._util.closeable import Closeable
 from igbss_stream._util.version import __version__
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import FeedError
-from igbss_stream.events import Events
+from igbss_stream.events import NO_EVENTS, Events
 from igbss_stream.feeds.liblsl import ERRORS, measure_unix_offset, pylsl
 from igbss_stream.feeds.lsl_locations import write_locations
 from igbss_stream.feeds.lsl_markers import OWN_SOURCE, LslMarkerOutlet
@@ -101,7 +101,7 @@ class LslPublisher(Closeable):
         self._outlet.push_chunk(data, self._time_zero + elapsed)
         self.sent += 1
         if self._markers is not None:
-            self._markers.publish(Events(), self._time_zero)
+            self._markers.publish(NO_EVENTS, self._time_zero)
 
     def publish_events(self, events: Events) -> None:
         """Publish events as markers, with the times of the samples that they belong to.

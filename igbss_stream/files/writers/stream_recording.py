@@ -17,7 +17,7 @@ import numpy as np
 from igbss_stream._util.closeable import Closeable
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import IgbssError, ParameterError, RecordingError, printable
-from igbss_stream.events import Events
+from igbss_stream.events import NO_EVENTS, Events
 from igbss_stream.feeds.model_facts import LearningFacts
 from igbss_stream.files.event_table import NAME as EVENTS
 from igbss_stream.files.writers.continuation import continue_recording
@@ -191,7 +191,7 @@ class RecordingSink(Closeable):
             self.n_unrecorded += n_samples
             raise
         self.n_recorded += n_samples
-        self.write_events(Events())
+        self.write_events(NO_EVENTS)
         if time.monotonic() >= self._due:
             self.flush()
 
