@@ -18,6 +18,7 @@ What drives it::
     daemon/       separates streams while they arrive
     playback/     simulates, replays and monitors streams
     pages/        draws reports and the live page
+    bad_channels/ finds channels that are flat, noisy or unlike the others
     cli/          the command `igbss-stream`
 
 From Python: `separate` for an array, `label_sources` for its sources, `Subscriber` for a published stream,

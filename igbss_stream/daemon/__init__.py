@@ -7,6 +7,7 @@
     stream_runner   one stream: source, repair, preparation, pipeline, sinks
     stream_settings how a stream is prepared, separated and cleaned
     calibration     a model from a file, and the channels of a stream in its order
+    bad_channels    leave bad channels out, log and count them
     sink_guard      what a sink is; its failures, which do not stop the stream
     connectors      open sources and sinks, wait for input
     sources         what a source provides; messages from sockets

@@ -45,6 +45,7 @@ def get_status(runners: Sequence[StreamRunner]) -> dict[str, Any]:
             "samples_in": runner.samples_in,
             "samples_out": runner.samples_out,
             "samples_gap": runner.samples_gap,
+            "bad_channels": list(runner.bad_channels.bad),
             "failing_sinks": [sink.label for sink in runner.sinks if sink.is_failing],
         }
         for runner in runners

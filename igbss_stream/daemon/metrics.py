@@ -52,6 +52,7 @@ class StreamCollector(Collector):
         failing = GaugeMetricFamily(
             "igbss_sink_failing", "1 while a sink fails, as on a full disk.", labels=["stream", "sink"]
         )
+        bad = GaugeMetricFamily("igbss_bad_channels", "Channels that are bad now.", labels=_STREAM)
         delay = HistogramMetricFamily(
             "igbss_delay_seconds", "Time from the arrival of samples to their publication.", labels=_STREAM
         )
@@ -62,10 +63,11 @@ class StreamCollector(Collector):
                 events.add_metric([runner.name, kind], count)
             version.add_metric([runner.name], get_version(runner))
             silent.add_metric([runner.name], runner.is_silent)
+            bad.add_metric([runner.name], len(runner.bad_channels.bad))
             for sink in runner.sinks:
                 failing.add_metric([runner.name, sink.label], sink.is_failing)
             delay.add_metric([runner.name], _accumulate(runner.delays.counts), runner.delays.total)
-        yield from (samples, events, version, silent, failing, delay)
+        yield from (samples, events, version, silent, bad, failing, delay)
 
 
 class BuildCollector(Collector):

@@ -13,7 +13,7 @@ def collect_counts(runner: StreamRunner) -> dict[str, int]:
     ----------
     runner : StreamRunner
     """
-    counts = dict(runner.source.get_counts()) | {"failures": runner.failures}
+    counts = {**runner.source.get_counts(), **runner.bad_channels.get_counts(), "failures": runner.failures}
     relay = runner.events
     counts |= {"events_in": relay.n_in, "events_out": relay.n_out, "events_dropped": relay.n_dropped}
     counts["sink_failures"] = sum(sink.failures for sink in runner.sinks)

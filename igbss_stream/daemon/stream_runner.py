@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from igbss_stream.chunk import Chunk, Gap, Stream
+from igbss_stream.daemon.bad_channels import WatchedChannels
 from igbss_stream.daemon.config.schema import StreamSection
 from igbss_stream.daemon.config.sources import FileInput
 from igbss_stream.daemon.delay_histogram import DelayHistogram
@@ -88,6 +89,7 @@ class StreamRunner:
         self.name = config.name
         self.source = source
         self.pipeline: Pipeline | None = None
+        self.bad_channels = WatchedChannels(config)
         self.repair: RepairStage | None = None
         self.preparation: OnlinePreparation | None = None
         self.samples_in = self.samples_out = self.samples_gap = 0
@@ -286,6 +288,7 @@ class StreamRunner:
         config, settings = self._config, self.settings
         self._order = settings.order_channels(source)
         source = source if self._order is None else self._order.stream
+        self.bad_channels.begin(source)
         repair = RepairStage(source, config.repair.as_settings())
         preparation = OnlinePreparation(source, settings.preparation)
         stream = preparation.output_stream
@@ -316,7 +319,7 @@ class StreamRunner:
             return
         before = self.pipeline.model
         item = item if self._order is None else self._order.select(item)
-        for repaired in self.repair.push(item):
+        for repaired in self.repair.push(self.bad_channels.push(item)):
             for prepared in self.preparation.push(repaired):
                 self._publish(self.pipeline.push(prepared))
         model = self.pipeline.model

@@ -1,4 +1,4 @@
-"""Describe how a file is read, and check its samples: bad and flat channels, NaN, gaps, rank."""
+"""Describe how a file is read, and check its samples: bad channels, NaN, gaps, rank."""
 
 import json
 from collections.abc import Sequence
@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from igbss_stream._util.progress import Progress
+from igbss_stream.bad_channels.findings import BadChannel
+from igbss_stream.bad_channels.survey import ChannelSurvey
 from igbss_stream.errors import IgbssError, printable
 from igbss_stream.events import format_counts
 from igbss_stream.files.gaps import get_gap_rows
@@ -67,6 +69,8 @@ class Examination:
         These runs, at most the 10,000 longest, sorted by row.
     rank : int or None
         Rank of the channels; None if samples were not read or are not finite.
+    faults : tuple of BadChannel or None
+        Channels that are bad by their samples, with the reason; None if the samples were not read.
     """
 
     layout: str
@@ -90,6 +94,7 @@ class Examination:
     n_runs: int | None = None
     runs: tuple[tuple[int, int, str], ...] | None = None
     rank: int | None = None
+    faults: tuple[BadChannel, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -171,8 +176,12 @@ def _count_events(recording: Recording, read: bool) -> dict[str, int] | None:
 def _survey_samples(recording: Recording, progress: Progress | None) -> dict[str, Any]:
     survey = Survey(recording.channels, recording.dtype, recording.n_samples, covariance=True)
     runs, bad = NonfiniteRuns(recording.n_channels, _MOST_RUNS), np.zeros(recording.n_channels, np.int64)
+    channels = ChannelSurvey(
+        recording.channels, recording.rate, recording.n_samples, types=recording.types, unit=recording.unit
+    )
     for start, block in recording.read_blocks(max(1, _BLOCK // recording.n_channels)):
         survey.update(block)
+        channels.update(block)
         runs.update(block)
         if survey.n_bad:
             bad += (~np.isfinite(block)).sum(axis=0)
@@ -185,6 +194,7 @@ def _survey_samples(recording: Recording, progress: Progress | None) -> dict[str
         "n_runs": runs.n_runs,
         "runs": tuple((start, n, names[channel]) for start, n, channel in found.tolist()),
         "rank": None if survey.n_bad else survey.rank,
+        "faults": channels.finish(),
     }
 
 
@@ -243,6 +253,8 @@ def as_text(found: Examination | Refusal, models: Sequence[LearnedModel] = ()) -
             f"{_format_runs(found.runs or (), found.n_runs or 0)}",
             f"flat: {_format_names(found.flat) or 'none'}",
             f"rank: {'unknown' if found.rank is None else f'{found.rank} of {found.n_channels}'}",
+            f"bad by their samples: {'' if found.faults else 'none'}".rstrip(),
+            *(f"  {fault}" for fault in found.faults or ()),
         ]
     return "\n".join(map(printable, [*lines, *learned, *(f"note: {note}" for note in found.notes)]))
 

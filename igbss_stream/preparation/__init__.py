@@ -1,4 +1,4 @@
-"""Prepare samples for separation: repair, re-reference, filter, resample.
+"""Prepare samples for separation: replace bad channels, repair, re-reference, filter, resample.
 
 `docs/preparing.md` defines every step.
 
@@ -12,5 +12,6 @@
     row_buffer    buffer rows between steps
     online        prepare a stream, causally
     offline       prepare a recording, with zero phase
+    bad_channels/ leave bad channels out of a stream
     repair/       repair faulty samples of a stream
 """

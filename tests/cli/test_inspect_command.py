@@ -37,6 +37,22 @@ def test_text_and_a_refusal(igbss: Command, tmp_path: Path) -> None:
     assert "60 samples of 4 channels, 100 Hz" in said
 
 
+def test_channels_that_are_bad_by_their_samples(igbss: Command, tmp_path: Path) -> None:
+    x = noise(3000, 4)
+    x[:, 2] = np.clip(x[:, 2], -1.0, 1.0)
+    x[1500:, 1] = 7.0
+    path = write_recording(tmp_path / "in.h5", x, rate=250.0, unit="uV", channels=NAMES)
+    result = igbss("inspect", path)
+    assert (
+        "bad by their samples:\n  Cz is flat: constant for 50 % of the time (limit 10 %)\n" in result.output
+    )
+    assert "  Pz is railed: " in result.output
+    faults = json.loads(igbss("inspect", path, "--json").output)["recording"]["faults"]
+    assert [(fault["channel"], fault["kind"]) for fault in faults] == [("Cz", "flat"), ("Pz", "railed")]
+    assert faults[0]["value"] == 0.5
+    assert "bad by their samples" not in igbss("inspect", path, "--fast").output
+
+
 def test_runs_of_nan_the_longest_first(igbss: Command, tmp_path: Path) -> None:
     x = noise(300, 4)
     for start in range(7):

@@ -145,6 +145,7 @@ def as_runner(**facts: Any) -> StreamRunner:
         "repair": None,
         "pipeline": None,
         "is_refused": False,
+        "bad_channels": SimpleNamespace(bad=(), get_counts=dict),
     }
     return cast("StreamRunner", SimpleNamespace(**usual | counts | stages | facts))
 

@@ -7,6 +7,8 @@
     schema            the root `Config` and the sections of a stream: keys, bounds, defaults
     sources, sinks    sections of sources and sinks
     model_section     how to separate
+    bad_channels_section
+                      channels that are left out while they are bad
     prepare_section   re-reference, filter, resample
     clean_section     remove sources from the channels
     web_sections      metrics, health and the live page over HTTP

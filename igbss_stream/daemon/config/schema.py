@@ -1,7 +1,7 @@
 """Configuration of `igbss-stream run`: the root `Config` and the sections of a stream.
 
 docs/configuration.md is generated from the docstrings here and in `sources`, `sinks`, `keys`,
-`model_section`, `prepare_section`, `clean_section` and `web_sections`.
+`bad_channels_section`, `model_section`, `prepare_section`, `clean_section` and `web_sections`.
 """
 
 import itertools
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta
 
+from igbss_stream.daemon.config.bad_channels_section import BadChannelsSection
 from igbss_stream.daemon.config.base import Name, PositiveSeconds, Seconds, Section, check_at_most
 from igbss_stream.daemon.config.clean_section import CleanSection
 from igbss_stream.daemon.config.model_section import ModelSection
@@ -130,6 +131,8 @@ class StreamSection(Section, frozen=True, kw_only=True):
         Name of the stream: the topic under which it is published, and the label of its metrics.
     source : Input
         Source of the samples.
+    bad_channels : BadChannelsSection
+        Handling of channels that go bad while the stream runs.
     repair : RepairSection
         Handling of missing and faulty samples.
     prepare : PrepareSection
@@ -148,6 +151,7 @@ class StreamSection(Section, frozen=True, kw_only=True):
 
     name: Annotated[Name, Meta(examples=["eeg"])]
     source: Input
+    bad_channels: BadChannelsSection = BadChannelsSection()
     repair: RepairSection = RepairSection()
     prepare: PrepareSection = PrepareSection()
     model: ModelSection = ModelSection()

@@ -1,0 +1,9 @@
+"""Find bad channels by their samples: flat, railed, noisy, with hum, unlike the others, or bridged.
+
+::
+
+    measures   amplitude, noise, hum and likeness of the channels of a window
+    rails      count samples that stay at the extremes of their channel
+    survey     measure the windows of a recording in one pass
+    findings   judge the measures: channel, kind, number and limit
+"""

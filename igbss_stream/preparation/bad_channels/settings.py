@@ -1,0 +1,56 @@
+"""Settings of the stage that leaves out bad channels."""
+
+import math
+from dataclasses import dataclass
+
+from igbss_stream.errors import ParameterError
+
+ACTIONS = ("replace", "report", "off")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BadChannelSettings:
+    """When a channel of a stream is bad, and what happens then. Times are in seconds.
+
+    Parameters
+    ----------
+    action : {"replace", "report", "off"}
+        Replace the samples of bad channels by what the other channels predict, report bad channels only, or
+        do neither.
+    flat : float
+        Shortest time without a change, or without a usable sample, after which a channel is bad. It is four
+        times as long as the longest such time that is usual in the channel, if that is more.
+    unlike : float
+        Largest deviation from what the other channels predict, as a multiple of the usual one.
+    recover : float
+        Time for which a channel must be good before its samples are used again.
+    fade : float
+        Duration of the cross-fade to the samples of a channel that is good again.
+
+    Raises
+    ------
+    ParameterError
+        If a value is not valid.
+    """
+
+    action: str = "replace"
+    flat: float = 0.05
+    unlike: float = 8.0
+    recover: float = 2.0
+    fade: float = 0.2
+
+    def __post_init__(self) -> None:
+        if self.action not in ACTIONS:
+            raise ParameterError(
+                f"action must be one of {', '.join(ACTIONS)}. Got {self.action!r} instead.",
+                parameter="action",
+            )
+        for name, least in (("flat", 0.0), ("unlike", 1.0), ("recover", 0.0), ("fade", 0.0)):
+            value = getattr(self, name)
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            is_least = is_number and (value > least or (name == "fade" and value == least))
+            if not (is_number and math.isfinite(value) and is_least):
+                raise ParameterError(
+                    f"{name} must be a finite number above {least:g}. Got {value!r} instead.",
+                    parameter=name,
+                )

@@ -1,0 +1,223 @@
+"""A channel that goes bad in a stream is replaced by what the others predict, and returns."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from igbss_stream.chunk import Chunk, Gap, Stream
+from igbss_stream.errors import ParameterError
+from igbss_stream.files.open import open_recording
+from igbss_stream.playback.simulate import Simulation
+from igbss_stream.preparation.bad_channels.settings import BadChannelSettings
+from igbss_stream.preparation.bad_channels.stage import BadChannelStage
+from igbss_stream.preparation.repair.stage import RepairStage
+from tests.realdata import DATA, needs_data
+
+Array = NDArray[np.float64]
+
+RATE = 250.0
+SIMULATION = Simulation(19, RATE, seed=9311, montage="10-20")
+STREAM = SIMULATION.stream("eeg")
+BAD = [STREAM.channels.index(name) for name in ("Cz", "F4", "P7")]
+START, STOP = 7500, 12_500  # while channels are bad: 20 s
+
+
+@cache
+def record() -> NDArray[np.float32]:
+    return SIMULATION.block(0, 17_500)
+
+
+def spoil(dead: float) -> NDArray[np.float32]:
+    """Return samples with one dead channel, and two that swing eight times as far and are cut off."""
+    x = record().copy()
+    x[START:STOP, BAD[0]] = dead
+    for channel, sign in zip(BAD[1:], (1, -1), strict=True):
+        size = x[:START, channel].std()
+        x[START:STOP, channel] = np.clip(
+            8 * x[START:STOP, channel] + 12 * sign * size, -10 * size, 10 * size
+        )
+    return x
+
+
+def run(
+    x: NDArray[np.float32], block: int = 500, settings: BadChannelSettings | None = None
+) -> tuple[NDArray[np.float32], BadChannelStage]:
+    stage = BadChannelStage(STREAM, settings)
+    items = [stage.push(Chunk(x[at : at + block], at)) for at in range(0, len(x), block)]
+    return np.concatenate([item.data for item in items if isinstance(item, Chunk)]), stage
+
+
+@pytest.mark.parametrize("dead", [np.nan, 0.0, 37.5])
+def test_predicted_channels_are_the_best_linear_ones(dead: float) -> None:
+    """The reference regresses the whole recording, which the stage does not know."""
+    out, stage = run(spoil(dead))
+    x = record().astype(np.float64)
+    good = np.setdiff1d(np.arange(19), BAD)
+    weights = np.linalg.lstsq(x[:, good] - x[:, good].mean(axis=0), x[:, BAD] - x[:, BAD].mean(axis=0))[0]
+    best = (x[:, good] - x[:, good].mean(axis=0)) @ weights + x[:, BAD].mean(axis=0)
+    during = slice(START + 20, STOP)
+    error, least = (((y[during] - x[during][:, BAD]) ** 2).mean(axis=0) for y in (out[:, BAD], best))
+    assert (error < 1.15 * least).all()
+    assert not np.isnan(out).any()
+    assert np.array_equal(out[:, good], record()[:, good])
+    assert (stage.counts.left_out, stage.counts.returned, stage.bad) == (3, 3, ())
+
+
+def test_events_name_the_channel_the_fault_and_the_sample() -> None:
+    _, stage = run(spoil(np.nan))
+    events = stage.pop_events()
+    kinds = {event.channel: event.kind for event in events if event.kind != "good"}
+    assert kinds["Cz"] == "missing"
+    assert set(kinds) == {"Cz", "F4", "P7"}
+    assert all(START <= event.index < START + 0.5 * RATE for event in events if event.kind != "good")
+    assert all(STOP < event.index <= STOP + 4 * RATE for event in events if event.kind == "good")
+    assert str(events[0]).startswith(
+        f"{events[0].channel} is {events[0].kind} from sample {events[0].index}"
+    )
+    assert stage.pop_events() == []
+
+
+def test_chunks_do_not_matter() -> None:
+    x = spoil(0.0)
+    expected, stage = run(x)
+    events = stage.pop_events()
+    for block in (41, 4096):
+        out, other = run(x, block)
+        assert np.array_equal(out, expected)
+        assert (other.pop_events(), other.counts) == (events, stage.counts)
+
+
+def test_a_good_stream_is_passed_on_itself() -> None:
+    stage = BadChannelStage(STREAM)
+    for at in range(0, 10_000, 500):
+        chunk = Chunk(record()[at : at + 500], at)
+        assert stage.push(chunk) is chunk
+    assert stage.counts.values == 0
+
+
+def test_single_missing_values_are_replaced_and_no_channel_is_left_out() -> None:
+    x = record().copy()
+    x[8000, 3] = np.nan
+    x[8100:8103, 5] = np.inf
+    out, stage = run(x)
+    assert np.isfinite(out).all()
+    assert abs(out[8000, 3] - record()[8000, 3]) < record()[:, 3].std()
+    assert (stage.counts.left_out, stage.counts.values) == (0, 4)
+
+
+def test_a_channel_that_is_dead_from_the_start_does_not_stay_missing() -> None:
+    x = record().copy()
+    x[:, 2] = np.nan
+    out, stage = run(x)
+    assert np.isfinite(out[1000:]).all()
+    assert out[1000:, 2].std() > 0  # a constant channel cannot be separated
+    assert stage.bad == (STREAM.channels[2],)
+
+
+def test_a_channel_with_noise_is_left_out_while_it_is_noisy() -> None:
+    x = record().copy()
+    rng = np.random.default_rng(9312)
+    x[START:STOP, 4] += 5 * x[:, 4].std() * rng.standard_normal(STOP - START)
+    _, stage = run(x)
+    events = stage.pop_events()
+    assert [(event.channel, event.kind) for event in events] == [
+        (STREAM.channels[4], "unlike"),
+        (STREAM.channels[4], "good"),
+    ]
+    assert START < events[0].index <= START + 3 * RATE
+
+
+def test_what_happens_to_all_channels_is_no_fault_of_one() -> None:
+    x = record().copy()
+    x[8000:8500] = x[8000]  # the device stands still
+    x[10_000:11_000] *= 30.0
+    out, stage = run(x)
+    assert np.array_equal(out, x)
+    assert stage.counts.left_out == 0
+
+
+def test_reporting_and_off() -> None:
+    x = spoil(0.0)
+    out, stage = run(x, settings=BadChannelSettings(action="report"))
+    assert np.array_equal(out, x)
+    assert stage.counts.left_out == 3
+    out, stage = run(x, settings=BadChannelSettings(action="off"))
+    assert np.array_equal(out, x)
+    assert stage.counts.left_out == 0
+
+
+def test_a_gap_keeps_what_is_known_and_a_restart_forgets_it() -> None:
+    stage = BadChannelStage(STREAM)
+    x = spoil(np.nan)
+    stage.push(Chunk(x[:8000], 0))
+    assert stage.bad
+    gap = Gap(8000, 100, "lost")
+    assert stage.push(gap) is gap
+    out = stage.push(Chunk(x[8100:9000], 8100))
+    assert isinstance(out, Chunk)
+    assert np.isfinite(out.data).all()
+    stage.push(Gap(9000, 0, "restart"))
+    assert stage.bad == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("action", "leave"), ("flat", 0.0), ("unlike", 1.0), ("recover", np.inf), ("fade", -1)],
+)
+def test_settings_that_make_no_sense_are_refused(name: str, value: object) -> None:
+    with pytest.raises(ParameterError, match=rf"^{name} must be"):
+        BadChannelSettings(**{name: value})  # type: ignore[arg-type]  # that is the point
+
+
+@needs_data
+@pytest.mark.parametrize(
+    ("path", "block"),
+    [
+        ("eeg/eeglab_data.set", 100),
+        ("eeg/test.edf", 100),
+        ("hdf5/openbci8_250hz.h5", 100),
+        ("eeg/test.bdf", 100),
+    ],
+)
+def test_recorded_streams_are_not_touched(path: str, block: int) -> None:
+    with open_recording(DATA / path) as recording:
+        stage = BadChannelStage(
+            Stream("s", float(recording.rate or 1.0), recording.channels, recording.unit, recording.dtype)
+        )
+        for start, x in recording.read_blocks(block):
+            stage.push(Chunk(x.copy(), start))
+    assert (stage.counts.left_out, stage.counts.values) == (0, 0)
+
+
+@pytest.mark.parametrize("dead", [np.nan, 0.0])
+def test_sources_of_the_other_channels_hold_and_no_sample_is_in_a_gap(dead: float) -> None:
+    """The sources are estimated with the true mixing and covariance, from all channels and from those left.
+
+    What the channels that are left tell of a source is the most that can be had.
+    """
+    x, truth = record().astype(np.float64), SIMULATION.sources(0, len(record()))
+    left = np.setdiff1d(np.arange(19), BAD)
+    covariance, cross = np.cov(x.T), SIMULATION.mixing(0) * truth.var(axis=0)
+    unmixing = np.linalg.solve(covariance, cross)
+    of_left = np.linalg.solve(covariance[np.ix_(left, left)], cross[left])
+    stage, repair = BadChannelStage(STREAM), RepairStage(STREAM)
+    spoilt, out = spoil(dead), []
+    for at in range(0, len(x), 50):
+        out += repair.push(stage.push(Chunk(spoilt[at : at + 50], at)))
+    assert not [item for item in out if isinstance(item, Gap)]
+    held = np.concatenate([item.data for item in out if isinstance(item, Chunk)])
+
+    def correlate(y: Array, weights: Array) -> Array:
+        sources = (y[START:STOP] - y[START:STOP].mean(axis=0)) @ weights
+        pairs = zip(sources.T, truth[START:STOP].T, strict=True)
+        return np.array([np.corrcoef(found, true)[0, 1] for found, true in pairs])
+
+    before, after = correlate(x, unmixing), correlate(held.astype(np.float64), unmixing)
+    best = correlate(x[:, left], of_left)
+    undisturbed, found, bound = (10 * np.log10(r**2 / (1 - r**2)) for r in (before, after, best))
+    assert (before * after > 0).all()  # no sign flips, of no source
+    assert (bound - found).max() < 0.3
+    assert (undisturbed - found)[undisturbed - bound < 0.7].max() < 1.0
+    assert (undisturbed - bound < 0.7).sum() >= 7
