@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream._util.compute_pool import BlockPool
+from igbss_stream.batch.faulty_channels import find_faulty_channels
 from igbss_stream.batch.models import KnownModel
 from igbss_stream.batch.settings import BatchSettings
 from igbss_stream.errors import InputError
@@ -31,7 +32,8 @@ class LeftOut:
     flat : tuple of int
         Positions of channels that are constant, if the settings drop them.
     bad : tuple of int
-        Positions of channels that the file marks as bad, unless the settings or the user keep them.
+        Positions of channels that are bad: those that the file marks, unless the settings or the user keep
+        them, and those that `BatchSettings.bad_channels` asks for.
     """
 
     flat: tuple[int, ...] = ()
@@ -44,7 +46,7 @@ class LeftOut:
 
 
 def find_left_out(recording: Recording, settings: BatchSettings, progress: Progress) -> LeftOut:
-    """Return the channels that are left out; reads the whole recording if flat ones are.
+    """Return the channels that are left out; reads the whole recording if its samples decide.
 
     Parameters
     ----------
@@ -69,6 +71,12 @@ def find_left_out(recording: Recording, settings: BatchSettings, progress: Progr
         raise InputError(
             f"the file marks {len(bad)} of {recording.n_channels} channels as bad: separation needs at "
             "least 2 that are not. Pass --keep-bad to separate them all the same."
+        )
+    bad = tuple(sorted({*bad, *find_faulty_channels(recording, settings.bad_channels, bad, progress)}))
+    if len(bad) > recording.n_channels - 2:
+        raise InputError(
+            f"{len(bad)} of {recording.n_channels} channels are bad: separation needs at least 2 that are "
+            "not. Leave out fewer with --bad-channels."
         )
     flat = _find_flat_channels(recording, settings, bad, progress) if settings.drop_flat else ()
     return LeftOut(flat, bad)
@@ -159,7 +167,7 @@ class Channels:
     rows : (int, int), optional
         First row and the row after the last; all rows by default.
     bad : sequence of str
-        Names of channels that are left out because the file marks them as bad.
+        Names of channels that are left out as bad.
     """
 
     def __init__(

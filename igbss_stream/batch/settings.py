@@ -23,6 +23,9 @@ class BatchSettings:
         Approximate window length in seconds, for solvers that fit windows.
     drop_flat : bool
         Whether flat channels are left out; otherwise the recording is refused.
+    bad_channels : {"off", "auto"} or tuple of str
+        Channels to leave out beside those that the file marks: none, those that are bad by their samples,
+        or the named ones.
     keep_bad : bool
         Whether channels that the file marks as bad are separated, and samples that it marks are learned
         from.
@@ -41,6 +44,7 @@ class BatchSettings:
     preparation: Preparation = field(default_factory=Preparation)
     window: float | None = None
     drop_flat: bool = False
+    bad_channels: str | tuple[str, ...] = "off"
     keep_bad: bool = False
     cleaning: Cleaning | None = None
     compression: str = "none"

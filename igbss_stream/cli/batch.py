@@ -8,9 +8,11 @@ from typing import Any
 import click
 
 from igbss_stream.cli.batch_options import (
+    bad_channel_options,
     cleaning_options,
     many_options,
     open_runner,
+    parse_bad_channels,
     parse_cleaning,
     storage_options,
     worker_options,
@@ -51,11 +53,7 @@ Examples:
 @cleaning_options
 @click.option("--window", type=float, help="Window length in seconds, for solvers that fit windows.")
 @click.option("--drop-flat", is_flag=True, help="Leave out flat (constant) channels.")
-@click.option(
-    "--keep-bad",
-    is_flag=True,
-    help="Separate channels that the file marks as bad, and learn from samples that it marks.",
-)
+@bad_channel_options
 @storage_options
 @click.option(
     "--report",
@@ -92,6 +90,7 @@ def batch(
     montage: str | None,
     window: float | None,
     drop_flat: bool,
+    bad_channels: str,
     keep_bad: bool,
     exclude: str | None,
     exclude_like: tuple[str, ...],
@@ -126,6 +125,7 @@ def batch(
         preparation=preparation,
         window=window,
         drop_flat=drop_flat,
+        bad_channels=parse_bad_channels(bad_channels),
         keep_bad=keep_bad,
         cleaning=parse_cleaning(exclude, exclude_like, exclude_labelled),
         compression=compression,

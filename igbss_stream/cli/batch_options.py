@@ -82,6 +82,22 @@ cleaning_options = add_options(
     ),
 )
 
+bad_channel_options = add_options(
+    click.option(
+        "--bad-channels",
+        metavar="auto|off|NAME,...",
+        default="off",
+        show_default=True,
+        help="Leave out channels: auto for those that are bad by their samples, as `inspect` names them; "
+        "or names, separated by commas.",
+    ),
+    click.option(
+        "--keep-bad",
+        is_flag=True,
+        help="Separate channels that the file marks as bad, and learn from samples that it marks.",
+    ),
+)
+
 storage_options = click.option(
     "--compression",
     default="none",
@@ -120,6 +136,30 @@ def parse_cleaning(
         exclude_like=tuple(map(_parse_like, exclude_like)),
         exclude_labelled=_parse_labels(exclude_labelled),
     )
+
+
+def parse_bad_channels(text: str) -> str | tuple[str, ...]:
+    """Return ``"auto"``, ``"off"``, or the names of channels.
+
+    Parameters
+    ----------
+    text : str
+        Such as ``"auto"`` or ``"T8,Fp2"``.
+
+    Raises
+    ------
+    ParameterError
+        If a name is empty.
+    """
+    if text in ("auto", "off"):
+        return text
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names):
+        raise ParameterError(
+            "--bad-channels must be auto, off, or names of channels separated by commas, such as T8,Fp2. "
+            f"Got {text!r} instead."
+        )
+    return names
 
 
 def _parse_numbers(text: str | None) -> tuple[int, ...]:

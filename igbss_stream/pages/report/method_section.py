@@ -197,7 +197,7 @@ def _list_settings(data: ReportData) -> Iterator[tuple[str, str]]:
         for name, value in (data.attributes.get(group) or {}).items():
             yield f"{group}: {escape(name)}", f"<code>{escape(_format_value(value))}</code>"
     job = (data.facts.job or {}).get("settings") or {}
-    for name in ("window", "drop_flat", "keep_bad", "compression"):
+    for name in ("window", "drop_flat", "bad_channels", "keep_bad", "compression"):
         if name in job:
             yield f"batch: {name}", f"<code>{escape(_format_value(job[name]))}</code>"
 
