@@ -288,7 +288,7 @@ class StreamRunner:
         config, settings = self._config, self.settings
         self._order = settings.order_channels(source)
         source = source if self._order is None else self._order.stream
-        self.bad_channels.begin(source)
+        self.bad_channels.begin(source, settings.preparation.compute_rate(source.rate))
         repair = RepairStage(source, config.repair.as_settings())
         preparation = OnlinePreparation(source, settings.preparation)
         stream = preparation.output_stream
@@ -303,13 +303,13 @@ class StreamRunner:
             settings.calibration.check_prepared(stream)
             model = model or settings.calibration.model
         schedule = config.learning.as_schedule(stream.rate)
-        learning = LearningPlan(schedule, self._executor, self._wait, self._stop)
+        plan = LearningPlan(schedule, self._executor, self._wait, self._stop, self.bad_channels.get_spans)
         pipeline = Pipeline(
             stream,
             settings.model,
             window=(round(config.window.length * stream.rate), round(config.window.hop * stream.rate)),
             model=model,
-            learning=learning if settings.is_learning else None,
+            learning=plan if settings.is_learning else None,
             cleaning=settings.cleaning,
         )
         return repair, preparation, pipeline

@@ -14,7 +14,7 @@ it; a live stream continues with the previous model, and the late one becomes ac
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, wait
 from dataclasses import dataclass, replace
 from threading import Event
@@ -33,6 +33,10 @@ from igbss_stream.separation.plan import SeparationPlan
 from igbss_stream.separation.settings import ModelSettings
 from igbss_stream.separation.source_labels import LabelContext
 
+GetSpans = Callable[[], list[tuple[int, int]]]
+"""Returns start and stop of spans of samples."""
+
+_LEAST_SHARE = 0.5  # of the samples of a window that must be learned from
 _POLL_INTERVAL = 0.05  # seconds between checks whether to stop waiting
 
 
@@ -171,6 +175,9 @@ class Learner:
         determined again for each model.
     labelling : LabelContext, optional
         What labels of the sources need; sources of each model are labelled if it is given.
+    get_excluded : callable, optional
+        Returns spans of samples that no model is learned from once there is one; it stays active if half of
+        the samples of a window are in spans.
 
     Attributes
     ----------
@@ -191,8 +198,10 @@ class Learner:
         stop: Event | None = None,
         cleaning: Cleaning | None = None,
         labelling: LabelContext | None = None,
+        get_excluded: GetSpans = list,
     ) -> None:
         self.counts = LearningCounts()
+        self._get_excluded = get_excluded
         self.failure = ""
         self.schedule = schedule
         self._settings, self._names = settings, tuple(names)
@@ -284,7 +293,7 @@ class Learner:
             self.counts.skipped += 1
             return
         segment = (stop - schedule.window, stop)
-        result = self._executor.submit(self._learn, list(self._buffer), segment)
+        result = self._executor.submit(self._learn, list(self._buffer), segment, self._get_excluded())
         self._tasks.append(_LearningTask(segment, stop + schedule.ahead, result))
         if self._next_stop is None:
             self._buffer.clear()
@@ -301,16 +310,19 @@ class Learner:
         return StreamModel(self._version, separator, index, task.segment, seconds)
 
     def _learn(
-        self, items: list[Chunk | Gap], segment: tuple[int, int]
+        self, items: list[Chunk | Gap], segment: tuple[int, int], excluded: list[tuple[int, int]]
     ) -> tuple[Separator | IgbssError, float]:
         """Learn a separator, in the thread, and measure the time it takes, in seconds."""
         began = perf_counter()
-        return self._try_to_learn(items, segment), perf_counter() - began
+        return self._try_to_learn(items, segment, excluded), perf_counter() - began
 
-    def _try_to_learn(self, items: list[Chunk | Gap], segment: tuple[int, int]) -> Separator | IgbssError:
+    def _try_to_learn(
+        self, items: list[Chunk | Gap], segment: tuple[int, int], excluded: list[tuple[int, int]]
+    ) -> Separator | IgbssError:
         """Return a separator whose order, sign and scale follow the previous one, or what went wrong."""
         try:
-            self._latest = self._fit_separator(*_collect_samples(items, segment))
+            spans = [] if self._latest is None else excluded
+            self._latest = self._fit_separator(*_collect_samples(items, segment, spans))
         except IgbssError as error:
             return error
         except np.linalg.LinAlgError as error:
@@ -336,20 +348,31 @@ class Learner:
         return replace(separator, learning=separator.learning.follow(previous.learning))
 
 
-def _collect_samples(items: list[Chunk | Gap], segment: tuple[int, int]) -> tuple[NDArray[Any], list[int]]:
-    """Return the finite samples of a segment as one array, and its rows that follow a gap."""
+def _collect_samples(
+    items: list[Chunk | Gap], segment: tuple[int, int], excluded: Sequence[tuple[int, int]] = ()
+) -> tuple[NDArray[Any], list[int]]:
+    """Return the usable samples of a segment as one array, and its rows that follow a gap."""
     parts: list[NDArray[Any]] = []
     run, runs = 0, []  # number of the run of each row
+    n_excluded = 0
     for item in items:
         if isinstance(item, Gap):
             run += 1
             continue
-        part = item.data[max(0, segment[0] - item.start) : segment[1] - item.start]
-        is_finite = np.isfinite(part).all(axis=1)
-        parts.append(part if is_finite.all() else part[is_finite])
-        runs.append(run + np.cumsum(~is_finite)[is_finite])
-        run += int(np.sum(~is_finite))
+        first = max(0, segment[0] - item.start)
+        part = item.data[first : segment[1] - item.start]
+        is_usable = np.isfinite(part).all(axis=1)
+        for start, stop in excluded:
+            rows = slice(*(max(0, index - item.start - first) for index in (start, stop)))
+            n_excluded += len(is_usable[rows])
+            is_usable[rows] = False
+        parts.append(part if is_usable.all() else part[is_usable])
+        runs.append(run + np.cumsum(~is_usable)[is_usable])
+        run += int(np.sum(~is_usable))
     if not parts:
         raise InputError("no samples arrived in the window of a model; check that the source sends data.")
+    n_usable = sum(map(len, parts))
+    if n_excluded and n_usable < _LEAST_SHARE * (n_usable + n_excluded):
+        raise InputError("channels were bad for most of the window; the model stays as it is.")
     breaks = split_runs(np.concatenate(runs))[1:, 0]
     return np.ascontiguousarray(np.concatenate(parts)), breaks.tolist()

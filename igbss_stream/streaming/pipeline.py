@@ -21,7 +21,7 @@ from igbss_stream.separation.engine import Separator
 from igbss_stream.separation.plan import SeparationPlan
 from igbss_stream.separation.settings import ModelSettings
 from igbss_stream.separation.source_labels import LabelContext, locate_electrodes
-from igbss_stream.streaming.model_updates import Learner, LearningSchedule, StreamModel
+from igbss_stream.streaming.model_updates import GetSpans, Learner, LearningSchedule, StreamModel
 from igbss_stream.streaming.separators import SampleSeparator, WindowSeparator
 
 Item = Chunk | Gap
@@ -38,6 +38,7 @@ class LearningPlan:
         With one thread; pipelines may share it.
     wait : bool
     stop : Event, optional
+    get_excluded : callable, optional
         See `Learner`.
     """
 
@@ -45,6 +46,7 @@ class LearningPlan:
     executor: Executor
     wait: bool = True
     stop: Event | None = None
+    get_excluded: GetSpans = list
 
 
 class Pipeline:
@@ -115,6 +117,7 @@ class Pipeline:
                 model=model,
                 wait=learning.wait,
                 stop=learning.stop,
+                get_excluded=learning.get_excluded,
                 cleaning=cleaning,
                 labelling=labelling,
             )

@@ -38,6 +38,7 @@ _CELLS_TO_CONVICT = 2  # in a row, for a channel that is unlike the others ...
 _FLAGRANT = 3.0  # ... unless it exceeds the limit this many times
 _ACQUITTED = 0.5  # of the limit: the largest deviation of a channel that is good again
 _MOST_UNEXPLAINED = 0.75  # for a flat channel to be bad: others may rest
+_MOST_SPANS = 256
 _MAX_EVENTS = 1024  # kept until they are read
 _LARGEST = {4: 1e30, 8: 1e100}  # by the size of the dtype: the magnitude beyond which a value is not usable
 
@@ -97,6 +98,9 @@ class BadChannelStage:
     Attributes
     ----------
     counts : BadChannelCounts
+    spans : deque of (int, int or None)
+        Start and stop of the latest runs of samples in which channels were replaced as a whole; the stop of
+        the last one is None while channels are bad.
     """
 
     def __init__(self, stream: Stream, settings: BadChannelSettings | None = None) -> None:
@@ -109,6 +113,7 @@ class BadChannelStage:
         self._largest = _LARGEST[stream.dtype.itemsize]
         self._fewest_good = max(2, (stream.n_channels + 1) // 2)
         self._events: deque[LeftOutEvent] = deque(maxlen=_MAX_EVENTS)
+        self.spans: deque[tuple[int, int | None]] = deque(maxlen=_MOST_SPANS)
         self._begin()
 
     def _begin(self) -> None:
@@ -152,6 +157,7 @@ class BadChannelStage:
             return item
         if isinstance(item, Gap):
             if item.n_samples == 0:  # a restart: the channels may be others
+                self._end_span(item.start)
                 self._begin()
             self._runs.skip()
             self._leaps.skip()
@@ -223,6 +229,8 @@ class BadChannelStage:
         return True
 
     def _leave_out(self, channel: int, index: int, kind: str, detail: str) -> None:
+        if not self._bad and self.settings.action == "replace":
+            self.spans.append((index, None))
         self._bad[channel] = kind
         self._fading.pop(channel, None)
         self._n_good_cells[channel] = self._n_unlike_cells[channel] = 0
@@ -326,6 +334,13 @@ class BadChannelStage:
             self._fading[returning] = stop
             self.counts.returned += 1
             self._events.append(LeftOutEvent(stop, self.stream.channels[returning], "good"))
+
+        if not self._bad:
+            self._end_span(stop + self._fade)
+
+    def _end_span(self, stop: int) -> None:
+        if self.spans and self.spans[-1][1] is None:
+            self.spans[-1] = self.spans[-1][0], stop
 
     def _extend_range(self, rows: Array, used: Mask) -> None:
         self._low[used] = np.minimum(self._low, rows.min(axis=0))[used]
