@@ -6,12 +6,7 @@ import numpy as np
 import pytest
 
 from igbss_stream.chunk import Chunk, Gap
-from igbss_stream.daemon.bad_channels import WatchedChannels
-from igbss_stream.daemon.config.schema import StreamSection
-from igbss_stream.daemon.config.sinks import ZmqOutput
-from igbss_stream.daemon.config.sources import ZmqInput
 from igbss_stream.errors import InputError
-from igbss_stream.playback.simulate import Simulation
 from igbss_stream.separation.settings import ModelSettings
 from igbss_stream.streaming.model_updates import Learner, LearningSchedule, _collect_samples
 
@@ -49,26 +44,3 @@ def test_the_first_model_is_learned_from_all_samples_and_the_next_is_not(
             models.append(learner.handle_boundary(at + 100))
     assert [model is not None for model in models] == [True, True, not n_failed, True]
     assert learner.counts.failed == n_failed
-
-
-def test_spans_of_a_stream_are_those_of_its_bad_channel_at_the_new_rate() -> None:
-    simulation = Simulation(8, 250.0, seed=9332)
-    x = simulation.block(0, 8000).copy()
-    x[4000:6000, 2] = np.nan
-    sink, source = (
-        ZmqOutput(address="tcp://127.0.0.1:5560"),
-        ZmqInput(address="tcp://127.0.0.1:5559", topic="s"),
-    )
-    watched = WatchedChannels(StreamSection(name="s", source=source, sinks=(sink,)))
-    watched.begin(simulation.stream("s"), 125.0)
-    for at in range(0, 5000, 250):
-        watched.push(Chunk(x[at : at + 250], at))
-    ((start, stop),) = watched.get_spans()
-    assert (start in range(2000, 2010), stop > 10**9) == (True, True)
-    assert watched.bad == (simulation.stream("s").channels[2],)
-    for at in range(5000, 8000, 250):
-        watched.push(Chunk(x[at : at + 250], at))
-    ((start, stop),) = watched.get_spans()
-    assert stop == round((6500 + 50) / 2)
-    assert not watched.bad
-    assert watched.get_counts()["bad_channels_returned"] == 1

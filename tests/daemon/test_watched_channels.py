@@ -1,0 +1,41 @@
+"""Bad channels of a stream of the daemon: what is logged, counted, and not learned from."""
+
+import numpy as np
+import pytest
+
+from igbss_stream.chunk import Chunk
+from igbss_stream.daemon.bad_channels import WatchedChannels
+from igbss_stream.daemon.config.schema import StreamSection
+from igbss_stream.daemon.config.sinks import ZmqOutput
+from igbss_stream.daemon.config.sources import ZmqInput
+from igbss_stream.playback.simulate import Simulation
+
+
+def test_spans_of_a_stream_are_those_of_its_bad_channel_at_the_new_rate(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    simulation = Simulation(8, 250.0, seed=9332)
+    x = simulation.block(0, 8000).copy()
+    x[4000:6000, 2] = np.nan
+    sink, source = (
+        ZmqOutput(address="tcp://127.0.0.1:5560"),
+        ZmqInput(address="tcp://127.0.0.1:5559", topic="s"),
+    )
+    watched = WatchedChannels(StreamSection(name="s", source=source, sinks=(sink,)))
+    watched.begin(simulation.stream("s"), 125.0)
+    for at in range(0, 5000, 250):
+        watched.push(Chunk(x[at : at + 250], at))
+    ((start, stop),) = watched.get_spans()
+    assert (start in range(2000, 2010), stop > 10**9) == (True, True)
+    assert watched.bad == (simulation.stream("s").channels[2],)
+    for at in range(5000, 8000, 250):
+        watched.push(Chunk(x[at : at + 250], at))
+    ((start, stop),) = watched.get_spans()
+    assert stop == round((6500 + 50) / 2)
+    assert not watched.bad
+    assert watched.get_counts()["bad_channels_returned"] == 1
+    name = simulation.stream("s").channels[2]
+    assert f"stream s: {name} is missing from sample " in caplog.text
+    assert f"stream s: {name} is good from sample 6500" in caplog.text
+    watched.begin(simulation.stream("s"), 125.0)
+    assert watched.get_counts()["bad_channels_left_out"] == 1  # counters never decrease
