@@ -8,6 +8,8 @@
     channel_selection  select channels by name, position or range
     signal_choice      list the signals of a file that has several
     timing             sampling rate and gaps from timestamps
+    jittered_times     rate and gaps from timestamps that jitter
+    counters           recognise channels that count, and what their jumps lose
     gaps               convert gaps between rows of a file and indices of a stream
     sample_marks       annotations of gaps and padding in exports
     bad_rows           rows that annotations mark as bad

@@ -86,9 +86,11 @@ class SampleClock:
         index, time = list[float](), list[float]()
         for run in split_at_gaps(gaps, times.n_samples):
             for row in sorted({run.start, run.stop - 1} if run.stop > run.start else ()):
-                index.append(run.index + row - run.start)
-                time.append(float(times.read(row, row + 1)[0]) / times.per_second)
-        return cls(np.array(index), np.array(time))
+                known = float(times.read(row, row + 1)[0]) / times.per_second
+                if np.isfinite(known):
+                    index.append(run.index + row - run.start)
+                    time.append(known)
+        return cls(np.array(index), np.array(time)) if index else cls.of_start(0.0)
 
     @classmethod
     def of_jittered_times(cls, time: Array, gaps: Sequence[Gap]) -> "SampleClock":

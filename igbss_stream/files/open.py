@@ -86,12 +86,14 @@ def _open(path: Path, options: ReadOptions) -> Recording:
             raise RecordingError(f"{str(path)!r} {reason}")
     if path.suffix.lower() in _REFUSED_ENDINGS:
         raise RecordingError(f"{str(path)!r} {_REFUSED_ENDINGS[path.suffix.lower()]}")
-    if not head or b"\0" in head or not _is_text(head):
+    from igbss_stream.files.readers.text.lines import detect_encoding
+
+    if detect_encoding(head) is None:
         raise RecordingError(
             f"{str(path)!r} has an unknown format; pass the header file (.vhdr, .set) if there is one, or "
             "convert it first (see docs/reading.md)"
         )
-    from igbss_stream.files.readers.text import open_text
+    from igbss_stream.files.readers.text.reader import open_text
 
     return open_text(path, options)
 
@@ -147,11 +149,3 @@ def _detect_mne_format(path: Path, head: bytes) -> tuple[str, str] | None:
     if head[:6] == b"MATLAB" and path.suffix.lower() == ".set":
         return "EEGLAB set", "it is a MATLAB file before version 7.3 and its name ends in .set"
     return None
-
-
-def _is_text(head: bytes) -> bool:
-    try:
-        head[:-4].decode("utf-8")  # the last character may be incomplete
-    except UnicodeDecodeError:
-        return False
-    return True

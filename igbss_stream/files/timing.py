@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from igbss_stream.chunk import Gap
 from igbss_stream.errors import RecordingError
 from igbss_stream.files.gaps import make_gaps
+from igbss_stream.files.jittered_times import estimate_rate
 
 _BLOCK = 1 << 18  # timestamps read at a time: 2 MB
 _LARGEST_SHARE = 0.01  # of irregular steps; with more, the samples are uneven, not interrupted
@@ -27,10 +28,13 @@ class Timing:
     rate : float
         In Hz, between the gaps.
     gaps : tuple of Gap
+    n_bridged : int
+        Number of timestamps that are not finite, and were taken as following the one before.
     """
 
     rate: float
     gaps: tuple[Gap, ...]
+    n_bridged: int = 0
 
 
 @dataclass(frozen=True)
@@ -78,41 +82,114 @@ def measure_timing(
     Raises
     ------
     RecordingError
-        If timestamps are not finite, decrease, or are too uneven to find gaps.
+        If many timestamps are not finite, or if they decrease or are too uneven to find gaps.
     """
     if n_samples < 2:
         return None
-    step = float(np.median(_compute_steps(read, 0, min(n_samples, _BLOCK), what)))
+    bridge = _Bridge(read, n_samples, what)
+    step = bridge.find_step()
     if not step > 0:
-        raise RecordingError(f"{what} has timestamps that do not increase; pass --rate")
+        raise RecordingError(
+            f"{what} has timestamps that do not increase; pass --rate{_advise(bridge.head, per_second)}"
+        )
     total, n_even, places, n_odd = 0.0, 0, list[tuple[int, int, str]](), 0
     for first in range(0, n_samples - 1, _BLOCK):
-        steps = _compute_steps(read, first, min(first + _BLOCK + 1, n_samples), what)
+        steps = bridge.compute_steps(first, min(first + _BLOCK + 1, n_samples))
         passed = np.round(steps / step)
         even = np.abs(steps - step) < _JITTER * step
         n_odd += int(np.sum(~even))
         if n_odd > max(_FEW, _LARGEST_SHARE * n_samples) or np.any(passed < 1):
-            raise _make_uneven_error(steps, per_second, step, what)
+            raise _make_uneven_error(steps, per_second, bridge.head, what)
         total, n_even = total + float(steps[even].sum()), n_even + int(even.sum())
         places += [(first + int(i) + 1, int(passed[i]) - 1, "missing") for i in np.flatnonzero(passed > 1)]
-    rate = float(f"{per_second * n_even / total:.{_DIGITS}g}")
-    return Timing(rate, make_gaps(places))
+    error = (
+        2 * float(np.spacing(bridge.largest)) / total
+    )  # of float64 and of the times, such as those of Unix
+    return Timing(_round_rate(per_second * n_even / total, error), make_gaps(places), bridge.n_bridged)
 
 
-def _compute_steps(
-    read: Callable[[int, int], NDArray[Any]], first: int, last: int, what: str
-) -> NDArray[Any]:
-    # Subtract integers as integers: nanoseconds since 1970 exceed the precision of float64.
-    steps = np.diff(np.asarray(read(first, last))).astype(np.float64)
-    if not np.isfinite(steps).all():
-        raise RecordingError(f"{what} has timestamps that are NaN or infinite; pass --rate")
-    return steps
+def _round_rate(rate: float, error: float) -> float:
+    """Return the number with the fewest digits that is equal to a rate, to within its relative error."""
+    rounded = (float(f"{rate:.{digits}g}") for digits in range(1, _DIGITS))
+    close = (each for each in rounded if abs(each - rate) <= error * rate)
+    return next(close, float(f"{rate:.{_DIGITS}g}"))
 
 
-def _make_uneven_error(steps: NDArray[Any], per_second: float, step: float, what: str) -> RecordingError:
+class _Bridge:
+    """Steps between timestamps, some of which are not finite.
+
+    Parameters
+    ----------
+    read : callable
+    n_samples : int
+    what : str
+        See `measure_timing`.
+
+    Attributes
+    ----------
+    head : array
+        The first timestamps that are finite.
+    largest : float
+        Largest timestamp of those read as floating-point numbers.
+    n_bridged : int
+        Number of timestamps that are not finite.
+    """
+
+    def __init__(self, read: Callable[[int, int], NDArray[Any]], n_samples: int, what: str) -> None:
+        self.largest, self.n_bridged = 0.0, 0
+        self._read, self._n_samples, self._what = read, n_samples, what
+        first = np.asarray(read(0, min(n_samples, _BLOCK)))
+        self.head = first[np.isfinite(first)]
+        self._step = 0.0
+        self._last: float | None = None
+
+    def find_step(self) -> float:
+        """Return the median step."""
+        if len(self.head) < 2:
+            raise self._make_error()
+        self._step = float(np.median(np.diff(self.head).astype(np.float64)))
+        return self._step
+
+    def compute_steps(self, first: int, last: int) -> NDArray[np.float64]:
+        """Return the steps of a block, which begins with the last timestamp of the block before."""
+        times = np.asarray(self._read(first, last))
+        if times.dtype.kind != "f":
+            # Subtract integers as integers: nanoseconds since 1970 exceed the precision of float64.
+            return np.diff(times).astype(np.float64)
+        finite = np.isfinite(times)
+        if not finite.all():
+            times = self._fill(times.astype(np.float64), finite)
+        self._last = float(times[-1])
+        self.largest = max(self.largest, float(np.abs(times).max()))
+        return np.diff(times).astype(np.float64)
+
+    def _fill(self, times: NDArray[np.float64], finite: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Return the timestamps, where one that is not finite follows the one before by one step."""
+        if not finite[0] and self._last is not None:
+            times[0], finite[0] = self._last, True
+        self.n_bridged += int(np.sum(~finite))
+        if self.n_bridged > max(_FEW, _LARGEST_SHARE * self._n_samples) or not finite.any():
+            raise self._make_error()
+        index = np.arange(len(times))
+        before = np.maximum.accumulate(np.where(finite, index, -1))
+        before[before < 0] = np.flatnonzero(finite)[0]  # the first ones precede the first that is known
+        return np.asarray(times[before] + self._step * (index - before))
+
+    def _make_error(self) -> RecordingError:
+        return RecordingError(f"{self._what} has timestamps that are NaN or infinite; pass --rate")
+
+
+def _advise(times: NDArray[Any], per_second: float) -> str:
+    """Return the mean rate as advice; empty without one."""
+    rate = estimate_rate(times)
+    return "" if rate is None else f" (about {per_second * rate:.6g})"
+
+
+def _make_uneven_error(
+    steps: NDArray[Any], per_second: float, head: NDArray[Any], what: str
+) -> RecordingError:
     low, high = float(steps.min()) / per_second, float(steps.max()) / per_second
     return RecordingError(
         f"{what} is unevenly sampled: its timestamps are {low:.6g} to {high:.6g} s apart; resample it, "
-        "or pass "
-        f"--rate (about {per_second / step:.6g}) to treat its samples as evenly spaced"
+        f"or pass --rate{_advise(head, per_second)} to treat its samples as evenly spaced"
     )

@@ -46,7 +46,7 @@ def test_all_kinds_of_columns(tmp_path: Path, delimiter: str) -> None:
             0.004,
             r"pass --rate \(time increases by 0\.004 per row: --rate 250 if it is in seconds\)$",
         ),
-        ("ms", 4.0, r"pass --rate \(ms increases by 4 per row: --rate 250 if it is in milliseconds\)$"),
+        ("t", 4.0, r"pass --rate \(t increases by 4 per row: --rate 250 if it is in milliseconds\)$"),
         ("index", 1.0, r"pass --rate$"),
         ("c", 0.0, r"pass --rate$"),
     ],
@@ -64,7 +64,7 @@ def test_a_time_column_suggests_the_missing_rate(
     ("wrong", "words"),
     [
         ("1.5,x,2.5", r"line 252 of .* has 'x' in column 1 \(b\), which is not a number.*write nan for"),
-        ("1.5,,2.5", r"line 252 of .* has '' in column 1 \(b\), which is not a number"),
+        ("1.5,?,2.5", r"line 252 of .* has '\?' in column 1 \(b\), which is not a number"),
         ("1.5,2.5", r"line 252 of .* has 2 columns, but the first rows have 3"),
         ("1,5,2,5,3,5", r"line 252 of .* has 6 columns, but the first rows have 3"),
         ('"1,5",2,3', r"line 252 of .* has '1,5' in column 0 \(a\), which is not a number"),

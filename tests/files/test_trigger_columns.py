@@ -23,7 +23,7 @@ def read(recording: Recording) -> NDArray[Any]:
 
 def write_text(path: Path, cells: list[str]) -> Path:
     rows = [f"{a},{b},{cell}" for (a, b), cell in zip(X, cells, strict=True)]
-    path.write_text("\n".join(["Fz,Cz,mark", *rows]))
+    path.write_text("\n".join(["Fz,Cz,mark", *rows, ""]))
     return path
 
 

@@ -4,7 +4,6 @@ pyxdf reads the samples of one stream, and the marker streams, all at once. Samp
 follow from their timestamps, with synchronised clocks, by the same rules as in a live stream.
 """
 
-import itertools
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,9 +18,8 @@ from igbss_stream._util.memory import check_memory
 from igbss_stream._util.optional import require
 from igbss_stream.chunk import Gap
 from igbss_stream.errors import InputError, ParameterError, RecordingError
-from igbss_stream.feeds.timestamps import TimestampIndexer
 from igbss_stream.files.channel_selection import pick_channels
-from igbss_stream.files.gaps import get_gap_rows, make_gaps
+from igbss_stream.files.jittered_times import find_stream_losses, measure_mean_rate
 from igbss_stream.files.messages import as_one_line, check_counts, complete_names
 from igbss_stream.files.read_options import ReadOptions
 from igbss_stream.files.readers.xdf_headers import XdfStream, list_streams
@@ -214,8 +212,8 @@ def _find_timing(
         if rate is None and options.rate is None:
             raise
         # Recorders receive samples in bursts: find only losses that are longer than the jitter.
-        gaps, certain = _find_losses(times, rate) if rate else ((), False)
-        measured = _measure_rate(times, gaps)
+        gaps, certain = find_stream_losses(times, rate) if rate else ((), False)
+        measured = measure_mean_rate(times, gaps)
     if not (rate and measured and abs(measured - rate) > _TOLERANCE * rate):
         return rate or measured, gaps, ()
     used = options.rate or (measured if certain else rate)
@@ -223,34 +221,3 @@ def _find_timing(
         f"the file states {rate:.6g} Hz, but its timestamps give {measured:.6g} Hz; {used:.6g} Hz are used"
     )
     return used, gaps, (note,)
-
-
-def _measure_rate(times: NDArray[np.float64], gaps: tuple[Gap, ...]) -> float | None:
-    """Return the rate in the longest run without a gap; None if the timestamps do not give one."""
-    edges = [0, *get_gap_rows(gaps), len(times)]
-    first, stop = max(itertools.pairwise(edges), key=lambda edge: edge[1] - edge[0])
-    passed = float(times[stop - 1] - times[first])
-    return (stop - first - 1) / passed if 0 < passed < np.inf else None
-
-
-def _find_losses(times: NDArray[np.float64], rate: float) -> tuple[tuple[Gap, ...], bool]:
-    """Return the gaps by the rules of a live stream, and whether the rate is certainly another one.
-
-    See `TimestampIndexer`.
-    """
-    if not np.isfinite(times).all():
-        return (), False
-    indexer, rows, second = TimestampIndexer(rate), np.arange(len(times))[:, None], max(1, round(rate))
-    places, row = list[tuple[int, int, str]](), 0
-    items = [
-        item
-        for at in range(0, len(times), second)
-        for item in indexer.push(rows[at : at + second], times[at : at + second])
-    ]
-    for item in [*items, *indexer.flush()]:
-        if isinstance(item, Gap):
-            places.append((row, item.n_samples, item.reason))
-        else:
-            row += len(item.data)
-    found = make_gaps(place for place in places if 0 < place[0] < len(times))
-    return found, indexer.measured_rate is not None

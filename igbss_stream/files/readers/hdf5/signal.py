@@ -129,7 +129,13 @@ class Signal:
             )
         if found is None:
             return replace(self, times=None)
-        signal = replace(self, times=None, rate=found.rate, gaps=found.gaps)
+        notes = self.notes
+        if found.n_bridged:
+            notes += (
+                f"{found.n_bridged} timestamps are NaN or infinite; each is taken as one sampling "
+                "interval after the one before",
+            )
+        signal = replace(self, times=None, rate=found.rate, gaps=found.gaps, notes=notes)
         if quick or self.timeline is None:
             return signal
         return replace(signal, clock=SampleClock.of_times(self.times, found.gaps))

@@ -1,0 +1,138 @@
+"""Recognise channels that count samples or packets, and find what is missing from their jumps.
+
+A counter rises by the same step from sample to sample, or stays equal for a fixed number of samples. It may
+start again from its smallest value; the modulus, the number of counts until then, is found from the jumps.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_FEWEST = 8  # values from which a counter is recognised
+_EVEN = 0.95  # share of steps that a counter explains, at least
+_EVEN_TIMES = 1e-3  # relative spread of the steps of a time
+_MOSTLY = 0.5  # share of steps without those at which a counter starts again, at least
+_ROUNDING = 1e-2
+_LONGEST_REPEAT = 64
+_LARGEST_SHARE = 0.01  # of jumps; with more, they are no losses
+_FEW = 8  # jumps that are always accepted
+
+
+@dataclass(frozen=True)
+class SampleCounter:
+    """How a channel counts.
+
+    Parameters
+    ----------
+    step : float
+        Difference between consecutive counts.
+    modulus : float or None
+        Difference after which the counter starts again; None if it has not done so.
+    repeat : int
+        Number of samples with the same count.
+    """
+
+    step: float
+    modulus: float | None
+    repeat: int = 1
+
+    def describe(self) -> str:
+        """Return a text such as ``counts modulo 256``."""
+        return "counts" if self.modulus is None else f"counts modulo {self.modulus / abs(self.step):g}"
+
+
+def find_counter(values: NDArray[Any]) -> SampleCounter | None:
+    """Return how a channel counts; None if it does not.
+
+    Parameters
+    ----------
+    values : array of shape (samples,)
+        NaN are skipped.
+    """
+    x = np.asarray(values, np.float64)
+    x = x[np.isfinite(x)]
+    if len(x) < _FEWEST:
+        return None
+    steps = np.diff(x)
+    if not np.any(steps):
+        return None
+    rises = np.flatnonzero(steps)
+    between = np.diff(rises)
+    repeat = int(np.median(between)) if len(between) else 1
+    if repeat > 1:
+        if repeat > _LONGEST_REPEAT or np.mean(between == repeat) < _EVEN or len(rises) < _FEWEST:
+            return None
+        steps = steps[rises]
+    return _match(x, steps, max(1, repeat))
+
+
+def _match(x: NDArray[np.float64], steps: NDArray[np.float64], repeat: int) -> SampleCounter | None:
+    """Return the step and the modulus that explain the steps of a channel."""
+    if np.any(x != np.round(x)):
+        middle = float(np.median(steps))
+        even = np.abs(steps - middle) <= _EVEN_TIMES * abs(middle)
+        one_way = bool(np.all(steps * middle > 0)) and np.mean(even) >= _EVEN
+        return SampleCounter(middle, None, repeat) if one_way else None
+    sizes, counts = np.unique(steps, return_counts=True)
+    for step in sizes[np.argsort(-counts, kind="stable")][:2].tolist():
+        modulus = _find_modulus(steps[steps * step < 0], step, float(np.ptp(x)))
+        up = steps == step
+        wraps = (
+            np.zeros(len(steps), bool) if modulus is None else steps == step - np.copysign(modulus, step)
+        )
+        if step and np.mean(up | wraps) >= _EVEN and np.mean(up) >= _MOSTLY:
+            return SampleCounter(step, modulus, repeat)
+    return None
+
+
+def _find_modulus(back: NDArray[np.float64], step: float, spread: float) -> float | None:
+    """Return the modulus from the jumps against the direction of counting; None without one.
+
+    A jump over lost samples is smaller than the modulus by what was lost, so the largest is right unless
+    another one is more frequent.
+    """
+    if not len(back):
+        return None
+    sizes, counts = np.unique(np.abs(back - step), return_counts=True)
+    common = sizes[np.argmax(counts)] if counts.max() > 1 else sizes[-1]
+    return float(max(common, spread + abs(step)))
+
+
+def find_losses(values: NDArray[Any], counter: SampleCounter) -> list[tuple[int, int]] | None:
+    """Return the rows after missing samples, and how many are missing; 0 if that is not known.
+
+    A loss of as many samples as the modulus has counts cannot be seen.
+
+    Parameters
+    ----------
+    values : array of shape (samples,)
+    counter : SampleCounter
+
+    Returns
+    -------
+    list of (int, int) or None
+        None if the counter jumps so often that the jumps are no losses.
+    """
+    x = np.asarray(values, np.float64)
+    rows = np.flatnonzero(np.isfinite(x))
+    x = x[rows]
+    at = np.flatnonzero(np.diff(x)) + 1 if counter.repeat > 1 else np.arange(1, len(x))
+    counts = (x[at] - x[at - 1]) / counter.step
+    if counter.modulus is not None:
+        around = counter.modulus / abs(counter.step)
+        counts = np.where(counts == 0, 0, np.mod(counts - 1, around) + 1)
+    lost = counts - (rows[at] - rows[at - 1])
+    places = np.flatnonzero(np.abs(lost) > _ROUNDING)
+    if len(places) > max(_FEW, _LARGEST_SHARE * len(x)):
+        return None
+    return [
+        (int(rows[at[i]]), round(lost[i] * counter.repeat) if _is_whole(lost[i]) else 0)
+        for i in places.tolist()
+        if counts[i] != 0  # the same sample twice
+    ]
+
+
+def _is_whole(lost: float) -> bool:
+    return lost > 0 and abs(lost - round(lost)) <= _ROUNDING
