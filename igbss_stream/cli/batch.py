@@ -88,6 +88,7 @@ def batch(
     unit: str | None,
     events: str | None,
     montage: str | None,
+    missing: float | None,
     window: float | None,
     drop_flat: bool,
     bad_channels: str,
@@ -130,7 +131,7 @@ def batch(
         cleaning=parse_cleaning(exclude, exclude_like, exclude_labelled),
         compression=compression,
     )
-    wanted = ReadOptions(dataset, axis, rate, channels, factor, unit, events, montage)
+    wanted = ReadOptions(dataset, axis, rate, channels, factor, unit, events, montage, missing)
     job = partial(Job, settings=settings, wanted=wanted, overwrite=overwrite, resume=resume, model=model)
     plain = summary is None and model_per == "file" and (workers, scheduler, segment) == (None,) * 3
     alone = is_one_file(inputs, listed) and plain and not as_json

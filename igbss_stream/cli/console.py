@@ -136,6 +136,12 @@ reading_options = add_options(
         help="Positions of the channels: a table with the columns name, x, y, z, another file that MNE "
         "reads, or the name of a montage of MNE.  [default: of the file, or electrodes.tsv of BIDS]",
     ),
+    click.option(
+        "--missing",
+        metavar="NUMBER",
+        type=float,
+        help="Stored number that means that a sample is missing, such as -200; it becomes NaN.",
+    ),
 )
 
 key_options = add_options(

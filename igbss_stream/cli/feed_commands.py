@@ -75,6 +75,7 @@ def replay(
     unit: str | None,
     events: str | None,
     montage: str | None,
+    missing: float | None,
     name: str | None,
     loop: bool,
     address: str,
@@ -89,7 +90,7 @@ def replay(
     from igbss_stream.files.read_options import ReadOptions
     from igbss_stream.playback import replay as replaying
 
-    wanted = ReadOptions(dataset, axis, rate, channels, factor, unit, events, montage)
+    wanted = ReadOptions(dataset, axis, rate, channels, factor, unit, events, montage, missing)
     with open_with_options(path, wanted) as recording:
         feed = replaying.replay(recording, name or path.stem, block, speed=speed, loop=loop)
         _publish(feed, address, wait=wait, as_json=as_json, quiet=quiet)

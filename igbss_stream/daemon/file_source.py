@@ -15,7 +15,7 @@ from igbss_stream.files.recording import Recording
 from igbss_stream.playback.pacing import SYSTEM_CLOCK, Schedule
 from igbss_stream.playback.replay import describe_stream, feed_events, read_chunks
 
-_OPTION = re.compile(r"--(dataset|axis|rate|channels|factor|unit|events|montage)\b")
+_OPTION = re.compile(r"--(dataset|axis|rate|channels|factor|unit|events|montage|missing)\b")
 
 
 class FileSource:

@@ -10,6 +10,8 @@
     timing             sampling rate and gaps from timestamps
     jittered_times     rate and gaps from timestamps that jitter
     counters           recognise channels that count, and what their jumps lose
+    first_look         leave out counters, note values that mean missing
+    standing_out       find a value that stands out from all others
     gaps               convert gaps between rows of a file and indices of a stream
     sample_marks       annotations of gaps and padding in exports
     bad_rows           rows that annotations mark as bad

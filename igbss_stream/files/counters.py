@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 _FEWEST = 8  # values from which a counter is recognised
 _EVEN = 0.95  # share of steps that a counter explains, at least
-_EVEN_TIMES = 1e-3  # relative spread of the steps of a time
 _MOSTLY = 0.5  # share of steps without those at which a counter starts again, at least
-_ROUNDING = 1e-2
+_ROUNDING = 1e-2  # of a step
+_SQUARE = 2  # counts of a square wave
+_EPSILON = 1e-6  # relative error of stored values
 _LONGEST_REPEAT = 64
 _LARGEST_SHARE = 0.01  # of jumps; with more, they are no losses
 _FEW = 8  # jumps that are always accepted
@@ -44,7 +45,7 @@ class SampleCounter:
 
 
 def find_counter(values: NDArray[Any]) -> SampleCounter | None:
-    """Return how a channel counts; None if it does not.
+    """Return how a channel counts; None if it does not. Its values may be scaled.
 
     Parameters
     ----------
@@ -56,34 +57,38 @@ def find_counter(values: NDArray[Any]) -> SampleCounter | None:
     if len(x) < _FEWEST:
         return None
     steps = np.diff(x)
-    if not np.any(steps):
-        return None
     rises = np.flatnonzero(steps)
     between = np.diff(rises)
-    repeat = int(np.median(between)) if len(between) else 1
+    if not len(between):
+        return None
+    repeat = int(np.median(between))
     if repeat > 1:
         if repeat > _LONGEST_REPEAT or np.mean(between == repeat) < _EVEN or len(rises) < _FEWEST:
             return None
         steps = steps[rises]
-    return _match(x, steps, max(1, repeat))
+    return _match(x, steps, repeat)
 
 
 def _match(x: NDArray[np.float64], steps: NDArray[np.float64], repeat: int) -> SampleCounter | None:
     """Return the step and the modulus that explain the steps of a channel."""
-    if np.any(x != np.round(x)):
-        middle = float(np.median(steps))
-        even = np.abs(steps - middle) <= _EVEN_TIMES * abs(middle)
-        one_way = bool(np.all(steps * middle > 0)) and np.mean(even) >= _EVEN
-        return SampleCounter(middle, None, repeat) if one_way else None
-    sizes, counts = np.unique(steps, return_counts=True)
-    for step in sizes[np.argsort(-counts, kind="stable")][:2].tolist():
-        modulus = _find_modulus(steps[steps * step < 0], step, float(np.ptp(x)))
-        up = steps == step
+    size = float(np.median(np.abs(steps)))
+    if size == 0 or not np.isfinite(size):
+        return None
+    scaled = steps / size
+    whole = np.round(scaled)
+    if np.any(np.abs(scaled - whole) > _ROUNDING + _EPSILON * np.abs(x).max() / size):
+        return None
+    kinds, counts = np.unique(whole, return_counts=True)
+    for step in kinds[np.argsort(-counts, kind="stable")][:2].tolist():
+        modulus = _find_modulus(whole[whole * step < 0], step, float(np.ptp(x)) / size)
+        if repeat > 1 and modulus == _SQUARE * abs(step):
+            return None  # a square wave
+        up = whole == step
         wraps = (
-            np.zeros(len(steps), bool) if modulus is None else steps == step - np.copysign(modulus, step)
+            np.zeros(len(whole), bool) if modulus is None else whole == step - np.copysign(modulus, step)
         )
         if step and np.mean(up | wraps) >= _EVEN and np.mean(up) >= _MOSTLY:
-            return SampleCounter(step, modulus, repeat)
+            return SampleCounter(step * size, None if modulus is None else modulus * size, repeat)
     return None
 
 
@@ -97,7 +102,7 @@ def _find_modulus(back: NDArray[np.float64], step: float, spread: float) -> floa
         return None
     sizes, counts = np.unique(np.abs(back - step), return_counts=True)
     common = sizes[np.argmax(counts)] if counts.max() > 1 else sizes[-1]
-    return float(max(common, spread + abs(step)))
+    return float(max(common, np.round(spread) + abs(step)))
 
 
 def find_losses(values: NDArray[Any], counter: SampleCounter) -> list[tuple[int, int]] | None:
@@ -120,8 +125,9 @@ def find_losses(values: NDArray[Any], counter: SampleCounter) -> list[tuple[int,
     x = x[rows]
     at = np.flatnonzero(np.diff(x)) + 1 if counter.repeat > 1 else np.arange(1, len(x))
     counts = (x[at] - x[at - 1]) / counter.step
+    counts = np.where(np.abs(counts - np.round(counts)) <= _ROUNDING, np.round(counts), counts)
     if counter.modulus is not None:
-        around = counter.modulus / abs(counter.step)
+        around = round(counter.modulus / abs(counter.step))
         counts = np.where(counts == 0, 0, np.mod(counts - 1, around) + 1)
     lost = counts - (rows[at] - rows[at - 1])
     places = np.flatnonzero(np.abs(lost) > _ROUNDING)

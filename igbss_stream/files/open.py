@@ -7,6 +7,7 @@ from pathlib import Path
 import h5py
 
 from igbss_stream.errors import RecordingError
+from igbss_stream.files.first_look import look_at_first_samples
 from igbss_stream.files.montage import locate_recording
 from igbss_stream.files.read_options import ReadOptions
 from igbss_stream.files.readers.hdf5.reader import open_hdf5
@@ -55,8 +56,10 @@ def open_with_options(path: str | os.PathLike[str], options: ReadOptions) -> Rec
         If the file cannot be read, lacks required information, or cannot be separated.
     """
     recording = _open(Path(path), options)
-    recording.is_selection = options.channels is not None
     try:
+        recording.is_selection = options.channels is not None
+        recording.missing = options.missing
+        look_at_first_samples(recording)
         locate_recording(recording, options.montage)
     except BaseException:
         recording.close()
@@ -114,20 +117,21 @@ def open_recording(
     unit: str | None = None,
     events: Sequence[str] | str | None = None,
     montage: str | None = None,
+    missing: float | None = None,
 ) -> Recording:
     """Open a recording in a file of any format.
 
     Parameters
     ----------
     path : str or path
-    dataset, axis, rate, channels, factor, unit, events, montage
+    dataset, axis, rate, channels, factor, unit, events, montage, missing
         See `ReadOptions`.
 
     Returns
     -------
     Recording
     """
-    options = ReadOptions(dataset, axis, rate, channels, factor, unit, events, montage)
+    options = ReadOptions(dataset, axis, rate, channels, factor, unit, events, montage, missing)
     return open_with_options(path, options)
 
 

@@ -31,6 +31,8 @@ class ReadOptions:
         separates them by commas.
     montage : str or None
         File with positions of the channels, or name of a montage of MNE.
+    missing : float or None
+        Stored number that means that a sample is missing; it is read as NaN.
 
     Raises
     ------
@@ -46,6 +48,7 @@ class ReadOptions:
     unit: str | None = None
     events: Sequence[str] | str | None = None
     montage: str | None = None
+    missing: float | None = None
 
     def __post_init__(self) -> None:
         if self.axis not in (None, 0, 1):
@@ -56,6 +59,8 @@ class ReadOptions:
             raise ParameterError(
                 f"factor must be a finite number other than 0. Got {self.factor!r} instead."
             )
+        if self.missing is not None and not _is_number(self.missing, above=-math.inf):
+            raise ParameterError(f"missing must be a finite number. Got {self.missing!r} instead.")
         if self.channels is not None and not self.channels:
             raise ParameterError("channels is empty; omit it to read all channels.")
         if self.montage is not None and not self.montage:

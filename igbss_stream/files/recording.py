@@ -21,6 +21,7 @@ from igbss_stream.events import Events, OnsetFinder
 from igbss_stream.files.gaps import count_missing, get_indices
 from igbss_stream.positions import Positions
 
+_TOLERANCE = 1e-6  # relative, of the number that means missing
 _BLOCK = 1 << 14  # rows that are read at a time to find onsets
 
 Fill = Callable[[int, NDArray[Any]], None]
@@ -110,6 +111,8 @@ class Recording(Closeable):
         Those within the samples, gaps included.
     is_selection : bool
         Whether the user selected these channels.
+    missing : float or None
+        Stored number that means that a sample is missing; it is read as NaN.
     """
 
     def __init__(
@@ -131,6 +134,7 @@ class Recording(Closeable):
         self.t0, self._stated_events = facts.t0, facts.events
         self._triggers = tuple((i, facts.channels[i]) for i in triggers)
         self.is_selection = False
+        self.missing: float | None = None
         self.n_samples, self.dtype = int(n_samples), dtype  # JSON cannot write NumPy integers
         self._n_stored = len(facts.channels)
         every = tuple(range(self._n_stored))
@@ -144,6 +148,30 @@ class Recording(Closeable):
         picked = list(self._picks)
         self._gain = None if gain is None else gain[picked]
         self._offset = None if offset is None else offset[picked]
+
+    def leave_out(self, channels: tuple[int, ...], note: str) -> None:
+        """Return the other channels only.
+
+        Parameters
+        ----------
+        channels : tuple of int
+            Positions among the channels that are returned.
+        note : str
+            Reason, added to `notes`.
+        """
+        kept = [i for i in range(self.n_channels) if i not in channels]
+        self._picks, self._whole = tuple(self._picks[i] for i in kept), False
+        self.n_channels, self.channels = len(kept), tuple(self.channels[i] for i in kept)
+        self.types = tuple(self.types[i] for i in kept) if self.types else ()
+        self.bad = tuple(name for name in self.bad if name in self.channels)
+        self._gain = None if self._gain is None else self._gain[kept]
+        self._offset = None if self._offset is None else self._offset[kept]
+        self.positions = None if self.positions is None else self.positions.pick(kept)
+        self.add_note(note)
+
+    def add_note(self, note: str) -> None:
+        """Add a decision that the user should know."""
+        self._notes += (note,)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -224,6 +252,8 @@ class Recording(Closeable):
 
     def _scale(self, block: NDArray[Any]) -> None:
         """Convert stored numbers to samples in place, computing in float64."""
+        if self.missing is not None:
+            block[np.isclose(block, self.missing, rtol=_TOLERANCE, atol=0)] = np.nan
         if self._gain is not None:
             np.multiply(block, self._gain, out=block, casting="same_kind")
         if self._offset is not None:

@@ -264,6 +264,8 @@ class FileInput(Section, frozen=True, kw_only=True, tag_field="kind", tag="file"
         Positions of the channels: a table with the columns name, x, y, z, another file that MNE reads, or
         the name of a montage of MNE. If left out, those of electrodes.tsv of BIDS beside the file, or of
         the file.
+    missing : float or None
+        Stored number that means that a sample is missing, such as -200; it becomes NaN.
     speed : float
         Playback speed; 1 is real time, 0 plays as fast as samples can be separated.
     block : float
@@ -281,6 +283,7 @@ class FileInput(Section, frozen=True, kw_only=True, tag_field="kind", tag="file"
     unit: Text | None = None
     events: Names | None = None
     montage: Path | None = None
+    missing: Annotated[float, Meta(ge=-1e300, le=1e300)] | None = None
     speed: Annotated[float, Meta(ge=0, le=1e6)] = 1.0
     block: PositiveSeconds = 0.1
     loop: bool = False
@@ -300,6 +303,7 @@ class FileInput(Section, frozen=True, kw_only=True, tag_field="kind", tag="file"
             self.unit,
             self.events,
             get_montage_name(self.montage),
+            self.missing,
         )
 
 

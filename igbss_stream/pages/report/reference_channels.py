@@ -99,7 +99,7 @@ def _find_input(data: ReportData, names: Sequence[str], input_path: Path | None)
 
 def _make_options(data: ReportData, names: Sequence[str]) -> ReadOptions:
     options: dict[str, Any] = (data.facts.job or {}).get("wanted") or {}
-    kept = {name: options.get(name) for name in ("dataset", "axis", "rate", "factor")}
+    kept = {name: options.get(name) for name in ("dataset", "axis", "rate", "factor", "missing")}
     # add a separated channel, because a recording must have at least two channels
     return ReadOptions(**kept, channels=[*names, data.model.channels[0]])
 

@@ -1,0 +1,131 @@
+"""Channels that count samples, and values that mean missing, in files of all formats."""
+
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from igbss_stream.errors import InputError, ParameterError
+from igbss_stream.files.counters import SampleCounter, find_counter, find_losses
+from igbss_stream.files.open import open_recording
+from igbss_stream.files.standing_out import find_outstanding_value
+
+X = np.random.default_rng(5).normal(scale=20, size=(1000, 3))
+COUNT = np.arange(1000)
+
+
+def write_hdf5(path: Path, x: NDArray[Any]) -> Path:
+    with h5py.File(path, "w") as file:
+        file["data"] = x
+        file["data"].attrs.update(rate=250.0, channels=["a", "b", "c", "status"][: x.shape[1]])
+    return path
+
+
+@pytest.mark.parametrize("modulus", [3, 7, 16, 100, 201, 256, 65536])
+@pytest.mark.parametrize("step", [1, -2, 0.25, 3.1e-7])
+@pytest.mark.parametrize("repeat", [1, 2, 5])
+def test_counters_of_any_modulus_and_scale_are_found(modulus: int, step: float, repeat: int) -> None:
+    values = COUNT // repeat % modulus * step + 5 * step
+    found = find_counter(values)
+    assert found is not None
+    assert found.step == pytest.approx(step)
+    assert found.repeat == repeat
+    wraps = modulus * repeat < 1000
+    assert found.modulus == (pytest.approx(modulus * abs(step)) if wraps else None)
+    lost = min(modulus - 2, 5)
+    kept = np.delete(values, slice(600, 600 + lost * repeat))
+    losses = find_losses(kept, found)
+    assert losses is not None
+    assert [(abs(row - 600) < repeat, n) for row, n in losses] == [(True, lost * repeat)]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        X[:, 0],
+        np.round(X[:, 0]),
+        np.sin(COUNT / 5),
+        np.zeros(1000),
+        np.where(COUNT % 100 < 50, 0.0, 1.0),
+        np.cumsum(np.abs(X[:, 0])),
+        np.full(1000, np.nan),
+    ],
+)
+def test_signals_do_not_count(values: NDArray[Any]) -> None:
+    assert find_counter(values) is None
+
+
+def test_a_counter_that_restarts_or_jumps_too_often() -> None:
+    counter = SampleCounter(1, None)
+    values = np.concatenate([np.arange(500), np.arange(500)])
+    assert find_losses(values, counter) == [(500, 0)]
+    assert find_losses(np.delete(COUNT, np.arange(100, 900, 20)), counter) is None
+    assert find_losses(np.insert(COUNT, 300, 299), counter) == []
+
+
+@pytest.mark.parametrize("modulus", [16, 200, 100_000])
+def test_a_channel_that_counts_is_left_out(tmp_path: Path, modulus: int) -> None:
+    path = write_hdf5(tmp_path / "in.h5", np.column_stack([X, COUNT % modulus]))
+    with open_recording(path) as recording:
+        assert recording.channels == ("a", "b", "c")
+        np.testing.assert_array_equal(next(iter(recording.read_blocks(1000)))[1], X)
+        assert "channels that count samples are omitted: status counts" in recording.notes[0]
+    with open_recording(path, channels="0-3") as recording:
+        assert (recording.n_channels, recording.notes) == (4, ())
+
+
+def test_a_counter_beside_one_channel_is_refused_and_counters_alone_are_read(tmp_path: Path) -> None:
+    path = write_hdf5(tmp_path / "in.h5", np.column_stack([X[:, 0], COUNT % 16]))
+    with pytest.raises(
+        InputError, match=r"one channel beside those that count samples \(b counts modulo 16\)"
+    ):
+        open_recording(path)
+    path = write_hdf5(tmp_path / "in.h5", np.column_stack([COUNT, -COUNT]))
+    with open_recording(path) as recording:
+        assert recording.n_channels == 2
+
+
+def test_a_counter_in_fif(tmp_path: Path) -> None:
+    mne = pytest.importorskip("mne")
+    info = mne.create_info(["a", "b", "c", "packets"], 250.0, "eeg")
+    path = tmp_path / "in_raw.fif"
+    x = np.column_stack([X, COUNT % 128]).T * 1e-6
+    mne.io.RawArray(x, info, verbose="ERROR").save(path, verbose="ERROR")
+    with open_recording(path) as recording:
+        assert recording.channels == ("a", "b", "c")
+        assert "packets counts modulo 128" in recording.notes[-1]
+
+
+def test_a_number_that_means_missing_becomes_nan(tmp_path: Path) -> None:
+    x = np.abs(np.round(X, 1))
+    x[100:130, 0] = x[500:505, 2] = -200
+    path = write_hdf5(tmp_path / "in.h5", x)
+    with open_recording(path) as recording:
+        assert recording.notes == (
+            "-200 occurs 35 times in the first 1000 samples and stands out; if it means that samples are "
+            "missing, pass --missing -200",
+        )
+    with open_recording(path, missing=-200, factor=2.0) as recording:
+        assert recording.notes == ()
+        found = next(iter(recording.read_blocks(1000)))[1]
+        np.testing.assert_array_equal(found, np.where(x == -200, np.nan, 2 * x))
+    with pytest.raises(ParameterError, match="missing must be a finite number"):
+        open_recording(path, missing=float("nan"))
+
+
+@pytest.mark.parametrize(
+    ("value", "n", "found"), [(-9999.0, 3, True), (-9999.0, 2, False), (-60.0, 9, False)]
+)
+def test_a_value_stands_out_by_its_number_and_its_distance(value: float, n: int, found: bool) -> None:
+    x = X.copy()
+    x[:n, 1] = value
+    assert find_outstanding_value(x) == ((value, n) if found else None)
+
+
+def test_digital_and_railed_channels_do_not_stand_out() -> None:
+    digital = np.where(COUNT % 100 < 50, 0.0, 255.0)
+    railed = np.clip(X[:, 0], -30, 30)
+    assert find_outstanding_value(np.column_stack([digital, railed, X[:, 1]])) is None
