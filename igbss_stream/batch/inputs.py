@@ -1,7 +1,7 @@
 """Find recordings in files, folders, globs and lists of them.
 
-Folders are searched recursively for the extensions of recordings. Outputs of `batch` are skipped in folders
-and globs. Files that are named explicitly are always included.
+Folders are searched recursively for the extensions of recordings. Outputs of `batch`, and FIF files that
+continue another one, are skipped in folders and globs. Files that are named explicitly are always included.
 """
 
 import glob
@@ -14,6 +14,7 @@ from pathlib import Path
 
 from igbss_stream.errors import ParameterError, RecordingError
 from igbss_stream.files.open import ENDINGS
+from igbss_stream.files.readers.fif_parts import find_previous_part
 from igbss_stream.files.results.output import is_output
 
 _MAGIC = re.compile(r"[*?[]")
@@ -95,7 +96,7 @@ def _read_list(listed: str) -> list[str]:
 
 def _find_entry(entry: str) -> list[FoundRecording]:
     if os.path.isdir(entry):
-        found = [path for path in _walk(entry) if not is_output(path)]
+        found = [path for path in _walk(entry) if _is_recording(path)]
         if not found:
             raise RecordingError(
                 f"'{entry}' is a directory without recordings (names that end in {', '.join(ENDINGS)}); "
@@ -105,10 +106,15 @@ def _find_entry(entry: str) -> list[FoundRecording]:
     if not _is_glob(entry):
         return [FoundRecording(Path(entry), Path(Path(entry).name))]
     matches = sorted(map(Path, glob.iglob(entry, recursive=True)))
-    found = [p for p in matches if p.is_file() and p.suffix != _PARTIAL and not is_output(p)]
+    found = [p for p in matches if p.is_file() and p.suffix != _PARTIAL and _is_recording(p)]
     if not found:
         raise RecordingError(f"'{entry}' matches no recording; check the pattern")
     return [FoundRecording(path, path.relative_to(_get_fixed_part(entry))) for path in found]
+
+
+def _is_recording(path: Path) -> bool:
+    """Return whether a file is neither an output nor the continuation of a FIF file."""
+    return not is_output(path) and not (path.suffix.lower() == ".fif" and find_previous_part(path))
 
 
 def _is_glob(entry: str) -> bool:

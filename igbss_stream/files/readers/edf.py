@@ -47,6 +47,8 @@ class EdfHeader:
         Name and unit of each signal, annotations included.
     counts : tuple of int
         Number of samples of each signal in a record.
+    ranges : tuple of (str, str, str, str)
+        Smallest and largest physical value of each signal, and the smallest and largest stored number.
     dated : bool
         Whether the date of the recording is known; a file that says it is not states one all the same.
     """
@@ -60,6 +62,7 @@ class EdfHeader:
     labels: tuple[str, ...]
     dimensions: tuple[str, ...]
     counts: tuple[int, ...]
+    ranges: tuple[tuple[str, str, str, str], ...] = ()
     dated: bool = True
 
     @cached_property
@@ -71,6 +74,12 @@ class EdfHeader:
     def names(self) -> tuple[str, ...]:
         """Names of the channels, without annotations."""
         return tuple(self.labels[i] for i in self.measured)
+
+    @cached_property
+    def unscaled(self) -> tuple[int, ...]:
+        """Positions of the channels whose scale cannot be computed, because a range is empty."""
+        ranges = [self.ranges[i] for i in self.measured] if self.ranges else []
+        return tuple(i for i, (low, high, first, last) in enumerate(ranges) if low == high or first == last)
 
     def get_counts(self, channels: tuple[int, ...]) -> set[int]:
         """Return the numbers of samples per record of some channels."""
@@ -190,7 +199,9 @@ def read_edf_header(path: Path, kind: str) -> EdfHeader:
             table = file.read(n * _N_HEADER)
         n_bytes, n_records, duration = int(head[184:192]), int(head[236:244]), float(head[244:252])
         counts = tuple(map(int, _read_column(table, n, 216, 8)))
-        if not (np.isfinite(duration) and duration > 0 and min(counts) >= 0 and sum(counts) > 0):
+        labels = _read_column(table, n, 0, 16)
+        timed = duration > 0 or all(label in _ANNOTATIONS for label in labels)
+        if not (np.isfinite(duration) and timed and min(counts) >= 0 and sum(counts) > 0):
             raise ValueError(f"records of {duration:g} s")
     except (OSError, ValueError) as error:
         raise RecordingError(
@@ -203,9 +214,10 @@ def read_edf_header(path: Path, kind: str) -> EdfHeader:
         n_bytes,
         n_records,
         duration,
-        _read_column(table, n, 0, 16),
+        labels,
         _read_column(table, n, 96, 8),
         counts,
+        tuple(zip(*(_read_column(table, n, at, 8) for at in (104, 112, 120, 128)), strict=True)),
         not head[88:168].startswith(b"Startdate X"),
     )
 

@@ -9,6 +9,7 @@ import math
 import warnings
 from bisect import bisect_right
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,14 +19,16 @@ from numpy.typing import NDArray
 
 from igbss_stream._util.optional import require
 from igbss_stream.chunk import Gap
-from igbss_stream.errors import ParameterError, RecordingError
+from igbss_stream.errors import InputError, ParameterError, RecordingError, printable
 from igbss_stream.events import Events
 from igbss_stream.files.bad_rows import is_bad, merge_rows
-from igbss_stream.files.channel_selection import pick_channels
+from igbss_stream.files.channel_selection import format_ranges, pick_channels
 from igbss_stream.files.gaps import get_row, make_gaps
 from igbss_stream.files.messages import as_one_line, check_counts
 from igbss_stream.files.read_options import ReadOptions
+from igbss_stream.files.readers.brainvision import find_renamed_files
 from igbss_stream.files.readers.edf import EdfHeader, read_edf_header
+from igbss_stream.files.readers.fif_parts import find_previous_part
 from igbss_stream.files.readers.mne_events import (
     BOUNDARIES,
     SKIP,
@@ -206,6 +209,10 @@ def _open_single_rate(path: Path, kind: str, options: ReadOptions) -> _MneFile:
 def _open_edf(path: Path, kind: str, options: ReadOptions) -> _MneFile:
     """Open EDF or BDF, where channels may differ in rate and records may be interrupted."""
     head, what = read_edf_header(path, kind), repr(str(path))
+    if not head.names:
+        raise InputError(
+            f"{what} contains annotations alone, without samples; pass the recording that they belong to"
+        )
     included = tuple(range(len(head.names)))
     if len(head.get_counts(included)) > 1:  # MNE would resample all channels to the highest rate
         chosen = _choose_single_rate(head, options, what)
@@ -217,6 +224,7 @@ def _open_edf(path: Path, kind: str, options: ReadOptions) -> _MneFile:
         raw, notes = _open_raw(path, kind, None)
         picks, pick_notes = _pick(raw, options, what)
     read = tuple(included[i] for i in picks)
+    unit, unit_notes = _find_edf_unit(head, read, options, what)
     runs, gaps = _find_runs(raw, kind)
     annotations = raw.annotations
     if head.interrupted:  # annotations do not count rows then, and MNE drops those after the last row
@@ -231,8 +239,25 @@ def _open_edf(path: Path, kind: str, options: ReadOptions) -> _MneFile:
     to_index = (lambda sample: sample) if head.interrupted else make_index_map(runs, gaps)
     events = find_annotated_events(annotations, kind, lambda onset: to_index(onset * raw.info["sfreq"]))
     return _MneFile(
-        raw, picks, head.get_unit(read), runs, gaps, bad_rows, notes + pick_notes, events, head.dated
+        raw, picks, unit, runs, gaps, bad_rows, notes + pick_notes + unit_notes, events, head.dated
     )
+
+
+def _find_edf_unit(
+    head: EdfHeader, read: tuple[int, ...], options: ReadOptions, what: str
+) -> tuple[str | None, tuple[str, ...]]:
+    """Return the unit of the channels that are read, and a note if some have no scale."""
+    unscaled = [i for i in read if i in head.unscaled]
+    if not unscaled:
+        return head.get_unit(read), ()
+    names = ", ".join(printable(head.names[i]) for i in unscaled[:4])
+    scaled = [i for i in read if i not in unscaled]
+    if options.channels is None and len(scaled) > 1:
+        raise RecordingError(
+            f"{what} states no scale for the channels {names}: their smallest and largest value are equal. "
+            f"Pass --channels {format_ranges(scaled)} to omit them, or all channels to read them without a unit"
+        )
+    return None, (f"the file states no scale for the channels {names}, so the unit is unknown",)
 
 
 def _choose_single_rate(head: EdfHeader, options: ReadOptions, what: str) -> tuple[int, ...]:
@@ -268,18 +293,27 @@ def _open_raw(path: Path, kind: str, include: list[str] | None) -> tuple[Any, tu
             "rename it"
         )
     keywords = {} if include is None else {"include": include}
-    with warnings.catch_warnings(record=True) as warned:
+    renamed = find_renamed_files(path) if kind == "BrainVision" else nullcontext((path, ()))
+    with renamed as (header, notes), warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         mne = require("mne", "mne", f"{str(path)!r} is {kind}, read by MNE")
         try:
-            raw = mne.io.read_raw(path, preload=False, verbose="ERROR", **keywords)
+            raw = mne.io.read_raw(header, preload=False, verbose="WARNING", **keywords)
         except Exception as error:  # the type depends on the format
             raise RecordingError(
                 f"{str(path)!r} is {kind}, and MNE cannot read it: {as_one_line(error)}; copy or record it "
                 "again"
             ) from error
     texts = dict.fromkeys(as_one_line(w.message) for w in warned if issubclass(w.category, RuntimeWarning))
-    return raw, tuple(f"MNE warns: {text}" for text in texts)
+    return raw, (*notes, *(f"MNE warns: {text}" for text in texts), *_note_part(path, kind))
+
+
+def _note_part(path: Path, kind: str) -> tuple[str, ...]:
+    """Return a note if a file continues another one."""
+    previous = find_previous_part(path) if kind == "FIF" else None
+    return (
+        () if previous is None else (f"this file continues {previous.name!r}; open that one for the whole",)
+    )
 
 
 def _find_runs(raw: Any, kind: str) -> tuple[list[tuple[int, int]], tuple[Gap, ...]]:
