@@ -255,7 +255,7 @@ def _find_edf_unit(
     if options.channels is None and len(scaled) > 1:
         raise RecordingError(
             f"{what} states no scale for the channels {names}: their smallest and largest value are equal. "
-            f"Pass --channels {format_ranges(scaled)} to omit them, or all channels to read them without a unit"
+            f"Pass --channels {format_ranges(scaled)} to omit them, or all to read them without a unit"
         )
     return None, (f"the file states no scale for the channels {names}, so the unit is unknown",)
 

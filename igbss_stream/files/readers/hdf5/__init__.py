@@ -7,6 +7,8 @@
     contents    list the datasets of a file
     selection   choose the dataset that contains the signal
     signal      what a layout states about a signal
+    columns     one dataset a channel
+    written_rows  which rows of a dataset were written
     layouts/    one module per layout: NWB, SNIRF, MATLAB, EEGLAB, ...
     fast_read   read common datasets faster than h5py
     listing     print the datasets of a file

@@ -6,6 +6,7 @@ The axis of the samples is never guessed: the layout or an option defines it, or
 
 import math
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -14,11 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from igbss_stream._util.dtypes import get_working_dtype
-from igbss_stream.errors import ParameterError, RecordingError
+from igbss_stream.errors import InputError, ParameterError, RecordingError
 from igbss_stream.events import Events
 from igbss_stream.files.channel_selection import pick_channels
+from igbss_stream.files.gaps import get_gap_rows
 from igbss_stream.files.messages import as_one_line, check_counts, complete_names
 from igbss_stream.files.read_options import ReadOptions
+from igbss_stream.files.readers.hdf5.columns import fill_from_columns
 from igbss_stream.files.readers.hdf5.fast_read import make_contiguous_fill, make_gzip_fill
 from igbss_stream.files.readers.hdf5.file import (
     LIBRARY_ERRORS,
@@ -33,6 +36,7 @@ from igbss_stream.files.readers.hdf5.layouts import match_layout
 from igbss_stream.files.readers.hdf5.links import check_parts
 from igbss_stream.files.readers.hdf5.selection import choose_signal
 from igbss_stream.files.readers.hdf5.signal import LayoutMatch, Signal
+from igbss_stream.files.readers.hdf5.written_rows import find_written_rows
 from igbss_stream.files.recording import Facts, Fill, Recording
 from igbss_stream.positions import Positions
 
@@ -80,6 +84,8 @@ class Hdf5Recording(Recording):
             return self._guard(self._fill_from_raw)
         if self._signal.fields:
             return self._guard(self._fill_from_fields)
+        if self._signal.columns:
+            return self._guard(partial(fill_from_columns, self._file, self._signal.columns))
         if self.axis == 0:
             direct = make_contiguous_fill(self._handle) or make_gzip_fill(self._handle)
             return self._guard(direct or self._fill_as_stored)
@@ -184,7 +190,7 @@ def _apply_options(signal: Signal, options: ReadOptions, path: Path) -> Signal:
         # Timestamps that do not define a rate do not define gaps either.
         signal = replace(signal, rate=options.rate, gaps=() if signal.needs_rate else signal.gaps)
     if options.axis is not None and options.axis != signal.axis and signal.axis is not None:
-        if signal.fields or signal.raw:
+        if signal.fields or signal.raw or signal.columns:
             raise ParameterError(f"{what} has only one possible axis of samples; omit --axis")
         if signal.gain is not None and options.factor is None:
             raise ParameterError(
@@ -206,6 +212,8 @@ def _make_recording(
     handle = file[signal.dataset]
     axis = next(a for a in (options.axis, signal.axis, 0) if a is not None)
     n_samples, n_channels, dtype = _find_shape(handle, signal, axis, options.axis, what)
+    if not (signal.raw or signal.fields or signal.columns):
+        signal, n_samples = _leave_out_unwritten(handle, signal, axis, what)
     names = complete_names(signal.channels, n_channels)
     picks = None if options.channels is None else pick_channels(options.channels, names, what)
     triggers = pick_channels(options.event_names, names, what) if options.event_names else ()
@@ -213,6 +221,10 @@ def _make_recording(
         picks = tuple(i for i in range(n_channels) if i not in triggers)
     check_counts(n_samples, n_channels if picks is None else len(picks), what, signal.advice)
     gain = signal.gain if options.factor is None else np.full(n_channels, float(options.factor))
+    if gain is not None and len(gain) != n_channels:
+        raise ParameterError(
+            f"{what} has a scale for each of {len(gain)} channels; pass --factor with --axis"
+        )
     cache = 0 if signal.raw else _compute_cache_size(handle, axis)
     if cache > _DEFAULT_CACHE:
         # The cache is set when a dataset is opened, so close it first.
@@ -233,6 +245,16 @@ def _make_recording(
         offset=signal.offset,
         triggers=triggers,
     )
+
+
+def _leave_out_unwritten(handle: Any, signal: Signal, axis: int, what: str) -> tuple[Signal, int]:
+    """Return a signal and its number of rows, without those at the end that were never written."""
+    written = find_written_rows(handle, axis)
+    if not written.n_rows and handle.shape[axis]:
+        raise InputError(f"{what} has no samples: {written.notes[0]}; record it again")
+    rows = get_gap_rows(signal.gaps)
+    gaps = tuple(gap for gap, row in zip(signal.gaps, rows, strict=True) if row < written.n_rows)
+    return replace(signal, notes=signal.notes + written.notes, gaps=gaps), written.n_rows
 
 
 def _make_facts(layout: LayoutMatch, signal: Signal, names: tuple[str, ...]) -> Facts:
@@ -266,6 +288,9 @@ def _find_shape(
 ) -> tuple[int, int, np.dtype[Any]]:
     """Return the numbers of samples and channels, and the dtype of the blocks."""
     check_parts(handle, what)
+    if signal.columns:
+        kinds = [get_block_dtype(handle.file[name], name) for name in signal.columns]
+        return signal.shape[0], signal.shape[1], np.result_type(*kinds)
     if signal.raw:
         return *signal.raw.shape, get_working_dtype(signal.raw.dtype, what)
     if signal.fields:

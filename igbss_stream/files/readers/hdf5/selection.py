@@ -10,7 +10,8 @@ import h5py
 from igbss_stream.errors import RecordingError
 from igbss_stream.files.messages import complete_names
 from igbss_stream.files.read_options import ReadOptions
-from igbss_stream.files.readers.hdf5.contents import DatasetDescription, describe_datasets
+from igbss_stream.files.readers.hdf5.columns import describe_columns, list_columns
+from igbss_stream.files.readers.hdf5.contents import DatasetDescription, describe_datasets, list_datasets
 from igbss_stream.files.readers.hdf5.file import LIBRARY_ERRORS, name_dataset
 from igbss_stream.files.readers.hdf5.layouts import plain
 from igbss_stream.files.readers.hdf5.signal import LayoutMatch, Signal
@@ -43,6 +44,9 @@ def choose_signal(
     """
     if options.dataset is None:
         signal = _choose_only_signal(file, found, path)
+    elif (columns := describe_columns(file, options.dataset, path)) is not None:
+        why = f"{len(columns.columns)} datasets were selected, one a channel"
+        found, signal = replace(found, layout=plain.LAYOUT, why=why), columns
     else:
         name = "/" + options.dataset.strip("/")
         known = [signal for signal in found.signals if signal.dataset == name]
@@ -156,6 +160,9 @@ def _list_choices(group: Any, path: Path) -> str:
     found = sorted(describe_datasets(group, path), key=get_priority)
     if not found:
         return "it has no datasets"
+    columns = list_columns(group, list_datasets(group)) if not any(d.usable for d in found) else []
+    if columns:
+        return f"pass --dataset {','.join(columns)} to read one dataset a channel"
     listed = [_format_choice(d) for d in found[:_N_LISTED]]
     if len(found) > _N_LISTED:
         listed.append(f"and {len(found) - _N_LISTED} more")

@@ -47,6 +47,8 @@ class Signal:
         Axis of the samples; None if the layout does not define it.
     fields : tuple of str
         Fields of a compound type that contain the samples; empty for a plain dataset.
+    columns : tuple of str
+        Datasets of one axis, each with the samples of a channel; empty for a plain dataset.
     raw : RawFile or None
         File that contains the samples instead of the dataset.
     rate : float or None
@@ -83,6 +85,7 @@ class Signal:
     shape: tuple[int, ...]
     axis: int | None = 0
     fields: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
     raw: RawFile | None = None
     rate: float | None = None
     unit: str | None = None

@@ -12,6 +12,7 @@ from typing import Any
 
 from igbss_stream.files.readers.hdf5.layouts import (
     eeglab,
+    fieldtrip,
     grecorder,
     gwosc,
     matlab,
@@ -30,6 +31,7 @@ _LAYOUTS: tuple[Callable[[Any, Path], LayoutMatch | None], ...] = (
     grecorder.find,
     gwosc.find,
     eeglab.find,
+    fieldtrip.find,
     matlab.find,
     tables.find,
 )

@@ -60,6 +60,8 @@ def find(file: Any, path: Path) -> LayoutMatch | None:
 def _describe_signal(group: Any, path: Path) -> Signal:
     data, name = group["data"], f"{group.name.rstrip('/')}/data"
     shape = data.shape if data.ndim >= 2 else (data.shape[0], 1)
+    if _is_transposed(group, shape):
+        return _describe_transposed(group, data, name, path)
     rate, times, problem = _find_timing(group, shape[0], name_dataset(name, path))
     names, note = _read_names(group, shape[1])
     gain, offset = _read_scale(group, data, shape[1])
@@ -80,6 +82,45 @@ def _describe_signal(group: Any, path: Path) -> Signal:
         notes=(note,) if note else (),
         problem=problem,
         needs_rate=bool(problem),
+    )
+
+
+def _is_transposed(group: Any, shape: tuple[int, ...]) -> bool:
+    """Return whether the first axis of a series has the electrodes, or the second one the times."""
+    if len(shape) != 2 or shape[0] == shape[1]:
+        return False
+    rows, times = read_numbers(group, "electrodes"), get_dataset(group, "timestamps")
+    n_times = None if times is None or times.ndim != 1 else len(times)
+    if n_times in shape:
+        return n_times == shape[1]
+    return rows is not None and len(rows) == shape[0]
+
+
+def _describe_transposed(group: Any, data: Any, name: str, path: Path) -> Signal:
+    """Describe a series whose axes are swapped; the user has to confirm it by passing the axis."""
+    n_channels, n_samples = data.shape
+    what = name_dataset(name, path)
+    rate, times, problem = _find_timing(group, n_samples, what)
+    names, note = _read_names(group, n_channels)
+    gain, offset = _read_scale(group, data, n_channels)
+    unit = decode_text(read_attribute(data, "unit"))
+    swapped = (
+        f"{what} has shape {data.shape}, but its first axis is as long as the list of electrodes, not as "
+        "the samples: it was written transposed. Pass --axis 1"
+    )
+    return Signal(
+        dataset=name,
+        shape=(n_samples, n_channels),
+        axis=None,
+        rate=rate,
+        unit="V" if (unit or "").lower() in _VOLTS else unit,
+        channels=names,
+        gain=gain,
+        offset=offset,
+        times=times,
+        timeline=lambda: read_timeline(group),
+        notes=(note,) if note else (),
+        problem=f"{swapped}, and --rate: {problem}" if problem else swapped,
     )
 
 

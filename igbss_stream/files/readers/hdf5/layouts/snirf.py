@@ -80,15 +80,32 @@ def _find_timing(
     block: Any, n_samples: int, per_second: float, what: str
 ) -> tuple[float | None, Times | None, str]:
     """Return the rate, or the timestamps, or why neither can be used."""
-    time = get_dataset(block, "time")
-    if time is None or time.ndim != 1:
+    time = _get_times(block)
+    if time is None:
         return None, None, f"{what} has no timestamps; pass --rate"
     if time.size == 2 != n_samples:  # start and step
-        rate = as_positive(per_second / float(time[1]) if time[1] else 0)
+        step = float(_read_times(time, 1, 2)[0])
+        rate = as_positive(per_second / step if step else 0)
         return rate, None, "" if rate else f"{what} has timestamps that do not increase; pass --rate"
     if time.size != n_samples:
         return None, None, f"{what} has {time.size} timestamps for {n_samples} samples; pass --rate"
-    return None, Times(lambda a, b: time[a:b], n_samples, per_second), ""
+    return None, Times(lambda a, b: _read_times(time, a, b), n_samples, per_second), ""
+
+
+def _get_times(block: Any) -> Any:
+    """Return the dataset of times, which may have a second axis of length 1; None without one."""
+    time = get_dataset(block, "time")
+    return (
+        time
+        if time is not None and is_numeric(time) and time.size and max(time.shape) == time.size
+        else None
+    )
+
+
+def _read_times(time: Any, start: int, stop: int) -> Any:
+    """Return some of the times."""
+    along = int(np.argmax(time.shape))
+    return time[tuple(slice(start, stop) if axis == along else 0 for axis in range(time.ndim))]
 
 
 def _read_stimuli(run: Any, per_second: float) -> TimedEvents:
@@ -106,8 +123,8 @@ def _read_stimuli(run: Any, per_second: float) -> TimedEvents:
 
 def _read_timeline(run: Any, block: Any, per_second: float) -> Timeline:
     """Return the stimuli, and the date and time of the measurement, which is that of time 0."""
-    time = get_dataset(block, "time")
-    first = float(time[0]) / per_second if time is not None and time.ndim == 1 and time.size else 0.0
+    time = _get_times(block)
+    first = float(_read_times(time, 0, 1)[0]) / per_second if time is not None else 0.0
     date, clock = (read_text(run, f"metaDataTags/Measurement{name}") for name in ("Date", "Time"))
     return Timeline(_read_stimuli(run, per_second), first, parse_time(f"{date}T{clock}"))
 
