@@ -4,6 +4,7 @@ Commands import what they need when they run, so that `--help` answers immediate
 """
 
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -85,9 +86,12 @@ for _command in (
 @reading_options
 @click.option("--fast", is_flag=True, help="Do not read the samples; skips NaN, flat channels and rank.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option(
+    "--strict", is_flag=True, help="Exit with code 1 if there is a note, or the file is not read."
+)
 @click.option("-q", "--quiet", is_flag=True, help="Do not show progress.")
 @report_errors
-def inspect(path: Path, fast: bool, as_json: bool, quiet: bool, **wanted: Any) -> None:
+def inspect(path: Path, fast: bool, as_json: bool, strict: bool, quiet: bool, **wanted: Any) -> None:
     """Describe how a file is read, what its samples are like, and which datasets it has."""
     from igbss_stream.files import inspection as examining
     from igbss_stream.files.open import is_hdf5
@@ -111,6 +115,8 @@ def inspect(path: Path, fast: bool, as_json: bool, quiet: bool, **wanted: Any) -
         say_lines(examining.as_text(found))
     else:
         say_lines(f"{format_description(description)}\n\n{examining.as_text(found, models)}")
+    if strict and (isinstance(found, examining.Refusal) or found.notes):
+        sys.exit(1)
 
 
 @main.command(epilog=_DEMO_EXAMPLES)

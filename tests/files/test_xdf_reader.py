@@ -237,6 +237,40 @@ def test_a_recording_of_openbci() -> None:
     np.testing.assert_array_equal(read(path), streams[0]["time_series"])
 
 
+def clock_offset(number: int, at: float, value: float) -> bytes:
+    return chunk(4, struct.pack("<Idd", number, at, value))
+
+
+@pytest.mark.parametrize("lost", [0.0, 2.0, 30.0])
+def test_a_clock_reset_lasts_as_long_as_it_lasted(tmp_path: Path, lost: float) -> None:
+    true = 1000 + np.arange(1000) / 25 + lost * (np.arange(1000) >= 500)
+    offset = np.where(np.arange(1000) < 500, -4000.0, 1010.0)  # the clock of the sender began anew
+    parts = [header(1, "eeg", 25.0)]
+    for at in range(0, 1000, 100):
+        parts.append(samples(1, X[at : at + 100], (true - offset)[at : at + 100]))
+        parts.append(clock_offset(1, true[at] - offset[at], offset[at]))
+    with open_recording(write(tmp_path / "in", *parts)) as recording:
+        assert [gap.n_samples for gap in recording.gaps] == ([round(lost * 25)] if lost else [])
+
+
+def test_a_damaged_header_of_another_stream_is_named(tmp_path: Path) -> None:
+    broken = chunk(2, struct.pack("<I", 7) + b"<info><name>mark</name><desc><channels>")
+    path = write(tmp_path / "in", broken, header(1, "eeg"), samples(1, X, even()))
+    np.testing.assert_array_equal(read(path), X)
+    with open_recording(path) as recording:
+        assert "stream 7 has a damaged header" in recording.notes[0]
+    with pytest.raises(IgbssError, match="is a damaged XDF file"):
+        open_recording(write(tmp_path / "in", broken))
+
+
+def test_labels_may_be_names(tmp_path: Path) -> None:
+    desc = "".join(f"<channel><name>E{i}</name></channel>" for i in range(4))
+    with open_recording(
+        write(tmp_path / "in", header(1, "eeg", desc=desc), samples(1, X, even()))
+    ) as found:
+        assert found.channels == ("E0", "E1", "E2", "E3")
+
+
 def markers(number: int, labels: list[str], times: list[float]) -> bytes:
     """Write a stream of texts, one to a chunk."""
     xml = (

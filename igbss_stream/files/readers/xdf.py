@@ -83,7 +83,7 @@ def open_xdf(path: Path, options: ReadOptions) -> XdfRecording:
     """
     if options.axis is not None:
         raise ParameterError(f"{str(path)!r} is XDF, which has no axes; omit --axis")
-    found = list_streams(path)
+    found, header_notes = list_streams(path)
     stream = _choose_stream(found, options, path)
     what = f"stream {stream.name!r} of {str(path)!r}"
     if stream.dtype is None:
@@ -108,7 +108,7 @@ def open_xdf(path: Path, options: ReadOptions) -> XdfRecording:
         names,
         stream.types,
         gaps=gaps,
-        notes=(*notes, *rate_notes),
+        notes=(*header_notes, *notes, *rate_notes),
         events=place_markers(markers, times, gaps, options.rate or rate),
     )
     gain = None if options.factor is None else np.full(len(names), float(options.factor))

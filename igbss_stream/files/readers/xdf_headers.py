@@ -66,27 +66,41 @@ class XdfStream:
         return self.rate == 0 and self.n_channels > 0 and (self.dtype is None or whole)
 
 
-def list_streams(path: Path) -> list[XdfStream]:
+def list_streams(path: Path) -> tuple[list[XdfStream], tuple[str, ...]]:
     """Read the headers of all streams of a file, in their order, and count the samples.
+
+    Returns
+    -------
+    list of XdfStream, and tuple of str
+        The streams, and a note for each one whose header is damaged.
 
     Raises
     ------
     RecordingError
-        If the file or a header is damaged.
+        If the file or every header is damaged.
     """
-    found, counts = dict[int, XdfStream](), dict[int, int]()
+    found, counts, broken = dict[int, XdfStream](), dict[int, int](), dict[int, str]()
     try:
         with open(path, "rb") as file:
             for tag, number, length in _read_chunks(file):
                 if tag == _HEADER:
-                    found[number] = _parse_header(number, file.read(min(length, _LONGEST_HEADER)))
+                    try:
+                        found[number] = _parse_header(number, file.read(min(length, _LONGEST_HEADER)))
+                    except (ValueError, ElementTree.ParseError) as error:
+                        broken[number] = as_one_line(error)
                 else:
                     counts[number] = counts.get(number, 0) + (_read_length(file) or 0)
-    except (OSError, ValueError, struct.error, ElementTree.ParseError) as error:
+        if broken and not found:
+            raise ValueError(next(iter(broken.values())))
+    except (OSError, ValueError, struct.error) as error:
         raise RecordingError(
             f"{str(path)!r} is a damaged XDF file ({as_one_line(error)}); copy or record it again"
         ) from error
-    return [replace(stream, n_samples=counts.get(number, 0)) for number, stream in found.items()]
+    streams = [replace(stream, n_samples=counts.get(number, 0)) for number, stream in found.items()]
+    return streams, tuple(
+        f"stream {number} has a damaged header ({reason}), so it is not read"
+        for number, reason in broken.items()
+    )
 
 
 def _read_chunks(file: BinaryIO) -> Iterator[tuple[int, int, int]]:
@@ -112,6 +126,11 @@ def _read_length(file: BinaryIO) -> int | None:
     return int(struct.unpack(code, content)[0]) if len(content) == size[0] else None
 
 
+def _find_text(channel: ElementTree.Element, *keys: str) -> str:
+    """Return the first of several texts that is stated; some senders write labels as names."""
+    return next(filter(None, ((channel.findtext(key) or "").strip() for key in keys)), "")
+
+
 def _parse_header(number: int, xml: bytes) -> XdfStream:
     if b"<!ENTITY" in xml or b"<!DOCTYPE" in xml:
         raise ValueError(f"stream {number} declares entities")
@@ -125,8 +144,8 @@ def _parse_header(number: int, xml: bytes) -> XdfStream:
     code = _DTYPES.get(fields["channel_format"])
     channels = root.findall("desc/channels/channel")
     labels, types, units = (
-        tuple((channel.findtext(key) or "").strip() for channel in channels)
-        for key in ("label", "type", "unit")
+        tuple(_find_text(channel, *keys) for channel in channels)
+        for keys in (("label", "name"), ("type",), ("unit",))
     )
     unit = units[0] if len(set(units)) == 1 else ""
     return XdfStream(
