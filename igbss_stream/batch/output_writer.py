@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from igbss_stream.batch.channels import Channels, LeftOut
 from igbss_stream.batch.models import KnownModel
+from igbss_stream.errors import printable
 from igbss_stream.files.event_table import NAME, make_event_table
 from igbss_stream.files.gaps import get_gap_rows
 from igbss_stream.files.positions_dataset import POSITIONS_NAME, make_positions_dataset
@@ -212,7 +213,7 @@ def write_positions(sink: Hdf5Sink, recording: Recording, channels: Sequence[str
 
 
 def write_origin(sink: Hdf5Sink, recording: Recording, model: KnownModel | None, **attrs: str) -> None:
-    """Write the names of the recording and of the model file.
+    """Write the names of the recording and of the model file, and the notes of the reader.
 
     Parameters
     ----------
@@ -225,4 +226,5 @@ def write_origin(sink: Hdf5Sink, recording: Recording, model: KnownModel | None,
     """
     name = os.fsencode(recording.path.name).decode(errors="replace")
     origin = None if model is None else json.dumps(model.origin.as_dict(model.path))
-    sink.set_attrs(input=name, dataset=recording.dataset, model=origin, **attrs)
+    notes = list(map(printable, recording.notes)) or None
+    sink.set_attrs(input=name, dataset=recording.dataset, model=origin, notes=notes, **attrs)

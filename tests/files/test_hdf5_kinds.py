@@ -103,7 +103,7 @@ def test_single_timestamps_that_are_nan_are_bridged(tmp_path: Path, missing: lis
     for options in ({}, {"rate": 250.0}):
         with open_recording(path, **options) as recording:  # type: ignore[arg-type]  # rate is a float
             assert (recording.rate, recording.gaps) == (250.0, (Gap(1000, 500, "missing"),))
-            assert f"{len(missing)} timestamps are NaN" in " ".join(recording.notes)
+            assert f"{len(missing)} of the timestamps are NaN" in " ".join(recording.notes)
     times[:300] = np.nan
     missing = list(range(300))
     path.unlink()

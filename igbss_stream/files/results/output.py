@@ -53,6 +53,8 @@ class OutputFacts:
         Channels that were left out because they are flat, and because the file marks them as bad.
     n_bad_samples : int
         Number of samples that nothing was learned from because the file marks them as bad.
+    notes : tuple of str
+        Decisions of the reader.
     """
 
     job: dict[str, Any] | None
@@ -66,6 +68,7 @@ class OutputFacts:
     flat: tuple[str, ...] = ()
     bad: tuple[str, ...] = ()
     n_bad_samples: int = 0
+    notes: tuple[str, ...] = ()
 
 
 class OutputFile(CheckedFile):
@@ -123,6 +126,7 @@ class OutputFile(CheckedFile):
                 flat=tuple(map(str, file.attrs.get("flat_channels", ()))),
                 bad=tuple(map(str, file.attrs.get("bad_channels", ()))),
                 n_bad_samples=0 if bad_rows is None else int(bad_rows["n_samples"].sum()),
+                notes=tuple(map(str, file.attrs.get("notes", ()))),
             )
 
     def read_model(self) -> StoredModel:

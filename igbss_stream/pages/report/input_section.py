@@ -104,6 +104,8 @@ def _list_input_facts(data: ReportData, marked: Sequence[int]) -> Iterator[tuple
     if data.events:
         yield "events", f"{len(data.events):,}: {escape(format_counts(data.events.count_labels(), 20))}"
     yield "places on maps", escape(_describe_places(data))
+    for note in data.facts.notes:
+        yield "note", escape(note)
     wanted = ((data.facts.job or {}).get("wanted") or {}).get("channels")
     if wanted:
         yield "selected channels", escape(wanted)

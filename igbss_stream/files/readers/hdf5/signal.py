@@ -135,7 +135,7 @@ class Signal:
         notes = self.notes
         if found.n_bridged:
             notes += (
-                f"{found.n_bridged} timestamps are NaN or infinite; each is taken as one sampling "
+                f"{found.n_bridged} of the timestamps are NaN or infinite; each is taken as one sampling "
                 "interval after the one before",
             )
         signal = replace(self, times=None, rate=found.rate, gaps=found.gaps, notes=notes)
