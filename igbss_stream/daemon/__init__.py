@@ -11,6 +11,7 @@
     sink_guard      what a sink is; its failures, which do not stop the stream
     connectors      open sources and sinks, wait for input
     sources         what a source provides; messages from sockets
+    counter_watch   warn of channels that count samples
     file_source     recordings in files
     lsl_source      streams of the Lab Streaming Layer
     state           store models between runs

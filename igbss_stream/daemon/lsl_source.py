@@ -7,6 +7,7 @@ from functools import partial
 
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.daemon.config.sources import LslInput
+from igbss_stream.daemon.counter_watch import CounterWatch
 from igbss_stream.daemon.descriptions import apply_expectations
 from igbss_stream.daemon.sources import SilenceMonitor, count_rejections
 from igbss_stream.errors import StreamNotFoundError
@@ -40,6 +41,7 @@ class LslStreamSource:
         self.run, self.has_pending, self.ended = 0, False, False
         self.silence = SilenceMonitor(name, config.silence)
         self._name, self._config = name, config
+        self._watch = CounterWatch(name)
         self._inlet = _open_inlet(config)
         self.stream: Stream | None = apply_expectations(name, config, self._inlet.stream)
         queries = [markers.as_query() for markers in config.markers]
@@ -57,6 +59,7 @@ class LslStreamSource:
         if items and self.stream is not None and self.stream.t0 is None:
             # the time of the first sample is known now
             self.stream = apply_expectations(self._name, self._config, self._inlet.stream)
+        self._watch.look(items, self.stream, self.run)
         if not self._is_rate_logged:
             self._log_rate()
         return items

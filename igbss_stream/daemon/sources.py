@@ -13,6 +13,7 @@ from typing import Protocol
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.daemon.config.keys import CurveClientSection, CurveServerSection
 from igbss_stream.daemon.config.sources import OpenEphysInput, ZmqInput
+from igbss_stream.daemon.counter_watch import CounterWatch
 from igbss_stream.daemon.descriptions import apply_expectations, describe, is_alike, is_described
 from igbss_stream.daemon.pause import Pause
 from igbss_stream.errors import ParameterError
@@ -138,6 +139,7 @@ class SocketSource:
         self.ended = False
         self.silence = SilenceMonitor(name, config.silence)
         self._name, self._config = name, config
+        self._watch = CounterWatch(name)
         self._rejected: Counter[str] = Counter()
         self._sent: Stream | None = None  # the description as the sender gave it
         self._meta: MetaMessage | None = None
@@ -174,6 +176,7 @@ class SocketSource:
             out += self._handle(messages.popleft())
             self._events.settle()  # before the sender begins another run
         self._pending.extend(messages)
+        self._watch.look(out, self.stream, self.run)
         if self.silence.update(arrived) and self._sequencer is not None:
             out += self._sequencer.flush()
         return out
