@@ -9,7 +9,8 @@ from igbss_stream.chunk import Gap
 from igbss_stream.feeds.timestamps import TimestampIndexer
 from igbss_stream.files.gaps import get_gap_rows, make_gaps
 
-_LONG = 10.0  # times the usual pause between two times, above which a pause is no jitter
+_LONG = 10.0  # times the usual step that rises, above which a step is a pause and no jitter
+_MOST, _BEYOND = 0.99, 3.0  # share of the steps that are no pauses, and times the longest of them
 
 
 def estimate_rate(times: ArrayLike) -> float | None:
@@ -21,23 +22,34 @@ def estimate_rate(times: ArrayLike) -> float | None:
     ----------
     times : array of shape (samples,)
     """
-    x = np.asarray(times)
-    steps = np.diff(x).astype(np.float64)
+    steps = np.diff(np.asarray(times)).astype(np.float64)
     steps = steps[np.isfinite(steps)]
     rising = steps[steps > 0]
     if not len(rising):
         return None
-    kept = steps[np.abs(steps) <= _LONG * np.median(rising)]
-    passed = float(kept.sum())
-    return len(kept) / passed if passed > 0 else None
+    usual = max(_LONG * float(np.median(rising)), _BEYOND * float(np.quantile(np.abs(steps), _MOST)))
+    is_pause = np.abs(steps) > usual
+    if is_pause.all():
+        return None
+    return _fit_rate(np.where(is_pause, np.mean(steps[~is_pause]), steps))
+
+
+def _fit_rate(steps: NDArray[np.float64]) -> float | None:
+    """Return the slope of a line through samples, of which whole bursts count; None if it does not rise."""
+    rises = np.flatnonzero(steps > 0)
+    if len(rises) < 2:
+        return None
+    time = np.cumsum(steps[rises[0] + 1 : rises[-1] + 1])
+    row = np.arange(len(time)) - (len(time) - 1) / 2
+    slope = float(row @ (time - time.mean())) / max(float(row @ row), 1.0)
+    return 1 / slope if 0 < slope < np.inf else None
 
 
 def measure_mean_rate(times: NDArray[np.float64], gaps: tuple[Gap, ...]) -> float | None:
     """Return the rate in the longest run without a gap; None if the timestamps do not give one."""
     edges = [0, *get_gap_rows(gaps), len(times)]
     first, stop = max(itertools.pairwise(edges), key=lambda edge: edge[1] - edge[0])
-    passed = float(times[stop - 1] - times[first])
-    return (stop - first - 1) / passed if 0 < passed < np.inf else None
+    return _fit_rate(np.diff(times[first:stop]))
 
 
 def find_stream_losses(times: NDArray[np.float64], rate: float) -> tuple[tuple[Gap, ...], bool]:

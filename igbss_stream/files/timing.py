@@ -105,10 +105,10 @@ def measure_timing(
     error = (
         2 * float(np.spacing(bridge.largest)) / total
     )  # of float64 and of the times, such as those of Unix
-    return Timing(_round_rate(per_second * n_even / total, error), make_gaps(places), bridge.n_bridged)
+    return Timing(round_rate(per_second * n_even / total, error), make_gaps(places), bridge.n_bridged)
 
 
-def _round_rate(rate: float, error: float) -> float:
+def round_rate(rate: float, error: float) -> float:
     """Return the number with the fewest digits that is equal to a rate, to within its relative error."""
     rounded = (float(f"{rate:.{digits}g}") for digits in range(1, _DIGITS))
     close = (each for each in rounded if abs(each - rate) <= error * rate)

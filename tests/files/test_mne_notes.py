@@ -57,6 +57,13 @@ def test_channels_without_a_scale_are_asked_about(tmp_path: Path, field: int) ->
             assert "so the unit is unknown" in " ".join(recording.notes)
 
 
+def test_a_header_without_samples(tmp_path: Path) -> None:
+    path = write_edf(tmp_path / "in.edf")
+    path.write_bytes(path.read_bytes()[: 256 * 4])
+    with pytest.raises((InputError, RecordingError), match=r"no samples|cannot read it"):
+        open_recording(path)
+
+
 def test_annotations_without_samples(tmp_path: Path) -> None:
     edfio = pytest.importorskip("edfio")
     path = tmp_path / "in.edf"

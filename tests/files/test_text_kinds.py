@@ -319,3 +319,24 @@ def test_times_in_bursts_suggest_the_mean_rate(tmp_path: Path) -> None:
     with pytest.raises(RecordingError, match=r"--rate 25[0-3]"):
         open_recording(path)
     assert check(path, rate=250.0).gaps == ()
+
+
+@pytest.mark.parametrize("name", ["time (s)", "Zeit [s]"])
+def test_times_that_jitter_are_no_channel_and_suggest_their_rate(tmp_path: Path, name: str) -> None:
+    jitter = np.random.default_rng(0).normal(scale=2e-3, size=N)
+    stamps = [f"{i * 0.004 + jitter[i]:.6f}" for i in range(N)]
+    path = write(tmp_path / "in", rows_of(stamps), [",".join([name, *NAMES])])
+    with pytest.raises(RecordingError, match=r"it gives about --rate (249\.9|250\b|250\.0)"):
+        open_recording(path)
+    found = check(path, rate=250.0)
+    assert (found.channels, found.gaps) == (tuple(NAMES), ())
+
+
+def test_rounded_times_give_the_round_rate(tmp_path: Path) -> None:
+    stamps = [f"{1.6e9 + i / 256:.3f}" for i in range(N)]
+    assert check(write(tmp_path / "in", rows_of(stamps), [",".join(["timestamps", *NAMES])])).rate == 256
+
+
+def test_quoted_decimal_commas(tmp_path: Path) -> None:
+    lines = [",".join(f'"{v:.2f}"'.replace(".", ",") for v in row) for row in X]
+    check(write(tmp_path / "in", lines, [",".join(NAMES)]), rate=1.0)

@@ -336,6 +336,8 @@ def _find_runs(raw: Any, kind: str) -> tuple[list[tuple[int, int]], tuple[Gap, .
         elif gap := GAP_LABEL.match(text.removeprefix("comment/")):
             edges[round(first)] = int(gap[1]) if gap[1].isdigit() else 0
     runs = _invert_skips(skips, raw.n_times)
+    if not runs:
+        raise InputError(f"{str(raw.filenames[0])!r} has no samples; copy or record it again")
     rows = _compute_rows(runs)
     places = {(_get_row(runs, edge), missing, "boundary") for edge, missing in edges.items()}
     for row, (before, after) in zip(rows[1:], itertools.pairwise(runs), strict=True):

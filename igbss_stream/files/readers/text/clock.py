@@ -20,7 +20,7 @@ from igbss_stream.files.readers.text.heads import PER_SECOND, UNIX_RANGE
 from igbss_stream.files.readers.text.lines import read_rows
 from igbss_stream.files.readers.text.parse import load_numbers
 from igbss_stream.files.readers.text.table import TextFormat
-from igbss_stream.files.timing import Timing, measure_timing
+from igbss_stream.files.timing import Timing, measure_timing, round_rate
 
 _N_ROWS = 1 << 14  # that are read at a time
 _SUFFIX = re.compile(
@@ -150,7 +150,7 @@ def _time_rows(columns: TextFormat, i: int, values: Array, rate: float | None, w
     gaps, notes = _find_gaps(x, timing, per_second, rate or (measured * (per_second or 0)) or None, name)
     if per_second is None:
         return TextTiming(None, gaps, notes, _suggest_rate(name, measured), t0)
-    stated = float(f"{measured * per_second:.9g}")
+    stated = round_rate(measured * per_second, _find_resolution(columns, i) / max(np.ptp(x), 1e-300))
     if rate and abs(stated - rate) > _TOLERANCE * rate:
         notes += (f"the rate is taken as {rate:.6g} Hz, but the times in {name} give {stated:.6g} Hz",)
     if not rate and timing is None:
@@ -195,6 +195,13 @@ def _add_rounds(lost: dict[int, int], stamps: Array, around: float) -> None:
         rounds = round((steps[i] * rate - 1 - lost.get(row, 0)) / around)
         if rounds > 0:
             lost[row] = lost.get(row, 0) + round(rounds * around)
+
+
+def _find_resolution(columns: TextFormat, i: int) -> float:
+    """Return the smallest difference of the times in a column, by their digits."""
+    fractions = [re.split("[.,]", row[i])[-1] for row in columns.first if re.search("[.,]", row[i])]
+    digits = [len(fraction) - len(fraction.lstrip("0123456789")) for fraction in fractions]
+    return 10.0 ** -max(digits, default=0)
 
 
 def _is_clock(columns: TextFormat, i: int) -> bool:

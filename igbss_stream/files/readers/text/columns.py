@@ -17,10 +17,13 @@ from igbss_stream.files.readers.text.table import TextFormat
 
 _RISING = 0.97  # of steps that increase in a column of times or of a counter, which may wrap
 _ENOUGH = 20  # steps needed to apply this share
+_STEADY = 0.999  # correlation of times that jitter with the numbers of their rows
 _N_LISTED = 6  # names in a message
 _TIMES = {
     "time", "times", "timestamp", "timestamps", "time stamp", "t", "date", "datetime", "date time", "unix",
     "unix time", "unixtime", "elapsed", "elapsed time", "originaltimestamp", "x value", "lsl timestamp",
+    "zeit", "zeitstempel", "temps", "horodatage", "tiempo", "tempo", "tijd", "tid", "czas", "время", "时间",
+    "時間",
     "s", "sec", "seconds", "ms", "msec", "milliseconds", "us", "ns",
 }  # fmt: skip
 _COUNTERS = {
@@ -153,7 +156,12 @@ def _is_date(columns: TextFormat, column: int) -> bool:
 
 def _may_be_time(columns: TextFormat, column: int) -> bool:
     """Return whether a column with the name of a time may be one; T may be a temperature."""
-    return bool(np.mean(np.diff(get_values(columns, column)) >= 0) >= _RISING)
+    x = get_values(columns, column)
+    x = x[np.isfinite(x)]
+    if len(x) < 2 or np.ptp(x) == 0:
+        return False
+    is_rising = np.mean(np.diff(x) >= 0) >= _RISING
+    return bool(is_rising or (len(x) > _ENOUGH and np.corrcoef(x, np.arange(len(x)))[0, 1] > _STEADY))
 
 
 def _may_count(columns: TextFormat, column: int) -> bool:

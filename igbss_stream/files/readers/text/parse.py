@@ -57,8 +57,8 @@ def load_numbers(lines: Sequence[str], columns: TextFormat, picks: Sequence[int]
     if any(count_columns(line, delimiter) != columns.n_cells for line in lines):
         raise ValueError("rows of different length")
     if columns.decimal != ".":
-        if any("." in line for line in lines):
-            raise ValueError("points beside decimal commas")
+        if delimiter == columns.decimal or any("." in line for line in lines):
+            raise ValueError("points beside decimal commas, or commas in quoted cells")
         lines = [line.replace(columns.decimal, ".") for line in lines]
     return np.loadtxt(
         lines, delimiter=delimiter, usecols=tuple(picks), ndmin=2, comments=None, quotechar='"'

@@ -21,11 +21,8 @@ from igbss_stream.files.readers.text.lines import (
 _N_FIRST = 200  # lines from which the format is detected
 _N_HEAD = 4096  # bytes from which the encoding is detected
 _FORMS = [
-    (delimiter, decimal)
-    for delimiter in (";", "\t", ",", None)
-    for decimal in (".", ",")
-    if delimiter != decimal
-]
+    (delimiter, decimal) for delimiter in (";", "\t", ",", None) for decimal in (".", ",")
+]  # commas may do both only in quoted cells
 _BRACKETS = re.compile(r"[(\[{]\s*([^()\[\]{}]*?)\s*[)\]}]")
 _UNITS = {
     "v",
@@ -138,7 +135,7 @@ def detect_format(path: Path, *, selected: bool = False) -> TextFormat:
     first = [(*row[:width], *("",) * (width - len(row))) for row in first]
     try:
         names, units, notes = _name_columns(header, first, head, decimal, what)
-        if delimiter == ",":
+        if delimiter == "," != decimal:
             _check_decimal_commas(names, first, what)
     except RecordingError as error:
         if not selected:
