@@ -53,6 +53,6 @@ def look_at_first_samples(recording: Recording) -> None:
     if outstanding is not None:
         value, n = outstanding
         recording.add_note(
-            f"{value:g} occurs {n} times in the first {rows} samples and stands out; if it means that "
+            f"{value:g} occurs {n} times in the first {rows} rows and stands out; if it means that "
             f"samples are missing, pass --missing {value:g}"
         )

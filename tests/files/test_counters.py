@@ -105,7 +105,7 @@ def test_a_number_that_means_missing_becomes_nan(tmp_path: Path) -> None:
     path = write_hdf5(tmp_path / "in.h5", x)
     with open_recording(path) as recording:
         assert recording.notes == (
-            "-200 occurs 35 times in the first 1000 samples and stands out; if it means that samples are "
+            "-200 occurs 35 times in the first 1000 rows and stands out; if it means that samples are "
             "missing, pass --missing -200",
         )
     with open_recording(path, missing=-200, factor=2.0) as recording:

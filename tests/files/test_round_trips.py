@@ -266,7 +266,7 @@ def test_a_table_that_pandas_wrote(tmp_path: Path, unit: str, dtype: str) -> Non
 def test_a_table_of_several_types_and_a_text(tmp_path: Path) -> None:
     pandas = pytest.importorskip("pandas")
     pytest.importorskip("tables")
-    table = pandas.DataFrame({"a": X[:, 0], "n": np.arange(N), "who": ["x"] * N, "b": X[:, 1]})
+    table = pandas.DataFrame({"a": X[:, 0], "n": np.arange(N) ** 2 % 11, "who": ["x"] * N, "b": X[:, 1]})
     table.to_hdf(tmp_path / "in.h5", key="eeg", format="table")
     samples, recording = read(tmp_path / "in.h5", rate=10.0)
     found = dict(zip(recording.channels, samples.T, strict=True))

@@ -149,7 +149,7 @@ def _time_rows(columns: TextFormat, i: int, values: Array, rate: float | None, w
         per_second = min(PER_SECOND.values(), key=lambda n: abs(np.log(measured * n / rate)))
     gaps, notes = _find_gaps(x, timing, per_second, rate or (measured * (per_second or 0)) or None, name)
     if per_second is None:
-        return TextTiming(None, gaps, notes, _suggest_rate(name, measured), t0)
+        return TextTiming(None, gaps, notes, suggest_rate(name, measured), t0)
     stated = round_rate(measured * per_second, _find_resolution(columns, i) / max(np.ptp(x), 1e-300))
     if rate and abs(stated - rate) > _TOLERANCE * rate:
         notes += (f"the rate is taken as {rate:.6g} Hz, but the times in {name} give {stated:.6g} Hz",)
@@ -230,7 +230,7 @@ def _find_unit(columns: TextFormat, i: int, x: Array) -> float | None:
     return None
 
 
-def _suggest_rate(name: str, measured: float) -> str:
+def suggest_rate(name: str, measured: float) -> str:
     """Return the rate to pass, for times of an unknown unit."""
     step = 1 / measured
     if abs(step - 1) < _TOLERANCE:

@@ -131,7 +131,7 @@ def _check_rising(
     known = bool(times or counters)
     open_ = [i for i in measured if i not in (*times, *counters)]
     found = tuple(i for i in open_ if find_counter(get_values(columns, i)))
-    rising = [i for i in open_ if i in found or _rises(columns, i)]
+    rising = [i for i in open_ if i in found or rises(columns, i)]
     asked = [i for i in rising if not (known and i in found)]
     if asked:
         rest = format_ranges([i for i in open_ if i not in rising])
@@ -168,7 +168,7 @@ def _may_count(columns: TextFormat, column: int) -> bool:
     return _may_be_time(columns, column) or find_counter(get_values(columns, column)) is not None
 
 
-def _rises(columns: TextFormat, column: int) -> bool:
+def rises(columns: TextFormat, column: int) -> bool:
     """Return whether the first rows of a column increase like a time or a counter."""
     steps = np.diff(get_values(columns, column))
     if len(steps) < 2 or not np.isfinite(steps).all():

@@ -14,11 +14,12 @@ from igbss_stream.errors import ParameterError, RecordingError
 from igbss_stream.events import Events, OnsetFinder
 from igbss_stream.files.channel_selection import pick_channels
 from igbss_stream.files.gaps import get_indices
+from igbss_stream.files.jittered_times import estimate_rate
 from igbss_stream.files.messages import check_counts
 from igbss_stream.files.read_options import ReadOptions
 from igbss_stream.files.readers.text.cells import split_cells
-from igbss_stream.files.readers.text.clock import find_timing, read_columns
-from igbss_stream.files.readers.text.columns import ColumnChoice, choose_columns
+from igbss_stream.files.readers.text.clock import find_timing, read_columns, suggest_rate
+from igbss_stream.files.readers.text.columns import ColumnChoice, choose_columns, get_values, rises
 from igbss_stream.files.readers.text.lines import read_rows
 from igbss_stream.files.readers.text.parse import parse_lines
 from igbss_stream.files.readers.text.table import TextFormat, detect_format
@@ -89,11 +90,18 @@ def open_text(path: Path, options: ReadOptions) -> TextRecording:
         raise ParameterError(f"{what} is text with one column per channel; omit --dataset and --axis")
     columns = detect_format(path, selected=options.channels is not None)
     triggers = pick_channels(options.event_names, columns.names, what) if options.event_names else ()
-    chosen = choose_columns(columns, options, what, triggers)
+    stated = columns.head.rate if columns.head else None
+    try:
+        chosen = choose_columns(columns, options, what, triggers)
+    except RecordingError as error:
+        if options.rate or stated:
+            raise
+        raise RecordingError(
+            f"{error}; it has no sampling rate either, so pass --rate{_suggest_rate(columns)} too"
+        ) from error
     clocks = (*chosen.times, *chosen.counters)
     n_samples, values = read_columns(path, columns, clocks)
     by_column = dict(zip(clocks, values, strict=True))
-    stated = columns.head.rate if columns.head else None
     timing = find_timing(
         columns,
         {i: by_column[i] for i in chosen.times},
@@ -140,6 +148,15 @@ def open_text(path: Path, options: ReadOptions) -> TextRecording:
         dtype=np.dtype("f8"),
         gain=gain,
     )
+
+
+def _suggest_rate(columns: TextFormat) -> str:
+    """Return the rate that a column of even times suggests; empty without such a column."""
+    for i, name in enumerate(columns.names):
+        if columns.is_numeric(i) and rises(columns, i):
+            measured = estimate_rate(get_values(columns, i))
+            return "" if measured is None else suggest_rate(name, measured)
+    return ""
 
 
 def _find_unit(

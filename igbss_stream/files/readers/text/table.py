@@ -227,7 +227,7 @@ def _name_columns(
     units = tuple(_clean_unit(cell) for cell in units)
     if not units:
         found = [_BRACKETS.search(name) for name in names]
-        units = tuple(each[1] if each else "" for each in found)
+        units = tuple(each[1] if each and each[1].lower() in _UNITS else "" for each in found)
     padded = (*units, *("",) * (width - len(units)))[:width]
     return names, padded if any(padded) else (), notes + note
 
