@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from igbss_stream._util.electrodes import find_positions
 from igbss_stream.errors import ParameterError
 from igbss_stream.labels.courses import CourseFacts, measure_courses
-from igbss_stream.labels.maps import MIN_POSITIONS, measure_maps
+from igbss_stream.labels.maps import MIN_POSITIONS, measure_maps, select_scalp
 from igbss_stream.labels.reasons import describe
 from igbss_stream.labels.scores import LABELS, SourceFacts, compute_scores
 from igbss_stream.labels.spectra import SpectrumFacts, measure_spectra
@@ -113,7 +113,7 @@ def label_sources(
     """
     x, weights = np.asarray(courses, np.float64), np.asarray(maps, np.float64)
     _check(x, weights, channels, rate)
-    known = find_positions(channels) if positions is None else positions
+    known = select_scalp(find_positions(channels) if positions is None else positions)
     scale = np.maximum(x.std(axis=0), 1e-300)
     x = (x - x.mean(axis=0)) / scale  # so that no unit is too small to be squared
     facts = SourceFacts(

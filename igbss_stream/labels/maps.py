@@ -20,6 +20,7 @@ _BETWEEN_EYES = (0.0, 0.97, -0.25)
 _EYES = ((-0.60, 0.76, -0.25), (0.60, 0.76, -0.25))  # at the outer corners
 _FALLS = (2.0, 4.0)  # k of a wide and a narrow template
 _NEAR = 8.0  # k of the weights of neighbours
+_FACE = (0.4, 0.1)  # electrodes further to the front and lower than this are beside or below the eyes
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +43,22 @@ class MapFacts:
     lateral: Array
     focus: Array
     strongest: NDArray[np.int_]
+
+
+def select_scalp(positions: Mapping[int, Array]) -> dict[int, Array]:
+    """Return the positions without those on the face, where the sign of a blink turns.
+
+    Parameters
+    ----------
+    positions : mapping of int to ndarray of shape (3,)
+        See `measure_maps`.
+    """
+    front, low = _FACE
+    return {
+        i: where
+        for i, where in positions.items()
+        if where[1] < front * np.linalg.norm(where) or where[2] > low * np.linalg.norm(where)
+    }
 
 
 def measure_maps(maps: Array, positions: Mapping[int, Array]) -> MapFacts | None:

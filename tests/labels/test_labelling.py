@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from igbss_stream import Labelling, label_sources, separate
+from igbss_stream._util.electrodes import find_position
 from igbss_stream.errors import ParameterError
 from igbss_stream.labels.scores import LABELS
 from tests.doc_pages import run_python
@@ -55,6 +56,22 @@ def test_order_of_channels_does_not_matter(found: Labelling) -> None:
     again = label_sources(courses, maps[order], [NAMES[i] for i in order], RATE)
     np.testing.assert_allclose(again.scores, found.scores, atol=1e-9)
     assert again.reasons == found.reasons
+
+
+def test_electrodes_on_the_face_are_left_out(found: Labelling) -> None:
+    courses, maps = make_sources(1)
+    below_the_eyes = {len(NAMES): np.array([-0.4, 0.85, -0.3]), len(NAMES) + 1: np.array([0.4, 0.85, -0.3])}
+    upside_down = -maps[[NAMES.index("Fp1"), NAMES.index("Fp2")]]
+    places = {i: find_position(name) for i, name in enumerate(NAMES)}
+    known = {i: where for i, where in places.items() if where is not None}
+    again = label_sources(
+        courses,
+        np.vstack([maps, upside_down]),
+        [*NAMES, "E1", "E2"],
+        RATE,
+        positions=known | below_the_eyes,
+    )
+    np.testing.assert_array_equal(again.scores, found.scores)
 
 
 def test_positions_stand_for_names(found: Labelling) -> None:
