@@ -1,10 +1,10 @@
 #!/usr/bin/env python
 """Spoil channels of real recordings by known means, and count which are found, beside pyprep.
 
-    .venv/bin/python tools/bench_bad_channels.py DIR
-    PYTHONPATH=DIR_OF_PYPREP .venv/bin/python tools/bench_bad_channels.py DIR --draws 5
+    .venv/bin/python tools/bench_bad_channels.py eeg.set
+    PYTHONPATH=DIR_OF_PYPREP .venv/bin/python tools/bench_bad_channels.py a.set b.fif --draws 5
 
-DIR is the folder of recordings that docs/method.md lists. Each trial spoils one channel, or three at once
+Each trial spoils one channel, or three at once
 by different means. pyprep's `NoisyChannels` takes part where it can be imported, with RANSAC where channels
 have names of the 10-20 system. Precision is the share of the channels named that were spoilt,
 recall the share of the spoilt channels that were named. Of a copy and its original, either may be named.
@@ -31,7 +31,6 @@ from igbss_stream.files.open import open_recording
 
 Array = NDArray[np.float64]
 
-RECORDINGS = ("eeg/eeglab_data.set", "eeg/test.edf", "hdf5/openbci8_250hz.h5")
 LEFT_OUT = ("EOG1", "EOG2")
 NOISE = 5.0  # standard deviations of the channel
 RAILED = 0.05  # share of samples at each limit
@@ -135,11 +134,13 @@ def find_by_pyprep(eeg: Eeg, x: Array) -> set[str]:
 
 
 @click.command()
-@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument(
+    "recordings", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path)
+)
 @click.option("--draws", default=10, show_default=True, help="Trials of each kind and recording.")
 @click.option("--seed", default=9100, show_default=True)
-def main(folder: Path, draws: int, seed: int) -> None:
-    """Print a table of precision and recall for the recordings in FOLDER."""
+def main(recordings: tuple[Path, ...], draws: int, seed: int) -> None:
+    """Print a table of precision and recall for RECORDINGS of EEG."""
     warnings.filterwarnings("ignore")
     methods: dict[str, Callable[[Eeg, Array], set[str]]] = {"igbss-stream": find_by_us}
     if has_pyprep():
@@ -149,11 +150,11 @@ def main(folder: Path, draws: int, seed: int) -> None:
         methods["pyprep"] = find_by_pyprep
     click.echo("| recording | spoilt by | method | precision | recall | named wrongly | seconds |")
     click.echo("|---|---|---|---|---|---|---|")
-    for path in RECORDINGS:
-        eeg = read(folder / path)
+    for path in recordings:
+        eeg = read(path)
         for kind in (*ALONE, TOGETHER):
             for name, score in run_trials(eeg, kind, methods, draws, seed).items():
-                click.echo(f"| {path} | {kind} | {name} | {score} |")
+                click.echo(f"| {path.name} | {kind} | {name} | {score} |")
                 sys.stdout.flush()
 
 

@@ -5,6 +5,7 @@ import pytest
 
 from igbss_stream.chunk import Chunk
 from igbss_stream.daemon.bad_channels import WatchedChannels
+from igbss_stream.daemon.config.bad_channels_section import BadChannelsSection
 from igbss_stream.daemon.config.schema import StreamSection
 from igbss_stream.daemon.config.sinks import ZmqOutput
 from igbss_stream.daemon.config.sources import ZmqInput
@@ -21,7 +22,10 @@ def test_spans_of_a_stream_are_those_of_its_bad_channel_at_the_new_rate(
         ZmqOutput(address="tcp://127.0.0.1:5560"),
         ZmqInput(address="tcp://127.0.0.1:5559", topic="s"),
     )
-    watched = WatchedChannels(StreamSection(name="s", source=source, sinks=(sink,)))
+    bad_channels = BadChannelsSection(action="replace")
+    watched = WatchedChannels(
+        StreamSection(name="s", source=source, sinks=(sink,), bad_channels=bad_channels)
+    )
     watched.begin(simulation.stream("s"), 125.0)
     for at in range(0, 5000, 250):
         watched.push(Chunk(x[at : at + 250], at))

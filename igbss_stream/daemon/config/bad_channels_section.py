@@ -17,7 +17,8 @@ class BadChannelsSection(Section, frozen=True, kw_only=True):
     ----------
     action : {"replace", "report", "off"}
         `replace`: samples of bad channels are replaced by what the other channels predict, until the
-        channel is good again. `report`: bad channels are only reported. `off`: neither.
+        channel is good again. `report`: bad channels are only reported. `off`: neither, as the
+        check adds 0.2 to 1.5 ms to each message of 64 channels.
     flat : float
         Seconds without a change, or without a usable sample, after which a channel is bad. If longer times
         are usual in a channel, four times the longest of these.
@@ -30,7 +31,7 @@ class BadChannelsSection(Section, frozen=True, kw_only=True):
         Seconds of the cross-fade to the samples of a channel that is good again.
     """
 
-    action: Literal["replace", "report", "off"] = "replace"
+    action: Literal["replace", "report", "off"] = "off"
     flat: PositiveSeconds = 0.05
     unlike: Annotated[float, Meta(gt=1, le=1e12)] = 8.0
     recover: PositiveSeconds = 2.0
