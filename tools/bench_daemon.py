@@ -36,6 +36,7 @@ from igbss_stream.chunk import Chunk, Stream
 from igbss_stream.feeds.encoder import Encoder
 
 PATIENCE = 600.0  # seconds that anything may take: 64 first models are learned one after the other
+SETTLED = 3.0  # seconds after the first answer until kernels are loaded and the compiler is released
 AHEAD = 10.0  # seconds of a feed that are on the way at most when it goes fast
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -229,6 +230,7 @@ def memory(options: "Options") -> Iterator[Figure]:
     for n_feeds in (few, many):
         learning = "first: 10, window: 60, every: 20, ahead: 5"
         with measured(Load(n_feeds, 8, 250.0, 25, learning)) as daemon:
+            time.sleep(SETTLED)
             at_rest[n_feeds] = daemon.memory()
             daemon.send_at_once(70.0)
             daemon.learn()

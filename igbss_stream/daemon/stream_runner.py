@@ -250,13 +250,8 @@ class StreamRunner:
         except ParameterError as error:
             self._refuse(error)
             return False
-        log.info(
-            "stream %s: %d channels at %g Hz from sample %d",
-            self.name,
-            stream.n_channels,
-            stream.rate,
-            start,
-        )
+        text = "stream %s: %d channels at %g Hz from sample %d"
+        log.info(text, self.name, stream.n_channels, stream.rate, start)
         for text in self.settings.iter_notes(stream, self.preparation.output_stream):
             log.warning("stream %s: %s", self.name, text)
         self.events.prepare(self.preparation)

@@ -135,7 +135,7 @@ def read_learning(port: int) -> dict[str, Any]:
                 return dict(header["learning"])
 
 
-@pytest.mark.parametrize("width", [1500, 480])
+@pytest.mark.parametrize("width", [pytest.param(1500, marks=pytest.mark.slow), 480])
 def test_the_reliability_stands_beside_the_name_of_each_source(tmp_path: Path, width: int) -> None:
     with opened(tmp_path, "learning: {first: 4, window: 4, every: null}") as page:
         page.driver.set_window_size(width, 1000)

@@ -187,6 +187,7 @@ class TestProducts:
         assert separation.kl[-1] < 0.01 * separation.kl[0]
         np.testing.assert_allclose(separation.theta_z, separation.sources)
 
+    @pytest.mark.slow
     def test_estimator_reproduces_the_channels(self, mixed: Array) -> None:
         model = IGBSS(order=2).fit(mixed)
         sources = model.transform(mixed)

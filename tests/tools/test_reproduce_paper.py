@@ -104,6 +104,7 @@ def test_error_is_that_of_the_channels(series: tuple[Path, Result]) -> None:
 
 
 @pytest.mark.jit
+@pytest.mark.slow
 def test_processes_do_not_change_the_tables(tmp_path: Path) -> None:
     out = {jobs: tmp_path / jobs for jobs in ("1", "2")}
     for jobs, folder in out.items():
