@@ -1,7 +1,7 @@
 """Find the index of a time between the timestamps of samples, such as that of a marker.
 
 Timestamps jitter, so a line through those of the last half minute is the clock of the samples. Each run
-without a break has a line of its own; a time within a gap is between the lines of both sides.
+without a break has a separate line; a time within a gap is between the lines of both sides.
 """
 
 from collections import deque

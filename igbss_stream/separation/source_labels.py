@@ -55,7 +55,7 @@ def is_eeg(names: Sequence[str], electrodes: Mapping[int, Array] | None, unit: s
 
 
 def locate_electrodes(names: Sequence[str], positions: Positions | None) -> Mapping[int, Array] | None:
-    """Return the directions of the channels from the centre of the head; None if only names can tell.
+    """Return the directions of the channels from the centre of the head; None if only names can show them.
 
     Parameters
     ----------

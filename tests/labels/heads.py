@@ -33,7 +33,7 @@ def make_noise(rng: np.random.Generator, exponent: float, low: float = 1.0) -> A
 
 
 def place(rng: np.random.Generator, every: float, spread: float, shape: Callable[[Array], Array]) -> Array:
-    """Return a shape of seconds, placed every so many seconds, with sizes of 0.7 to 1.3."""
+    """Return a shape of seconds, placed at an interval in seconds, with sizes of 0.7 to 1.3."""
     t, course, at = np.arange(N_SAMPLES) / RATE, np.zeros(N_SAMPLES), 1.0
     while at < t[-1] - 1:
         course += rng.uniform(0.7, 1.3) * shape(t - at)

@@ -195,7 +195,7 @@ def test_recorded_streams_are_not_touched(path: str, block: int) -> None:
 def test_sources_of_the_other_channels_hold_and_no_sample_is_in_a_gap(dead: float) -> None:
     """The sources are estimated with the true mixing and covariance, from all channels and from those left.
 
-    What the channels that are left tell of a source is the most that can be had.
+    What the channels that are left show of a source is the most that can be had.
     """
     x, truth = record().astype(np.float64), SIMULATION.sources(0, len(record()))
     left = np.setdiff1d(np.arange(19), BAD)

@@ -1,7 +1,7 @@
 """Find out which rows of a dataset were written: HDF5 returns fill values for all others.
 
-Recorders allocate rows in advance. The storage tells which chunks exist; within the last of them, and in
-contiguous storage, only the values tell.
+Recorders allocate rows in advance. The storage shows which chunks exist; within the last of them, and in
+contiguous storage, only the values show it.
 """
 
 import math

@@ -124,7 +124,7 @@ def find_timing(
             continue
         lost = find_losses(values, counter)
         if lost is None:
-            note = f"the counter {columns.names[i]} jumps too often to tell what is missing"
+            note = f"the counter {columns.names[i]} jumps too often to show what is missing"
             return TextTiming(found.rate, found.gaps, (*found.notes, note), found.suggestion, found.t0)
         gaps = _merge(lost, found.gaps, stamps, counter)
         notes = found.notes

@@ -36,7 +36,7 @@ _UNIT = re.compile(r"\s*[(\[][^()\[\]]*[)\]]\s*$|[\s_](?:ns|us|ms|s|sec)$")
 
 @dataclass(frozen=True)
 class ColumnChoice:
-    """Which columns are read, and which tell the time.
+    """Which columns are read, and which contain times.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class ColumnChoice:
 def choose_columns(
     columns: TextFormat, options: ReadOptions, what: str, triggers: tuple[int, ...]
 ) -> ColumnChoice:
-    """Return the columns to read, without trigger columns, and those that tell the time.
+    """Return the columns to read, without trigger columns, and those that contain times.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def choose_columns(
     ParameterError
         If a selected column does not exist.
     RecordingError
-        If nothing tells whether a column has samples.
+        If it is not clear whether a column has samples.
     """
     names = columns.names
     empty = [i for i in range(len(names)) if i not in triggers and columns.is_empty(i)]

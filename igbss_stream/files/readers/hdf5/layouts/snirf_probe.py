@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 
 _MOST = 1 << 20  # numbers in a table
 _POINTS = {"nasion": ("nz", "nasion"), "left": ("lpa", "al"), "right": ("rpa", "ar")}
-_HEAD_CODE = 4  # of the head frame in FIF, as MNE writes it to files of its own
+_HEAD_CODE = 4  # of the head frame in FIF, as MNE writes it
 
 
 def read_probe_positions(
