@@ -3,7 +3,7 @@
 Outputs and states store it. Unlike `igbss_stream.model.structure`, this module loads no kernels.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,17 +36,6 @@ class Learning:
     contradictions: dict[float, float]
     reliability: Array
     drift_removed: bool
-
-    def follow(self, previous: "Learning") -> "Learning":
-        """Return the learning of a structure that keeps the view of an earlier one, with its evidence.
-
-        Parts of the samples do not show the errors that they share. If the evidence included a view that
-        was rejected, the reliability is therefore held at that of the earlier structure, at most.
-        """
-        reliability = self.reliability
-        if any(view < self.view for view in previous.contradictions):
-            reliability = np.minimum(reliability, previous.reliability)
-        return replace(self, contradictions=previous.contradictions, reliability=reliability)
 
     def __str__(self) -> str:
         """State the view, the evidence for it, and the range of the reliability."""

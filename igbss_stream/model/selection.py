@@ -11,6 +11,15 @@ over the pairs of min(D^2 / S, 50), where S is the sampling error of view j, hel
 geometric mean. Each pair is compared with its own error. Pairs of sources that the samples do not separate
 have large errors, and contradict nothing.
 
+Contradictions need a sampling error that is right. Where slow structure of the whole recording leaves few
+independent samples, as in small images, robust views are wrong by more than their parts show: the parts
+share the error. Sensor noise, in contrast, moves each view that whitens more further away. With few
+independent samples, innovations are therefore selected in spite of robust views if the three views that
+whiten most do not contradict each other. Their sampling errors must be small, as uncertain views contradict
+nothing, and their sources must not correlate strongly, as they do where frequencies without power are
+whitened. A prior around an earlier matrix would make views agree; with one, robust views are always
+believed.
+
 The view that is rejected shows what sensor noise and other departures from the model do to a source. By how
 much it differs from the selected view, beyond the sampling error, is added to the predicted interference.
 """
@@ -24,7 +33,7 @@ from numpy.typing import NDArray
 
 from igbss_stream._util.progress import track
 from igbss_stream.model.likelihood import LAGS, LikelihoodDescent
-from igbss_stream.model.spectra import compute_bands
+from igbss_stream.model.spectra import compute_bands, compute_overlap
 from igbss_stream.model.starts import find_starts
 from igbss_stream.model.views import ViewDescent, ViewFit
 
@@ -39,6 +48,12 @@ LADDER = (5.0, 1.0, 0.1, 0.01, INNOVATIONS)
 MAX_CONTRADICTION = 1.5
 """A view that is contradicted by more than this is not selected."""
 
+MAX_CORRELATION = 0.3
+"""Sources that correlate by more than this are doubtful."""
+
+_N_EFFICIENT = 3  # views that whiten most
+_FEW_SAMPLES = 1000.0  # independent ones, below which contradictions of robust views may be due to chance
+_SMALL_ERROR = 0.01  # predicted interference of each source, relative to the source
 _FIRST = 1.0  # view that is learned first: it has fewer local optima than the more robust one
 _TRIAL_STEPS, _STEPS = 10, 150
 _MIN_TRIAL_SAMPLES, _TRIAL_SAMPLES = 8192, 256  # samples that starts are tried on, at least and per source
@@ -61,7 +76,8 @@ class Selection:
     view : float
         The ridge; 0 for innovations.
     contradictions : dict of float to float
-        The largest contradiction of each view that was tried below the first one.
+        The largest contradiction of each view that was tried below the first one; of innovations that were
+        selected in spite of robust views, by the two views before them.
     interference : ndarray of shape (sources,)
         Predicted power of all other sources in each source, relative to the source.
     """
@@ -93,20 +109,51 @@ def select_unmixing(z: Array, axes: Array, previous: Array | None, view: float |
             first = learner.learn(first.unmixing, rung)
         fit = learner.learn(first.unmixing, view)
         return Selection(fit, view, {}, fit.error.sum(axis=1))
+    accepted, rejected, contradictions = _descend(learner, first)
+    if rejected is not None and previous is None and learner.n_independent < _FEW_SAMPLES:
+        efficient = _learn_efficient(learner, rejected.unmixing)
+        if efficient is not None:
+            *others, last = efficient.values()
+            contradictions[INNOVATIONS] = max(compute_contradiction(last.unmixing, fit) for fit in others)
+            accepted, rejected = efficient, others[-1]
+    selected = min(accepted)
+    fit = accepted[selected]
+    interference = fit.error.sum(axis=1)
+    if rejected is not None:
+        interference += np.maximum(compare(fit.unmixing, rejected.unmixing) - fit.error, 0.0).sum(axis=1)
+    return Selection(fit, selected, contradictions, interference)
+
+
+def _descend(
+    learner: "_Learner", first: ViewFit
+) -> tuple[dict[float, ViewFit], ViewFit | None, dict[float, float]]:
+    """Return the fits that are not contradicted, the one that ends the descent, and the contradictions."""
     accepted, contradictions = {LADDER[0]: learner.learn(first.unmixing, LADDER[0])}, dict[float, float]()
-    bias = np.zeros(len(z))
     for rung in LADDER[1:]:
         robust = list(accepted.values())
         best = accepted[min(accepted)]
         fit = first if rung == _FIRST else learner.learn(best.unmixing, rung, _Watch(robust))
         contradictions[rung] = max(compute_contradiction(fit.unmixing, other) for other in robust)
         if contradictions[rung] > MAX_CONTRADICTION or fit.is_stuck:
-            bias = np.maximum(compare(best.unmixing, fit.unmixing) - best.error, 0.0).sum(axis=1)
-            break
+            return accepted, fit, contradictions
         accepted[rung] = fit
-    selected = min(accepted)
-    fit = accepted[selected]
-    return Selection(fit, selected, contradictions, fit.error.sum(axis=1) + bias)
+    return accepted, None, contradictions
+
+
+def _learn_efficient(learner: "_Learner", start: Array) -> dict[float, ViewFit] | None:
+    """Return the fits of the views that whiten most, or None if they are uncertain or disagree."""
+    fits = dict[float, ViewFit]()
+    for rung in LADDER[-_N_EFFICIENT:]:
+        fit = learner.learn(start, rung)
+        contradictions = [compute_contradiction(fit.unmixing, other) for other in fits.values()]
+        is_certain = not fit.is_stuck and fit.error.sum(axis=1).max() < _SMALL_ERROR
+        if not is_certain or max(contradictions, default=0.0) > MAX_CONTRADICTION:
+            return None
+        rows = normalise_rows(fit.unmixing)
+        if np.abs(np.tril(rows @ rows.T, -1)).max(initial=0.0) > MAX_CORRELATION:
+            return None
+        fits[rung], start = fit, fit.unmixing
+    return fits
 
 
 def compute_contradiction(unmixing: Array, robust: ViewFit) -> float:
@@ -157,6 +204,8 @@ class _Learner:
         lags = min(LAGS, max(1, n_samples // 20))
         self._z, self._axes, self._previous = z, axes, previous
         self._covariances = compute_lagged(z, lags)
+        self._bands = compute_bands(z)
+        self.n_independent = n_samples / compute_overlap(self._bands)
         self._views: ViewDescent | None = None
         self._prior_samples = 0.0 if previous is None else _PRIOR_SAMPLES * n_sources
 
@@ -205,7 +254,7 @@ class _Learner:
 
     def _get_views(self) -> ViewDescent:
         if self._views is None:
-            self._views = ViewDescent(self._z, self._covariances, compute_bands(self._z))
+            self._views = ViewDescent(self._z, self._covariances, self._bands)
         return self._views
 
 

@@ -41,3 +41,13 @@ def compute_bands(x: Array) -> Bands:
     parts = [spectrum[:, a:b] for a, b in itertools.pairwise(edges)]
     covariances = np.array([(part @ part.conj().T).real / part.shape[1] for part in parts])
     return Bands(covariances * n_bins, np.diff(edges) / n_bins)
+
+
+def compute_overlap(bands: Bands) -> float:
+    """Return the overlap of the spectra of two sources of white channels, the mean over all pairs.
+
+    It is 1 for white sources. Divided by the number of samples, it is the variance of the correlation that
+    two independent sources have by chance. A rotation of the channels does not change it.
+    """
+    spectrum = np.trace(bands.covariances, axis1=1, axis2=2) / bands.covariances.shape[1]
+    return float(bands.weights @ spectrum**2)

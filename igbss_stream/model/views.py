@@ -21,8 +21,12 @@ artefacts are.
 Sources that the model allows are uncorrelated, up to chance. For a robust view, c / 2 times the log
 determinant of their correlation matrix is subtracted from the loss, which adds c times the correlation to
 G, and c to H and to k: a rotation does not change it. This keeps two sources from sharing one large
-artefact. c is rho / (1 + rho): innovations, which can be far more accurate than correlations of a finite
-sample, are not affected. With a prior around an earlier unmixing matrix c is 0, as short windows correlate
+artefact. c is s rho / (1 + rho): innovations, which can be far more accurate than correlations of a finite
+sample, are not affected. s is the number of independent samples in thousands, held between 1 and 5. The
+density of an artefact that pauses, as a heart does between beats, has a sharp peak, and a small pull would
+give up the decorrelation for less activity of other sources in the pauses. But a pull towards zero is an
+error where independent sources correlate by chance, as in few independent samples.
+With a prior around an earlier unmixing matrix c is 0, as short windows correlate
 by chance.
 
 The curvature neglects that more than two sources can be large at the same time, as they are in EEG. After
@@ -51,7 +55,7 @@ from igbss_stream.model.newton import (
     compute_overlaps,
     estimate_error,
 )
-from igbss_stream.model.spectra import Bands
+from igbss_stream.model.spectra import Bands, compute_overlap
 
 Array = NDArray[np.float64]
 
@@ -62,6 +66,8 @@ _SLACK = 1e-3  # nats per sample that a step may lose, as taps and densities cha
 _MAX_HALVINGS = 6
 _CHANCE, _CHANCE_EXPONENT = 5.0, 0.4  # information that learned densities of Gaussian sources show
 _PLAIN_STEPS = 10  # of Newton, before later ones learn from earlier ones
+_PULL_RANGE = (1.0, 5.0)  # towards uncorrelated sources, of a view that whitens nothing
+_SAMPLES_OF_PULL = 1000.0  # independent samples for a pull of 1
 
 
 @dataclass(frozen=True)
@@ -127,6 +133,8 @@ class ViewDescent:
         self._e, self._psi = np.empty((2, n_sources, n_samples - self.lags))
         self._adjoint, self._moved = np.empty((2, n_sources, n_samples))
         self._gains = _compute_lag_gains(bands, self.lags)
+        n_independent = n_samples / compute_overlap(bands)
+        self._strongest_pull = float(np.clip(n_independent / _SAMPLES_OF_PULL, *_PULL_RANGE))
 
     def run(
         self,
@@ -222,7 +230,7 @@ class ViewDescent:
         learning.filter_rows(y, taps, self._e)
         densities = Densities.learn(self._e, self._count_effective(w, taps))
         losses, power = densities.compute_scores(self._e, self._psi)
-        pull = 0.0 if weight > 0.0 else compute_pull(ridge)
+        pull = 0.0 if weight > 0.0 else self._strongest_pull * compute_share_kept(ridge)
         loss = (
             float(losses.sum() - (1.0 + pull) * np.linalg.slogdet(w)[1])
             + Prior(weight, relative).compute_loss()
@@ -280,8 +288,8 @@ def fit_ridge_taps(lagged: Array, ridge: float) -> Array:
     return taps
 
 
-def compute_pull(ridge: float) -> float:
-    """Return the weight of the correlation between the sources of a view."""
+def compute_share_kept(ridge: float) -> float:
+    """Return rho / (1 + rho): 0 for innovations, 1 for the samples themselves."""
     return 1.0 if math.isinf(ridge) else ridge / (1.0 + ridge)
 
 

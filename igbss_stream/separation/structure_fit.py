@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from igbss_stream.errors import IgbssWarning, InputError
 from igbss_stream.model.learning import Learning
 from igbss_stream.model.poset import Poset
+from igbss_stream.model.selection import MAX_CORRELATION
 from igbss_stream.model.structure import LearnedStructure, back_project, learn_structure, rescale_like
 from igbss_stream.separation.e_projection import check_positive
 from igbss_stream.separation.settings import ModelSettings
@@ -20,7 +21,6 @@ from igbss_stream.separation.transform import Centred, Exp, Transform
 
 Array = NDArray[np.float64]
 _SQUARABLE = 1e-100, 1e100  # sizes of samples whose fourth powers neither vanish nor overflow
-_MAX_CORRELATION = 0.3  # of two sources, without a warning
 _MIN_RELIABILITY = 0.0  # dB, without a warning
 _N_NAMED = 5  # sources or pairs in a warning
 _MIN_SAMPLES = 3  # samples per source, at least: with fewer, any direction can look separated
@@ -148,11 +148,11 @@ def _learn_linear(
 
 def _warn_about_doubtful_sources(learned: LearnedStructure) -> None:
     """Warn of sources that correlate, or that the samples do not determine."""
-    pairs = np.argwhere(np.triu(np.abs(learned.correlation) > _MAX_CORRELATION, 1))
+    pairs = np.argwhere(np.triu(np.abs(learned.correlation) > MAX_CORRELATION, 1))
     if len(pairs):
         values = [f"{i} and {j} ({learned.correlation[i, j]:.2f})" for i, j in pairs[:_N_NAMED]]
         warnings.warn(
-            f"sources correlate by more than {_MAX_CORRELATION}: {_join(values, len(pairs))}. Removing one "
+            f"sources correlate by more than {MAX_CORRELATION}: {_join(values, len(pairs))}. Removing one "
             "of them from the channels distorts the other; use fewer sources, more samples, or view = 5.",
             IgbssWarning,
             stacklevel=6,

@@ -336,16 +336,11 @@ class Learner:
         if previous is not None:
             n_sources = previous.stage.n_sources
             settings = replace(settings, n_sources=n_sources, transform=previous.fitted_transform)
-            if settings.view is None and previous.learning is not None:
-                settings = replace(settings, view=previous.learning.view)
         aligned_to = previous.stage if previous is not None and settings.is_learned else None
         plan = SeparationPlan(settings, len(self._names), aligned_to, self._cleaning, self._labelling)
         survey = plan.make_survey(self._names, x.dtype, len(x), breaks=breaks)
         survey.update(x)
-        separator = plan.prepare(survey)
-        if separator.learning is None or previous is None or previous.learning is None:
-            return separator
-        return replace(separator, learning=separator.learning.follow(previous.learning))
+        return plan.prepare(survey)
 
 
 def _collect_samples(

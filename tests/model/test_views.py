@@ -13,7 +13,7 @@ from igbss_stream.model.densities import Densities
 from igbss_stream.model.drift import has_drift, remove_drift
 from igbss_stream.model.kernels import learning
 from igbss_stream.model.selection import compute_contradiction
-from igbss_stream.model.spectra import compute_bands
+from igbss_stream.model.spectra import compute_bands, compute_overlap
 from igbss_stream.model.structure import LearnedStructure, learn_structure
 
 Array = NDArray[np.float64]
@@ -30,6 +30,21 @@ def compute_interference(learned: LearnedStructure, mixing: Array, truth: Array)
     """Return the ratio of each learned source to the interference of all other true ones, in dB."""
     power = (learned.unmixing @ mixing) ** 2 * truth.var(axis=0)
     return np.asarray(10.0 * np.log10(power.max(axis=1) / (power.sum(axis=1) - power.max(axis=1))))
+
+
+def draw_picture(rng: np.random.Generator) -> Array:
+    """Return a picture of bright and dark blobs, 32 x 32, in three colours that are almost the same."""
+    frequency = np.fft.fftfreq(32)
+    distance = np.hypot(*np.meshgrid(frequency, frequency))
+    distance[0, 0] = np.inf
+
+    def draw_clouds() -> Array:
+        return np.fft.ifft2(np.fft.fft2(rng.normal(size=(32, 32))) * distance**-1.2).real
+
+    clouds = draw_clouds()
+    clouds /= clouds.std()
+    blobs = np.where(clouds > np.quantile(clouds, 0.6), 1.0, -1.0) + 0.3 * clouds
+    return np.concatenate([(blobs + 0.03 * draw_clouds()).ravel() for _ in range(3)])
 
 
 class TestDensities:
@@ -266,9 +281,32 @@ class TestSelection:
         assert any(view < learned.view for view in learned.contradictions)
         set_view = learn_structure(x, 4, view=learned.view).learning
         assert set_view.reliability.mean() > learned.reliability.mean()
-        followed = set_view.follow(learned)
-        assert followed.contradictions == learned.contradictions
-        assert (followed.reliability <= learned.reliability).all()
+
+    @pytest.mark.jit
+    def test_parts_that_share_an_error_do_not_contradict_views_that_agree(self) -> None:
+        """The colours of a picture are alike: as parts of the samples they show no error of robust views."""
+        rng = np.random.default_rng(1)
+        truth = np.column_stack([draw_picture(rng) for _ in range(3)])
+        mixing = rng.uniform(1.0, 6.0, (3, 3))
+        learned = learn_structure(truth @ mixing.T, 3)
+        assert max(learned.learning.contradictions.values()) > selection.MAX_CONTRADICTION
+        assert learned.learning.view == selection.INNOVATIONS
+        assert compute_interference(learned, mixing, truth).min() > 30.0
+
+    @pytest.mark.jit
+    def test_sources_of_many_samples_hardly_correlate(self) -> None:
+        """More sources than channels, large at once: no view separates them, robust ones decorrelate them."""
+        rng = np.random.default_rng(0)
+        truth = rng.laplace(size=(12_000, 8)) * np.repeat(rng.gamma(0.5, size=(60, 1)), 200, axis=0)
+        learned = learn_structure(truth @ rng.normal(size=(8, 4)), 4, view=5.0)
+        assert np.abs(learned.correlation - np.eye(4)).max() < 0.02
+
+    def test_overlap_is_the_variance_of_chance_correlations(self) -> None:
+        rng = np.random.default_rng(0)
+        sources = lfilter([1.0], [1.0, -0.9], rng.normal(size=(200, 4000)), axis=1)
+        chance = np.corrcoef(sources)[np.triu_indices(200, 1)]
+        z = sources[:2] / sources[:2].std(axis=1, keepdims=True)
+        assert compute_overlap(compute_bands(z)) == pytest.approx(4000 * chance.var(), rel=0.15)
 
     def test_starts_are_tried_on_blocks_of_long_recordings(self) -> None:
         z = np.arange(100_000.0)[None]
