@@ -76,6 +76,12 @@ DIRECT: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "gzip": (STORAGE["gzip"], {}),
     "gzip, not shuffled": ({"chunks": (7, 3), "compression": "gzip"}, {}),
     "gzip, one chunk": ({"chunks": (50, 4), "compression": "gzip"}, {"userblock_size": 1024}),
+    "gzip, a chunk for each row": ({"chunks": (1, 4), "compression": "gzip"}, {}),
+    "chunks": ({"chunks": (8, 4)}, {}),
+    "chunks, a row each, behind a user block": ({"chunks": (1, 4)}, {"userblock_size": 512}),
+    "chunks, narrow": ({"chunks": (7, 3)}, {}),
+    "chunks, wider than the rows": ({"chunks": (7, 9), "maxshape": (None, 9)}, {}),
+    "chunks, one": ({"chunks": (50, 4)}, {}),
 }
 
 
@@ -88,7 +94,7 @@ def test_common_storage_is_read_without_the_library(
     options: dict[str, Any],
     dtype: str,
 ) -> None:
-    monkeypatch.setattr("igbss_stream.files.readers.hdf5.fast_read.get_n_threads", lambda: 2)
+    monkeypatch.setattr("igbss_stream.files.readers.hdf5.chunked_read.get_n_threads", lambda: 2)
     monkeypatch.setattr(Hdf5Recording, "_fill_as_stored", None)
     with h5py.File(path, "w", **options) as file:
         file.create_dataset("data", data=SAMPLES.astype(dtype), **storage)

@@ -10,6 +10,8 @@
     columns     one dataset a channel
     written_rows  which rows of a dataset were written
     layouts/    one module per layout: NWB, SNIRF, MATLAB, EEGLAB, ...
-    fast_read   read common datasets faster than h5py
+    fast_read   read contiguous datasets faster than h5py
+    chunked_read  the same for datasets in chunks
+    chunk_index   where the chunks are in the file
     listing     print the datasets of a file
 """

@@ -21,8 +21,9 @@ from igbss_stream.files.channel_selection import pick_channels
 from igbss_stream.files.gaps import get_gap_rows
 from igbss_stream.files.messages import as_one_line, check_counts, complete_names
 from igbss_stream.files.read_options import ReadOptions
+from igbss_stream.files.readers.hdf5.chunked_read import make_chunked_fill
 from igbss_stream.files.readers.hdf5.columns import fill_from_columns
-from igbss_stream.files.readers.hdf5.fast_read import make_contiguous_fill, make_gzip_fill
+from igbss_stream.files.readers.hdf5.fast_read import make_contiguous_fill
 from igbss_stream.files.readers.hdf5.file import (
     LIBRARY_ERRORS,
     check_dataset,
@@ -87,7 +88,7 @@ class Hdf5Recording(Recording):
         if self._signal.columns:
             return self._guard(partial(fill_from_columns, self._file, self._signal.columns))
         if self.axis == 0:
-            direct = make_contiguous_fill(self._handle) or make_gzip_fill(self._handle)
+            direct = make_contiguous_fill(self._handle) or make_chunked_fill(self._handle)
             return self._guard(direct or self._fill_as_stored)
         transposed = np.empty((self._n_stored, n), self.dtype)
 
