@@ -12,6 +12,7 @@ import distributed
 from igbss_stream._util.compute_pool import limit_threads
 from igbss_stream.batch.job import FAILED, Job, Result, RunJob
 from igbss_stream.files.writers.locking import get_partial_path, wait_until_free
+from igbss_stream.model.kernels.jit import load_kernels
 
 LOCK_TIMEOUT = 30.0  # seconds that a worker assumed to be lost may still hold the lock of its output
 
@@ -34,7 +35,8 @@ def dask_setup(worker: Any) -> None:
     # Ctrl-C in a terminal reaches the whole process group; only the main process handles it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
-    importlib.import_module("igbss_stream.separation.structure_fit")  # compile or load its kernels
+    importlib.import_module("igbss_stream.separation.structure_fit")
+    load_kernels()  # before the first recording, whose time is reported
 
 
 def run_in_worker(job: Job, *, do: RunJob, run: str, is_remote: bool) -> Result:

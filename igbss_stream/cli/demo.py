@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream._util.progress import Progress, report_to
+from igbss_stream.model.kernels.jit import load_kernels
 from igbss_stream.separation.api import separate
 from igbss_stream.separation.metrics import rmse, sir
 
@@ -60,7 +61,8 @@ def run(seed: int = 0, n_samples: int = 500, progress: Progress | None = None) -
     list of Score
         Scores of the channels themselves, then of each of the `METHODS`.
     """
-    import_module("igbss_stream.model.structure")  # load the kernels before the clock starts
+    import_module("igbss_stream.model.structure")
+    load_kernels()  # before the clock starts
     truth = make_time_series(n_samples)
     x = truth @ draw_mixing(seed).T
     scores = [Score("channels as received", rmse(x, truth), float(sir(x, truth).min()), 0.0)]

@@ -31,6 +31,7 @@ from igbss_stream.daemon.stream_runner import StreamRunner
 from igbss_stream.daemon.stream_settings import StreamSettings
 from igbss_stream.daemon.viewer_keys import ViewerKeys
 from igbss_stream.errors import ConfigError, IgbssError
+from igbss_stream.model.kernels import jit
 from igbss_stream.streaming.model_updates import StreamModel
 
 if TYPE_CHECKING:
@@ -282,6 +283,7 @@ def load_kernels(config: Config) -> None:
         modules.append("igbss_stream.daemon.health")
     for module in modules:
         import_module(module)
+    jit.load_kernels()
     log.info("kernels are ready after %.1f s", time.perf_counter() - began)
 
 

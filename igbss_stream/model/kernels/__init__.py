@@ -7,4 +7,5 @@
     learning       likelihood and joint diagonalisation, to learn a structure
     interactions   learning with products of sources
     samples        scans and matrix products over blocks of samples
+    substitutes    the same in NumPy, for samples too few to import numba
 """

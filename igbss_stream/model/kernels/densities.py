@@ -8,10 +8,9 @@ square roots only, which are rounded identically on all platforms, unlike logari
 import math
 
 import numpy as np
-from numba import types
 from numpy.typing import NDArray
 
-from igbss_stream.model.kernels.jit import array_type, helper, kernel
+from igbss_stream.model.kernels.jit import array_type, helper, kernel, signature
 
 Array = NDArray[np.float64]
 
@@ -19,8 +18,8 @@ LIMIT = 9.0
 """Nodes extend from -LIMIT to LIMIT on the axis u, that is, to about 81 scales."""
 
 _BLOCK = 1024  # samples at a time, for intermediate results to stay in the L1 cache
-_F1, _F2 = (array_type(types.float64, n) for n in (1, 2))
-_R1, _R2 = (array_type(types.float64, n, readonly=True) for n in (1, 2))
+_F1, _F2 = (array_type("float64", n) for n in (1, 2))
+_R1, _R2 = (array_type("float64", n, readonly=True) for n in (1, 2))
 
 
 @helper
@@ -34,7 +33,7 @@ def locate(e: Array, inverse_scale: float, n_nodes: int, out: Array) -> None:
         out[t] = min(max((u + LIMIT) * per_unit, 0.0), last)
 
 
-@kernel(types.void(_R2, _R1, _F2))
+@kernel(signature("void", _R2, _R1, _F2))
 def count_innovations(e: Array, scale: Array, counts: Array) -> None:
     """Fill counts with histograms of rows; an innovation is shared by the two nodes next to it."""
     n_samples, n_nodes = e.shape[1], counts.shape[1]
@@ -52,7 +51,7 @@ def count_innovations(e: Array, scale: Array, counts: Array) -> None:
                 row[node + 1] += beyond
 
 
-@kernel(types.void(_R2, _R1, _R2, _R2, _F2, _F1, _F1))
+@kernel(signature("void", _R2, _R1, _R2, _R2, _F2, _F1, _F1))
 def look_up_scores(
     e: Array, scale: Array, losses: Array, slopes: Array, scores: Array, loss: Array, power: Array
 ) -> None:
@@ -75,7 +74,7 @@ def look_up_scores(
         loss[i], power[i] = total / n_samples, square / n_samples
 
 
-@kernel(types.void(_R2, _R1, _R2, _F2))
+@kernel(signature("void", _R2, _R1, _R2, _F2))
 def look_up(e: Array, scale: Array, table: Array, out: Array) -> None:
     """Fill out with the values of a table, (rows, nodes), at innovations."""
     at = np.empty(_BLOCK)

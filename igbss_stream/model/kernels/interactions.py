@@ -8,17 +8,16 @@ matrices over (sample, source) store the entry of row r and column r - k in ``ba
 import math
 
 import numpy as np
-from numba import types
 from numpy.typing import NDArray
 
-from igbss_stream.model.kernels.jit import array_type, helper, kernel
+from igbss_stream.model.kernels.jit import array_type, helper, kernel, signature
 
 Array = NDArray[np.float64]
 Masks = NDArray[np.int64]
 
-_F1, _F2, _F3 = (array_type(types.float64, n) for n in (1, 2, 3))
-_R1, _R2 = (array_type(types.float64, n, readonly=True) for n in (1, 2))
-_MASKS = array_type(types.int64, 1, readonly=True)
+_F1, _F2, _F3 = (array_type("float64", n) for n in (1, 2, 3))
+_R1, _R2 = (array_type("float64", n, readonly=True) for n in (1, 2))
+_MASKS = array_type("int64", 1, readonly=True)
 
 
 @helper
@@ -82,7 +81,7 @@ def _solve_small(factor: Array, b: Array) -> None:
         b[i] /= factor[i, i]
 
 
-@kernel(types.void(_R2, _MASKS, _F2))
+@kernel(signature("void", _R2, _MASKS, _F2))
 def fill_products(z: Array, masks: Masks, out: Array) -> None:
     """Fill the value of each set at each sample, (samples, sets)."""
     for t in range(z.shape[1]):
@@ -90,7 +89,7 @@ def fill_products(z: Array, masks: Masks, out: Array) -> None:
             out[t, s] = _multiply_members(z, t, masks[s])
 
 
-@kernel(types.float64(_R2, _R2, _MASKS, _R2, _F2))
+@kernel(signature("float64", _R2, _R2, _MASKS, _R2, _F2))
 def compute_misfit(x: Array, z: Array, masks: Masks, weights: Array, gram: Array) -> float:
     """Return the sum of squared residuals, and fill the mean of Jacobian' Jacobian, (sources, sources)."""
     n_sources, n_samples = z.shape
@@ -107,7 +106,7 @@ def compute_misfit(x: Array, z: Array, masks: Masks, weights: Array, gram: Array
     return total
 
 
-@kernel(types.float64(_R2, _MASKS, _R2, types.float64))
+@kernel(signature("float64", _R2, _MASKS, _R2, "float64"))
 def compute_log_volume(z: Array, masks: Masks, weights: Array, softening: float) -> float:
     """Return the mean of log det(Jacobian' Jacobian + softening) / 2."""
     n_sources, n_samples = z.shape
@@ -126,7 +125,7 @@ def compute_log_volume(z: Array, masks: Masks, weights: Array, softening: float)
     return float(total / n_samples)
 
 
-@kernel(types.void(_R2, _R2, _R1, _R1, _R1, _F2, _F2))
+@kernel(signature("void", _R2, _R2, _R1, _R1, _R1, _F2, _F2))
 def add_prior(
     e: Array, taps: Array, shape: Array, floor: Array, power: Array, gradient: Array, band: Array
 ) -> None:
@@ -152,7 +151,7 @@ def add_prior(
                     )
 
 
-@kernel(types.void(_R2, _R2, _MASKS, _R2, types.float64, _R2, _F2, _F2, _F2, _F2))
+@kernel(signature("void", _R2, _R2, _MASKS, _R2, "float64", _R2, _F2, _F2, _F2, _F2))
 def add_misfit(
     x: Array, z: Array, masks: Masks, weights: Array, precision: float, spread: Array,
     gradient: Array, band: Array, slopes: Array, cross: Array,
@@ -200,7 +199,7 @@ def add_misfit(
                     band[t * n_sources + i, i - j] += precision * jacobian[k, i] * jacobian[k, j]
 
 
-@kernel(types.void(_F2))
+@kernel(signature("void", _F2))
 def factor_band(band: Array) -> None:
     """Replace a positive-definite banded matrix by its Cholesky factor."""
     size, width = band.shape
@@ -212,7 +211,7 @@ def factor_band(band: Array) -> None:
             band[r, r - c] = math.sqrt(value) if c == r else value / band[c, 0]
 
 
-@kernel(types.void(_R2, _F2))
+@kernel(signature("void", _R2, _F2))
 def solve_band(factor: Array, b: Array) -> None:
     """Solve for right-hand sides (size, n) in place, with a factor from `factor_band`."""
     size, width = factor.shape
@@ -230,7 +229,7 @@ def solve_band(factor: Array, b: Array) -> None:
                 b[m, n] -= factor[r, r - m] * b[r, n]
 
 
-@kernel(types.void(_R2, _MASKS, _R2, types.int64, _F2))
+@kernel(signature("void", _R2, _MASKS, _R2, "int64", _F2))
 def invert(x: Array, masks: Masks, weights: Array, n_steps: int, z: Array) -> None:
     """Solve for the sources of each sample in place, by damped Gauss-Newton steps.
 

@@ -6,16 +6,15 @@ Signals are (sources, samples), for loops along time.
 import math
 
 import numpy as np
-from numba import types
 from numpy.typing import NDArray
 
-from igbss_stream.model.kernels.jit import array_type, helper, kernel
+from igbss_stream.model.kernels.jit import array_type, helper, kernel, signature
 
 Array = NDArray[np.float64]
 
 _BLOCK = 1024  # samples at a time, for intermediate results to stay in the L1 cache
-_F1, _F2, _F3 = (array_type(types.float64, n) for n in (1, 2, 3))
-_R1, _R2 = (array_type(types.float64, n, readonly=True) for n in (1, 2))
+_F1, _F2, _F3 = (array_type("float64", n) for n in (1, 2, 3))
+_R1, _R2 = (array_type("float64", n, readonly=True) for n in (1, 2))
 
 
 @helper
@@ -35,7 +34,7 @@ def add_taps(out: Array, signal: Array, at: int, taps: Array) -> None:
             out[t] += a * first[t]
 
 
-@kernel(types.void(_R2, _R2, _F2))
+@kernel(signature("void", _R2, _R2, _F2))
 def filter_rows(y: Array, taps: Array, out: Array) -> None:
     """Fill out[i, t] = sum over k of taps[i, k] y[i, t + lags - k], for complete overlaps only."""
     lags = taps.shape[1] - 1
@@ -46,7 +45,7 @@ def filter_rows(y: Array, taps: Array, out: Array) -> None:
             add_taps(part, y[i], start + lags, taps[i])
 
 
-@kernel(types.void(_R2, _R2, _F2))
+@kernel(signature("void", _R2, _R2, _F2))
 def filter_rows_adjoint(scores: Array, taps: Array, out: Array) -> None:
     """Apply the transpose of `filter_rows`, from (sources, samples - lags) to (sources, samples)."""
     lags = taps.shape[1] - 1
@@ -66,7 +65,8 @@ def raise_to(v: Array, sixteenths: int, root: Array, out: Array) -> None:
 
     Square roots are rounded identically on all platforms; logarithms are not.
     """
-    root[:] = v
+    for i in range(len(v)):
+        root[i] = v[i]
     out[:] = 1.0
     for _ in range(sixteenths // 16):
         np.multiply(out, v, out)
@@ -79,7 +79,7 @@ def raise_to(v: Array, sixteenths: int, root: Array, out: Array) -> None:
         half //= 2
 
 
-@kernel(types.void(_R2, _R1, _R1, _F2, _F1, _F1))
+@kernel(signature("void", _R2, _R1, _R1, _F2, _F1, _F1))
 def compute_power_scores(
     e: Array, shape: Array, floor: Array, scores: Array, power: Array, curvature: Array
 ) -> None:
@@ -112,7 +112,7 @@ def compute_power_scores(
         curvature[i] = bent.sum() / n_samples
 
 
-@kernel(types.void(_R2, _R1, _R1, _F1))
+@kernel(signature("void", _R2, _R1, _R1, _F1))
 def compute_mean_power(e: Array, shape: Array, floor: Array, power: Array) -> None:
     """Fill power[i] = mean over t of (e^2 + floor)^(b/2). Shapes b are multiples of 1/8."""
     n_samples = e.shape[1]
@@ -129,7 +129,7 @@ def compute_mean_power(e: Array, shape: Array, floor: Array, power: Array) -> No
         power[i] = total.sum() / n_samples
 
 
-@kernel(types.void(_F2, _R1, _R1))
+@kernel(signature("void", _F2, _R1, _R1))
 def compute_root_weights(e: Array, shape: Array, floor: Array) -> None:
     """Replace innovations by (e^2 + floor)^(b/4 - 1/2), the square roots of weights for a regression."""
     n_samples = e.shape[1]
@@ -145,7 +145,7 @@ def compute_root_weights(e: Array, shape: Array, floor: Array) -> None:
             np.sqrt(part, part)
 
 
-@kernel(types.void(_R2, _R2, _F2))
+@kernel(signature("void", _R2, _R2, _F2))
 def compute_tap_slopes(y: Array, scores: Array, slopes: Array) -> None:
     """Fill slopes[i, k] = mean over t of scores[i, t] y[i, t + lags - k]."""
     lags = slopes.shape[1] - 1
@@ -159,7 +159,7 @@ def compute_tap_slopes(y: Array, scores: Array, slopes: Array) -> None:
         slopes[i] /= n_samples
 
 
-@kernel(types.float64(_F3, _F2))
+@kernel(signature("float64", _F3, _F2))
 def rotate_to_diagonal(matrices: Array, rotation: Array) -> float:
     """Rotate each pair of axes once to jointly diagonalise symmetric matrices (Cardoso, Souloumiac).
 

@@ -9,20 +9,19 @@ independent of the number of threads. Notation and formulas are those of `igbss_
 import math
 
 import numpy as np
-from numba import types
 from numpy.typing import NDArray
 
-from igbss_stream.model.kernels.jit import array_type, helper, kernel
+from igbss_stream.model.kernels.jit import array_type, helper, kernel, signature
 
 Array = NDArray[np.float64]
 
 # Types of outputs (F) and inputs (R). Inputs may be read-only: memory-mapped, or from a message.
-_F1, _F2, _F3 = (array_type(types.float64, n) for n in (1, 2, 3))
-_R1, _R2, _R3 = (array_type(types.float64, n, readonly=True) for n in (1, 2, 3))
-_PAIR = types.UniTuple(types.float64, 2)  # type: ignore[no-untyped-call]  # numba has no types
+_F1, _F2, _F3 = (array_type("float64", n) for n in (1, 2, 3))
+_R1, _R2, _R3 = (array_type("float64", n, readonly=True) for n in (1, 2, 3))
+_PAIR = "UniTuple(float64, 2)"
 
 
-@kernel(_PAIR(_R3, _R1, _R2, _R2, _R2, _F2, _F2, _F2))
+@kernel(signature(_PAIR, _R3, _R1, _R2, _R2, _R2, _F2, _F2, _F2))
 def fill_densities(
     w: Array, c: Array, d: Array, theta_z: Array, theta_a: Array, p_z: Array, p_x: Array, p_a: Array
 ) -> tuple[float, float]:
@@ -75,7 +74,7 @@ def fill_densities(
     return top + math.log(total), math.exp(-top) * share
 
 
-@kernel(types.void(_R3, _R2, _R2, _F2, _F1, _F2))
+@kernel(signature("void", _R3, _R2, _R2, _F2, _F1, _F2))
 def fill_expectations(
     w: Array, p_z: Array, p_x: Array, eta_z: Array, z_total: Array, x_total: Array
 ) -> None:
@@ -97,7 +96,7 @@ def fill_expectations(
         period = period + 1 if period + 1 < periods else 0
 
 
-@kernel(types.float64(_R3, _R2, _R2, types.float64, _R2, _R2, _F2, _F2, _F2, _F2))
+@kernel(signature("float64", _R3, _R2, _R2, "float64", _R2, _R2, _F2, _F2, _F2, _F2))
 def fill_gradient(
     w: Array,
     p_z: Array,
@@ -141,7 +140,7 @@ def fill_gradient(
     return worst
 
 
-@kernel(types.float64(_R2, types.float64, _R2, _R2))
+@kernel(signature("float64", _R2, "float64", _R2, _R2))
 def compute_divergence(p_z: Array, target_z: float, p_x: Array, target_x: Array) -> float:
     """Return the contribution of the source and received layers to KL(p_hat || p)."""
     total = 0.0
@@ -202,7 +201,7 @@ def _solve(factor: Array, vector: Array) -> None:
         vector[n] = value * factor[n, n]
 
 
-@kernel(types.void(_R3, _R3, _R2, _R2, _R2, _F3, _F2, _F2, _F1))
+@kernel(signature("void", _R3, _R3, _R2, _R2, _R2, _F3, _F2, _F2, _F1))
 def eliminate_sources(
     w: Array,
     design: Array,
@@ -262,7 +261,7 @@ def eliminate_sources(
         period = period + 1 if period + 1 < periods else 0
 
 
-@kernel(types.void(_R3, _R2, _R3, _R1, _R2, _R2, _R1, _F2))
+@kernel(signature("void", _R3, _R2, _R3, _R1, _R2, _R2, _R1, _F2))
 def follow_groups(
     w: Array, moved: Array, fits: Array, sums: Array, p_z: Array, p_x: Array, offset: Array, step_z: Array
 ) -> None:
@@ -296,7 +295,7 @@ def follow_groups(
         period = period + 1 if period + 1 < periods else 0
 
 
-@kernel(_PAIR(_R3, _R1, _R2, _R2, _R2, _R2, _R2, _F2, _F2))
+@kernel(signature(_PAIR, _R3, _R1, _R2, _R2, _R2, _R2, _R2, _F2, _F2))
 def fill_response(
     w: Array, c: Array, d: Array, step_z: Array, g_z: Array, p_z: Array, p_x: Array, u_z: Array, u_x: Array
 ) -> tuple[float, float]:
@@ -346,7 +345,7 @@ def _sum_layer_excess(p: Array, u: Array, mean: float, t: float) -> float:
     return total
 
 
-@kernel(types.float64(_R2, _R2, _R2, _R2, _R2, _R2, types.float64, types.float64, types.float64))
+@kernel(signature("float64", _R2, _R2, _R2, _R2, _R2, _R2, "float64", "float64", "float64"))
 def compute_exp_excess(
     p_z: Array,
     u_z: Array,
@@ -366,7 +365,7 @@ def compute_exp_excess(
     return total
 
 
-@kernel(types.void(_R3, _R3, _R2, _R2, _F3, _F3))
+@kernel(signature("void", _R3, _R3, _R2, _R2, _F3, _F3))
 def fill_fisher_blocks(w: Array, below: Array, p_z: Array, p_x: Array, blocks: Array, cross: Array) -> None:
     """Fill the uncentred information of the source layer and its cross terms with the mixing layer.
 

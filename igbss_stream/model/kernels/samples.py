@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import types
 from numpy.typing import NDArray
 
-from igbss_stream.model.kernels.jit import array_type, helper, kernel
+from igbss_stream.model.kernels import substitutes
+from igbss_stream.model.kernels.jit import array_type, helper, kernel, signature
 
 Samples = NDArray[np.float32] | NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -20,20 +20,21 @@ Array = NDArray[np.float64]
 _TILE = 64  # samples transposed at a time, for them to stay in the L1 cache
 _NARROW = 24  # largest number of outputs for which transposing is faster
 
-_F1 = array_type(types.float64, 1)
-_R1, _R3 = (array_type(types.float64, n, readonly=True) for n in (1, 3))
+_F1 = array_type("float64", 1)
+_R1, _R3 = (array_type("float64", n, readonly=True) for n in (1, 3))
 
 
 def _declare_precisions(make: Callable[[Any], Any]) -> list[Any]:
-    return [make(types.float32), make(types.float64)]
+    return [make("float32"), make("float64")]
 
 
 @kernel(
     *_declare_precisions(
-        lambda real: types.void(
-            array_type(real, 1, readonly=True), array_type(real, 1), array_type(real, 1), _F1
+        lambda real: signature(
+            "void", array_type(real, 1, readonly=True), array_type(real, 1), array_type(real, 1), _F1
         )
-    )
+    ),
+    substitute=substitutes.survey,
 )
 def survey(x: Samples, low: Samples, high: Samples, total: Array) -> None:
     """Update minimum, maximum and sum of each channel; a sum that is not finite indicates a bad sample.
@@ -59,7 +60,8 @@ def _sum_one(x: Samples, weights: Array, offset: Array, row: Array) -> None:
     """Fill row = offset + x @ weights, summing inputs in order."""
     n_in, n_out = weights.shape
     fours = n_in - n_in % 4
-    row[:] = offset
+    for n in range(n_out):
+        row[n] = offset[n]
     for i in range(0, fours, 4):
         a, b, c, d = np.float64(x[i]), np.float64(x[i + 1]), np.float64(x[i + 2]), np.float64(x[i + 3])
         for n in range(n_out):
@@ -77,8 +79,8 @@ def _sum_pair(x: Samples, y: Samples, weights: Array, offset: Array, row: Array,
     """Apply `_sum_one` to two samples."""
     n_in, n_out = weights.shape
     fours = n_in - n_in % 4
-    row[:] = offset
-    other[:] = offset
+    for n in range(n_out):  # a slice would compile the message of an error, for seconds
+        row[n] = other[n] = offset[n]
     for i in range(0, fours, 4):
         a, b, c, d = np.float64(x[i]), np.float64(x[i + 1]), np.float64(x[i + 2]), np.float64(x[i + 3])
         e, f, g, h = np.float64(y[i]), np.float64(y[i + 1]), np.float64(y[i + 2]), np.float64(y[i + 3])
@@ -131,10 +133,11 @@ def _unmix_narrow(x: Samples, unmixing: Array, offset: Array, out: Samples) -> N
 
 @kernel(
     *_declare_precisions(
-        lambda real: types.void(
-            array_type(real, 2, readonly=True), _R3, _R1, types.int64, array_type(real, 2)
+        lambda real: signature(
+            "void", array_type(real, 2, readonly=True), _R3, _R1, "int64", array_type(real, 2)
         )
-    )
+    ),
+    substitute=substitutes.unmix,
 )
 def unmix(x: Samples, unmixing: Array, offset: Array, start: int, out: Samples) -> None:
     """Fill out[m] = unmixing.T @ x[m] + offset; unmixing is (periods, inputs, outputs).
@@ -172,14 +175,16 @@ def _unmix_triple(x: Samples, weight: float, out: Samples) -> None:
 
 @kernel(
     *_declare_precisions(
-        lambda real: types.void(
+        lambda real: signature(
+            "void",
             array_type(real, 2, readonly=True),
-            array_type(types.int64, 1, readonly=True),
-            types.boolean,
-            types.float64,
+            array_type("int64", 1, readonly=True),
+            "boolean",
+            "float64",
             array_type(real, 2),
         )
-    )
+    ),
+    substitute=substitutes.unmix_complement,
 )
 def unmix_complement(x: Samples, cut: Indices, in_order: bool, weight: float, out: Samples) -> None:
     """Fill out[m, n] = weight * (sum of x[m]) - x[m, cut[n]], for W of ones minus a permutation.
