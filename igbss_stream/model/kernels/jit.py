@@ -31,7 +31,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 _POLICY: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
 _CACHE_FAULTS = (OSError, RuntimeError, EOFError, ValueError, KeyError, pickle.UnpicklingError)
-_AFFORDABLE = 1 << 25  # multiplications that substitutes of a kernel do before it is loaded: about 0.1 s
+_AFFORDABLE = 1 << 23  # multiplications that substitutes of a kernel do before it is loaded: about 50 ms
 _loading = threading.RLock()
 
 
