@@ -3,12 +3,15 @@
 import os
 import signal
 from collections.abc import Iterator
+from importlib import import_module
 
 # scikit-learn runs its checks of the array API only where SciPy is told so before it is imported.
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
 
 import pytest
 from hypothesis import settings
+
+from igbss_stream.model.kernels.jit import load_kernels
 
 # The fixtures that run the command.
 pytest_plugins = ["tests.commands", "tests.calibrations"]
@@ -42,6 +45,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.timeout(0))  # minutes or hours, by design
     config.hook.pytest_deselected(items=[item for item in items if item not in keep])
     items[:] = keep
+
+
+@pytest.fixture(scope="session", autouse=True)
+def kernels_in_cache() -> None:
+    """Compile the kernels before the first test: none then waits for those of a command that it starts."""
+    for module in ("model.structure", "model.solve", "streaming.pipeline", "separation.structure_fit"):
+        import_module(f"igbss_stream.{module}")
+    load_kernels()
 
 
 @pytest.fixture(autouse=True)
