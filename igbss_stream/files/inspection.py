@@ -68,7 +68,7 @@ class Examination:
     runs : tuple of (row, n_samples, channel) or None
         These runs, at most the 10,000 longest, sorted by row.
     rank : int or None
-        Rank of the channels; None if samples were not read or are not finite.
+        Rank of the channels; None if samples were not read, are not finite, or are too large to be summed.
     faults : tuple of BadChannel or None
         Channels that are bad by their samples, with the reason; None if the samples were not read.
     """
@@ -193,7 +193,7 @@ def _survey_samples(recording: Recording, progress: Progress | None) -> dict[str
         "n_not_finite": {name: int(n) for name, n in zip(names, bad, strict=True) if n},
         "n_runs": runs.n_runs,
         "runs": tuple((start, n, names[channel]) for start, n, channel in found.tolist()),
-        "rank": None if survey.n_bad else survey.rank,
+        "rank": survey.rank if survey.is_summable else None,
         "faults": channels.finish(),
     }
 

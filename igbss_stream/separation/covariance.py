@@ -97,7 +97,8 @@ class CovarianceSum:
         rounding = np.maximum(
             float(np.finfo(scan.dtype).eps) * size, 8 * np.sqrt(np.finfo(np.float64).eps) * deviation
         )
-        relative = covariance[np.ix_(moving, moving)] / np.outer(rounding, rounding)
+        # one factor after the other: their product could vanish
+        relative = covariance[np.ix_(moving, moving)] / rounding[:, None] / rounding
         with limit_blas_threads():
             return int(np.sum(np.linalg.eigvalsh(relative) > len(moving)))
 

@@ -109,6 +109,11 @@ class Survey:
         return self._scan_of_all.n_bad
 
     @property
+    def is_summable(self) -> bool:
+        """Whether all samples are finite, and none so large that sums could overflow."""
+        return self._scan_of_all.is_summable
+
+    @property
     def low(self) -> NDArray[Any]:
         """Smallest sample of each channel."""
         return self._scan_of_all.low

@@ -1,11 +1,12 @@
 """Recognise FIF files that continue another one, because a file may not exceed 2 GB."""
 
+import itertools
 import os
 import re
-import struct
 from pathlib import Path
 
-_HEAD = struct.Struct(">iIii")  # kind, type, size, next
+from igbss_stream.files.readers.fif_tags import read_tags
+
 _ROLE, _NAME, _DATA = 115, 118, 300  # kinds of tags
 _PREVIOUS = 1  # role of a reference
 _MOST_TAGS = 10_000
@@ -22,7 +23,7 @@ def find_previous_part(path: Path) -> Path | None:
     """
     try:
         name = _read_previous(path)
-    except OSError:
+    except (OSError, ValueError):
         return None
     if not name:
         return None
@@ -38,21 +39,11 @@ def _read_previous(path: Path) -> str:
     """Return the name of the previous part; empty without one. It precedes the samples."""
     role = 0
     with open(path, "rb") as file:
-        for _ in range(_MOST_TAGS):
-            head = file.read(_HEAD.size)
-            if len(head) < _HEAD.size:
-                return ""
-            kind, _, size, after = _HEAD.unpack(head)
-            if kind == _DATA or size < 0:
+        for kind, size in itertools.islice(read_tags(file), _MOST_TAGS):
+            if kind == _DATA:
                 return ""
             if kind == _ROLE and size == 4:
                 role = int.from_bytes(file.read(4), "big")
             elif kind == _NAME and role == _PREVIOUS and size <= _LONGEST_NAME:
                 return file.read(size).decode("utf-8", "replace")
-            else:
-                file.seek(size, os.SEEK_CUR)
-            if after > 0:
-                file.seek(after)
-            elif after < 0:
-                return ""
     return ""

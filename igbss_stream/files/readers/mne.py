@@ -29,6 +29,8 @@ from igbss_stream.files.read_options import ReadOptions
 from igbss_stream.files.readers.brainvision import find_renamed_files
 from igbss_stream.files.readers.edf import EdfHeader, read_edf_header
 from igbss_stream.files.readers.fif_parts import find_previous_part
+from igbss_stream.files.readers.fif_tags import check_tags
+from igbss_stream.files.readers.matlab5 import check_matlab_file
 from igbss_stream.files.readers.mne_events import (
     BOUNDARIES,
     SKIP,
@@ -52,6 +54,7 @@ _ENDINGS = {
     "FIF": (".fif",),
     "EEGLAB set": (".set",),
 }
+_CHECKS = {"FIF": check_tags, "EEGLAB set": check_matlab_file}
 _ROUNDING = 1e-3  # error of a time, in samples
 
 
@@ -292,6 +295,8 @@ def _open_raw(path: Path, kind: str, include: list[str] | None) -> tuple[Any, tu
             f"{str(path)!r} is {kind}, which MNE reads only where the name ends in {_ENDINGS[kind][0]}; "
             "rename it"
         )
+    if kind in _CHECKS:  # MNE may not return from damaged ones, or crash
+        _CHECKS[kind](path)
     keywords = {} if include is None else {"include": include}
     renamed = find_renamed_files(path) if kind == "BrainVision" else nullcontext((path, ()))
     with renamed as (header, notes), warnings.catch_warnings(record=True) as warned:
@@ -299,11 +304,17 @@ def _open_raw(path: Path, kind: str, include: list[str] | None) -> tuple[Any, tu
         mne = require("mne", "mne", f"{str(path)!r} is {kind}, read by MNE")
         try:
             raw = mne.io.read_raw(header, preload=False, verbose="WARNING", **keywords)
+            raw.get_channel_types()  # of a damaged file, unknown ones
         except Exception as error:  # the type depends on the format
             raise RecordingError(
                 f"{str(path)!r} is {kind}, and MNE cannot read it: {as_one_line(error)}; copy or record it "
                 "again"
             ) from error
+    if not 0 < raw.info["sfreq"] < math.inf:
+        raise RecordingError(
+            f"{str(path)!r} is {kind} and states a sampling rate of {raw.info['sfreq']:g} Hz; correct its "
+            "header"
+        )
     texts = dict.fromkeys(as_one_line(w.message) for w in warned if issubclass(w.category, RuntimeWarning))
     return raw, (*notes, *(f"MNE warns: {text}" for text in texts), *_note_part(path, kind))
 

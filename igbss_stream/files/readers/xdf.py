@@ -18,6 +18,7 @@ from igbss_stream._util.memory import check_memory
 from igbss_stream._util.optional import require
 from igbss_stream.chunk import Gap
 from igbss_stream.errors import InputError, ParameterError, RecordingError
+from igbss_stream.files.bad_rows import is_bad
 from igbss_stream.files.channel_selection import pick_channels
 from igbss_stream.files.jittered_times import find_stream_losses, measure_mean_rate
 from igbss_stream.files.messages import as_one_line, check_counts, complete_names
@@ -98,7 +99,11 @@ def open_xdf(path: Path, options: ReadOptions) -> XdfRecording:
     check_memory(n_bytes, f"{what} must be read at once, which", remedy)
     marker_streams = choose_marker_streams(found, stream, options.event_names, repr(str(path)))
     samples, times, markers, notes = _load_samples(path, stream, marker_streams)
+    check_counts(len(samples), n_channels, what)  # of a damaged file, pyxdf reads a part
     rate, gaps, rate_notes = _find_timing(stream, times, options, what)
+    events = place_markers(markers, times, gaps, options.rate or rate)
+    n_bad = sum(map(is_bad, events.label))
+    bad_notes = (f"{n_bad} markers begin with BAD, but have no duration, so they mark no samples as bad",)
     facts = Facts(
         "XDF",
         "it begins with XDF:",
@@ -108,8 +113,8 @@ def open_xdf(path: Path, options: ReadOptions) -> XdfRecording:
         names,
         stream.types,
         gaps=gaps,
-        notes=(*header_notes, *notes, *rate_notes),
-        events=place_markers(markers, times, gaps, options.rate or rate),
+        notes=(*header_notes, *notes, *rate_notes, *(bad_notes if n_bad else ())),
+        events=events,
     )
     gain = None if options.factor is None else np.full(len(names), float(options.factor))
     return XdfRecording(path, samples, facts=facts, dtype=dtype, picks=picks, gain=gain)
@@ -162,9 +167,14 @@ def _load_samples(
         with _collect_warnings("pyxdf") as texts:
             loaded, _ = pyxdf.load_xdf(path, select_streams=wanted, dejitter_timestamps=False)
         found = {each["info"]["stream_id"]: each for each in loaded}
-        samples, times = (np.asarray(found[stream.id][key]) for key in ("time_series", "time_stamps"))
+        samples = np.asarray(found[stream.id]["time_series"], stream.dtype)
+        times = np.asarray(found[stream.id]["time_stamps"], np.float64)
         events = [
-            Markers(each.name, found[each.id]["time_series"], np.asarray(found[each.id]["time_stamps"]))
+            Markers(
+                each.name,
+                found[each.id]["time_series"],
+                np.asarray(found[each.id]["time_stamps"], np.float64),
+            )
             for each in markers
         ]
     except Exception as error:  # the type depends on the damage

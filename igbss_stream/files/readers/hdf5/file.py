@@ -20,6 +20,7 @@ from igbss_stream._util.dtypes import get_working_dtype, make_dtype_error
 from igbss_stream.errors import IgbssError, InputError, RecordingError
 from igbss_stream.files.checksum import verify_checksum
 from igbss_stream.files.messages import as_one_line, check_counts
+from igbss_stream.files.readers.hdf5.heaps import check_heaps
 from igbss_stream.files.readers.hdf5.links import check_links, check_parts
 
 # Exceptions of h5py for a damaged file, link, type or attribute; they depend on its version.
@@ -65,6 +66,7 @@ def open_file(path: Path) -> Any:
         # Opening a pipe would block.
         raise RecordingError(f"{str(path)!r} is not a regular file; copy its content to one")
     verify_checksum(path)
+    check_heaps(path)
     try:
         file = h5py.File(path, "r")
     except LIBRARY_ERRORS as error:

@@ -1,0 +1,138 @@
+"""Damaged files for which libraries would not return, or crash, are refused before they see them."""
+
+import re
+import struct
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from igbss_stream.errors import IgbssError, RecordingError
+from igbss_stream.files.inspection import Examination, examine
+from igbss_stream.files.open import open_recording
+from igbss_stream.files.read_options import ReadOptions
+from igbss_stream.files.readers.hdf5.heaps import check_heaps
+from igbss_stream.files.readers.matlab5 import check_matlab_file
+
+io = pytest.importorskip("scipy.io")
+MATLAB = Path(io.__file__).parent / "matlab" / "tests" / "data"  # files of MATLAB and of SciPy's users
+
+
+def write_texts(path: Path) -> bytes:
+    with h5py.File(path, "w") as file:
+        file["data"] = np.random.default_rng(1).normal(size=(60, 3))
+        file["data"].attrs.update(rate=250.0, unit="uV", channels=["a", "bc", "def"])
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("size", [0, 1, 1 << 20, 1 << 63, (1 << 64) - 8, (1 << 64) - 1])
+@pytest.mark.parametrize("number", [0, 1, 2, 3])
+def test_heaps_whose_objects_do_not_follow_each_other(tmp_path: Path, size: int, number: int) -> None:
+    """HDF5 2.0 does not return from some of them."""
+    path = tmp_path / "in.h5"
+    content = bytearray(write_texts(path))
+    check_heaps(path)
+    at, start = content.index(b"GCOL"), 16
+    for _ in range(number):  # to the object with this number in the list
+        start += 16 + -(-struct.unpack_from("<Q", content, at + start + 8)[0] // 8) * 8
+    struct.pack_into("<Q", content, at + start + 8, size)
+    path.write_bytes(content)
+    if size == 1:
+        open_recording(path).close()  # short, but whole: what follows is taken as free or as an object
+        return
+    with pytest.raises(RecordingError, match=rf"damaged: its heap at byte {at} is not whole"):
+        open_recording(path)
+
+
+def test_a_heap_cut_off(tmp_path: Path) -> None:
+    path = tmp_path / "in.h5"
+    content = write_texts(path)
+    for n in (8, 20, 1000):
+        path.write_bytes(content[: content.index(b"GCOL") + n])
+        with pytest.raises(RecordingError, match="not whole"):
+            check_heaps(path)
+
+
+@pytest.mark.skipif(not MATLAB.is_dir(), reason="SciPy was installed without its tests")
+def test_matlab_files_that_scipy_reads_are_whole() -> None:
+    n = 0
+    for path in sorted(MATLAB.glob("*.mat")):
+        if path.read_bytes()[124:128] not in (b"\0\1IM", b"\1\0MI"):
+            continue  # before version 5, or 7.3
+        try:
+            io.loadmat(path)
+        except Exception:  # what SciPy refuses may be refused
+            continue
+        check_matlab_file(path)
+        n += 1
+    assert n > 80
+
+
+def test_matlab_files_with_other_types_than_scipy_expects(tmp_path: Path) -> None:
+    path, x = tmp_path / "in.mat", np.random.default_rng(2).normal(size=(5, 3))
+    for compress in (False, True):
+        io.savemat(
+            path, {"x": x, "text": "abc", "cell": np.array([x, "b"], object)}, do_compression=compress
+        )
+        check_matlab_file(path)
+    io.savemat(path, {"x": x})
+    content = path.read_bytes()
+    at = content.index(struct.pack("<II", 9, x.nbytes))  # the tag of the numbers
+    for kind in (0, 8, 14, 18, 200, 65535):
+        path.write_bytes(content[:at] + struct.pack("<I", kind) + content[at + 4 :])
+        with pytest.raises(RecordingError, match="is a damaged MATLAB file: an array of numbers has"):
+            check_matlab_file(path)
+    path.write_bytes(content[:-8])
+    with pytest.raises(RecordingError, match="ends within an element; copy or save it again"):
+        check_matlab_file(path)
+
+
+def test_deep_arrays_in_matlab_files(tmp_path: Path) -> None:
+    path, nested = tmp_path / "in.mat", np.zeros(1)
+    for _ in range(70):
+        nested = np.array([nested, 0], object)
+    io.savemat(path, {"x": nested})
+    with pytest.raises(RecordingError, match="at depth 65"):
+        check_matlab_file(path)
+
+
+def test_tags_of_fif_that_lead_back(tmp_path: Path) -> None:
+    """MNE reads them without end."""
+    mne = pytest.importorskip("mne")
+    path = tmp_path / "in_raw.fif"
+    info = mne.create_info(3, 100.0, "eeg")
+    mne.io.RawArray(np.zeros((3, 100)), info, verbose="ERROR").save(path, verbose="ERROR")
+    content = bytearray(path.read_bytes())
+    struct.pack_into(">i", content, 16 + 20 + 12, 16)  # the second tag leads to nowhere but itself
+    path.write_bytes(content)
+    with pytest.raises(RecordingError, match=r"damaged: the tag at byte 36 does not lead to a later one"):
+        open_recording(path)
+
+
+def test_a_header_with_an_infinite_rate(tmp_path: Path) -> None:
+    pytest.importorskip("mne")
+    pybv = pytest.importorskip("pybv")
+    pybv.write_brainvision(
+        data=np.zeros((3, 50)),
+        sfreq=100,
+        ch_names=["a", "b", "c"],
+        fname_base="in",
+        folder_out=str(tmp_path),
+    )
+    path = tmp_path / "in.vhdr"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(re.sub("SamplingInterval=.*", "SamplingInterval=1e-320", text), encoding="utf-8")
+    with pytest.raises(IgbssError, match="states a sampling rate of inf Hz; correct its header"):
+        open_recording(path)
+
+
+def test_numbers_too_large_to_be_summed_are_inspected(tmp_path: Path) -> None:
+    path = tmp_path / "in.h5"
+    for scale in (1e307, 1e-160):
+        with h5py.File(path, "w") as file:
+            file["data"] = np.random.default_rng(3).normal(size=(60, 3)) * scale
+        with np.errstate(all="ignore"):
+            found = examine(path, ReadOptions())
+        assert isinstance(found, Examination)
+        assert found.rank == (None if scale > 1 else 3)
