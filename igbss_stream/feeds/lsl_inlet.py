@@ -238,11 +238,9 @@ def _check_regular(info: Any, rate: float | None) -> None:
 
 
 def _describe(info: Any, rate: float | None) -> Stream:
-    n_channels = info.channel_count()
-    labels = info.get_channel_labels() or [None] * n_channels
     units = set(info.get_channel_units() or [None])
     unit = units.pop() if len(units) == 1 else None
-    names = tuple(label or f"channel-{i}" for i, label in enumerate(labels))
+    names = _read_names(info)
     return Stream(
         info.name(),
         rate or info.nominal_srate(),
@@ -251,3 +249,12 @@ def _describe(info: Any, rate: float | None) -> Stream:
         get_working_dtype(pylsl.inlet.fmt2npdtype[info.channel_format()], f"LSL stream {info.name()!r}"),
         positions=read_locations(info, names),
     )
+
+
+def _read_names(info: Any) -> tuple[str, ...]:
+    """Return the labels of the channels, or what some senders write instead: their names."""
+    names, channel = list[str](), info.desc().child("channels").child("channel")
+    for i in range(info.channel_count()):
+        names.append(channel.child_value("label") or channel.child_value("name") or f"channel-{i}")
+        channel = channel.next_sibling("channel")
+    return tuple(names)

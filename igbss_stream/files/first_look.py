@@ -1,9 +1,7 @@
 """Look at the first samples of a recording for counters, and for values that mean missing."""
 
-import numpy as np
-
 from igbss_stream.errors import IgbssError, InputError, printable
-from igbss_stream.files.counters import find_counter
+from igbss_stream.files.counters import SampleCounter, find_counter, find_losses
 from igbss_stream.files.recording import Recording
 from igbss_stream.files.standing_out import find_outstanding_value
 
@@ -13,9 +11,10 @@ _FEWEST = 64  # rows, below which a channel that rises may be a signal
 
 
 def look_at_first_samples(recording: Recording) -> None:
-    """Leave out channels that count, unless the user selected them, and note a value that stands out.
+    """Look for channels that count, and note a value that stands out.
 
-    A recording of counters alone is left as it is.
+    Channels that count are left out, unless the user selected them. Where their count jumps, whether they
+    are selected or not, samples are missing. A recording of counters alone is left as it is.
 
     Parameters
     ----------
@@ -28,27 +27,15 @@ def look_at_first_samples(recording: Recording) -> None:
     """
     rows = min(_ROWS, recording.n_samples, max(_FEWEST, _MOST_NUMBERS // recording.n_channels))
     try:
+        counters = _find_counters(recording, rows)
+        if len(counters) < len(recording.stored_channels):
+            _leave_out_counters(recording, counters)
+            _add_losses(recording, counters)
         first = next(block.copy() for _, block in recording.read_blocks(rows, 0, rows))
+    except InputError:
+        raise
     except (IgbssError, StopIteration):  # whoever reads the samples gets the error
         return
-    counting = {}
-    if not recording.is_selection and rows >= _FEWEST:
-        found = [find_counter(first[:, i]) for i in range(recording.n_channels)]
-        counting = {i: each for i, each in enumerate(found) if each is not None}
-    if 0 < len(counting) < recording.n_channels:
-        names = ", ".join(
-            f"{printable(recording.channels[i])} {each.describe()}"
-            for i, each in list(counting.items())[:4]
-        )
-        if recording.n_channels - len(counting) < 2:
-            raise InputError(
-                f"{str(recording.path)!r} has one channel beside those that count samples ({names}); "
-                "separation needs at least 2. Pass --channels to read a counter as a channel"
-            )
-        recording.leave_out(
-            tuple(counting), f"channels that count samples are omitted: {names}; --channels reads them"
-        )
-        first = np.delete(first, list(counting), axis=1)
     outstanding = find_outstanding_value(first) if recording.missing is None else None
     if outstanding is not None:
         value, n = outstanding
@@ -56,3 +43,48 @@ def look_at_first_samples(recording: Recording) -> None:
             f"{value:g} occurs {n} times in the first {rows} rows and stands out; if it means that "
             f"samples are missing, pass --missing {value:g}"
         )
+
+
+def _find_counters(recording: Recording, rows: int) -> dict[int, SampleCounter]:
+    """Return the stored channels that count; unless the user selected channels, of those that are read."""
+    if rows < _FEWEST:
+        return {}
+    first = recording.read_stored(rows)
+    looked = range(first.shape[1]) if recording.is_selection else recording.picks
+    found = ((i, find_counter(first[:, i])) for i in looked)
+    return {i: counter for i, counter in found if counter is not None}
+
+
+def _leave_out_counters(recording: Recording, counters: dict[int, SampleCounter]) -> None:
+    """Leave out the channels that count, unless the user selected them."""
+    if recording.is_selection or not counters:
+        return
+    counting = [at for at, i in enumerate(recording.picks) if i in counters]
+    if len(counting) == recording.n_channels:
+        return
+    listed = ", ".join(_describe(recording, i, counter) for i, counter in list(counters.items())[:4])
+    if recording.n_channels - len(counting) < 2:
+        raise InputError(
+            f"{str(recording.path)!r} has one channel beside those that count samples ({listed}); "
+            "separation needs at least 2. Pass --channels to read a counter as a channel"
+        )
+    recording.leave_out(
+        tuple(counting), f"channels that count samples are omitted: {listed}; --channels reads them"
+    )
+
+
+def _add_losses(recording: Recording, counters: dict[int, SampleCounter]) -> None:
+    """State the samples that the first counter shows as missing."""
+    for i, counter in list(counters.items())[:1]:
+        values = recording.read_stored(recording.n_samples, [i])[:, 0]
+        counter = find_counter(values) or counter  # it may start again after the first samples only
+        lost = find_losses(values, counter)
+        what = _describe(recording, i, counter)
+        if lost is None:
+            recording.add_note(f"{what}, but jumps too often to show what is missing")
+        else:
+            recording.add_losses(lost, f"gaps follow from a counter: {what}")
+
+
+def _describe(recording: Recording, i: int, counter: SampleCounter) -> str:
+    return f"{printable(recording.stored_channels[i])} {counter.describe()}"

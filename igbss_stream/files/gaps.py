@@ -45,6 +45,25 @@ def make_gaps(places: Iterable[tuple[int, int, str]]) -> tuple[Gap, ...]:
     return tuple(gaps)
 
 
+def merge_losses(lost: Iterable[tuple[int, int]], gaps: Iterable[Gap]) -> tuple[Gap, ...]:
+    """Return the gaps that a counter and the times of a recording show; where both do, the longer is right.
+
+    Parameters
+    ----------
+    lost : iterable of (row, n_samples)
+        The rows after missing samples, as the counter shows them; 0 for an unknown number.
+    gaps : iterable of Gap
+        As the recording states them.
+    """
+    found = {row: (n, "missing" if n else "counter restarted") for row, n in lost}
+    gaps = tuple(gaps)
+    for row, gap in zip(get_gap_rows(gaps), gaps, strict=True):
+        near = next((r for r in (row, row - 1, row + 1) if r in found), row)
+        if gap.n_samples >= found.get(near, (0, ""))[0]:
+            found[near] = gap.n_samples, gap.reason
+    return make_gaps((row, n, reason) for row, (n, reason) in sorted(found.items()))
+
+
 def get_gap_rows(gaps: Iterable[Gap]) -> list[int]:
     """Return the row after each gap."""
     rows, missing = [], 0

@@ -5,7 +5,7 @@ take no rows; the gaps of the recording state where they are.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +18,7 @@ from igbss_stream._util.closeable import Closeable
 from igbss_stream.chunk import Gap
 from igbss_stream.errors import ParameterError
 from igbss_stream.events import Events, OnsetFinder
-from igbss_stream.files.gaps import count_missing, get_indices
+from igbss_stream.files.gaps import count_missing, get_indices, get_rows, merge_losses
 from igbss_stream.positions import Positions
 
 _TOLERANCE = 1e-6  # relative, of the number that means missing
@@ -130,13 +130,14 @@ class Recording(Closeable):
         self.path = path
         self.layout, self.why, self.dataset = facts.layout, facts.why, facts.dataset
         self.rate, self.unit = facts.rate, facts.unit
+        self._stated_gaps = facts.gaps
         self.bad_rows, self.gaps, self._notes = facts.bad_rows, facts.gaps, facts.notes
         self.t0, self._stated_events = facts.t0, facts.events
         self._triggers = tuple((i, facts.channels[i]) for i in triggers)
         self.is_selection = False
         self.missing: float | None = None
         self.n_samples, self.dtype = int(n_samples), dtype  # JSON cannot write NumPy integers
-        self._n_stored = len(facts.channels)
+        self._stored_channels, self._n_stored = facts.channels, len(facts.channels)
         every = tuple(range(self._n_stored))
         self._picks = every if picks is None else picks
         self._whole = self._picks == every
@@ -169,6 +170,21 @@ class Recording(Closeable):
         self.positions = None if self.positions is None else self.positions.pick(kept)
         self.add_note(note)
 
+    def add_losses(self, lost: Sequence[tuple[int, int]], note: str) -> None:
+        """Add the gaps that a counter shows.
+
+        Parameters
+        ----------
+        lost : sequence of (row, n_samples)
+            See `igbss_stream.files.gaps.merge_losses`.
+        note : str
+            What shows them, added to `notes` if there are any that the file does not state.
+        """
+        merged = merge_losses(lost, self.gaps)
+        if merged != self.gaps:
+            self.gaps = merged
+            self.add_note(note)
+
     def add_note(self, note: str) -> None:
         """Add a decision that the user should know."""
         self._notes += (note,)
@@ -180,6 +196,16 @@ class Recording(Closeable):
         return tuple(dict.fromkeys((*self._notes, *of_positions)))
 
     @property
+    def stored_channels(self) -> tuple[str, ...]:
+        """Names of all channels in the file, whether they are returned or not."""
+        return self._stored_channels
+
+    @property
+    def picks(self) -> tuple[int, ...]:
+        """Positions of the channels that are returned, among the stored ones."""
+        return self._picks
+
+    @property
     def has_events_in_samples(self) -> bool:
         """Whether finding the events takes reading the samples."""
         return bool(self._triggers) or not isinstance(self._stated_events, Events)
@@ -189,22 +215,48 @@ class Recording(Closeable):
         """Events of the file; see `has_events_in_samples`."""
         stated = self._stated_events
         events = stated if isinstance(stated, Events) else stated()
+        if self.gaps != self._stated_gaps:  # the samples that a counter shows as missing count as well
+            rows = get_rows(self._stated_gaps, events.index)
+            shift = get_indices(self.gaps, rows) - get_indices(self._stated_gaps, rows)
+            events = events.move(events.index + shift)
         if self._triggers:
             events = Events.join([events, self._find_onsets()])
         return events.select_samples(self.n_samples + count_missing(self.gaps))
 
     def _find_onsets(self) -> Events:
         """Return the onsets in the trigger channels, of which the stored numbers count."""
-        fill = self._make_filler(_BLOCK)
         finders = [(i, OnsetFinder(name, self.rate)) for i, name in self._triggers]
-        stored = np.empty((min(_BLOCK, self.n_samples), self._n_stored), self.dtype)
-        for row in range(0, self.n_samples, _BLOCK):
-            block = stored[: min(_BLOCK, self.n_samples - row)]
-            fill(row, block)
+        for block in self._read_stored(self.n_samples):
             for i, finder in finders:
                 finder.push(block[:, i].copy())
         found = Events.join(finder.finish() for _, finder in finders)
         return found.move(get_indices(self.gaps, found.index))
+
+    def read_stored(self, n_samples: int, channels: Sequence[int] | None = None) -> NDArray[Any]:
+        """Read the stored numbers of the first rows.
+
+        Parameters
+        ----------
+        n_samples : int
+        channels : sequence of int, optional
+            Positions of stored channels. Default: all, whether they are returned by `read_blocks` or not.
+
+        Returns
+        -------
+        array of shape (n_samples, channels)
+        """
+        columns = slice(None) if channels is None else list(channels)
+        blocks = [block[:, columns].copy() for block in self._read_stored(n_samples)]
+        return np.concatenate(blocks) if blocks else np.empty((0, self._n_stored), self.dtype)[:, columns]
+
+    def _read_stored(self, n_samples: int) -> Iterator[NDArray[Any]]:
+        """Yield the stored numbers of the first rows, in blocks that share their memory."""
+        fill = self._make_filler(min(_BLOCK, n_samples))
+        stored = np.empty((min(_BLOCK, n_samples), self._n_stored), self.dtype)
+        for row in range(0, n_samples, _BLOCK):
+            block = stored[: min(_BLOCK, n_samples - row)]
+            fill(row, block)
+            yield block
 
     def read_blocks(
         self, n: int, start: int = 0, stop: int | None = None

@@ -44,6 +44,7 @@ class Scan:
         self._highs = np.full(self._rows * n_channels, -np.inf, dtype=dtype)
         self._totals = np.zeros(self._rows * n_channels)
         self._bad = np.zeros(n_channels, dtype=np.int64)
+        self._n_bad_rows = 0
         self._first_bad = np.full(n_channels, -1, dtype=np.int64)
         self._first_value = np.zeros(n_channels)
 
@@ -154,6 +155,7 @@ class Scan:
     def _count_bad(self, x: NDArray[Any]) -> None:
         bad = ~np.isfinite(x)
         self._bad += bad.sum(axis=0)
+        self._n_bad_rows += int(bad.any(axis=1).sum())
         new = np.flatnonzero(bad.any(axis=0) & (self._first_bad < 0))
         at = bad[:, new].argmax(axis=0)
         self._first_bad[new] = self.n_seen + at
@@ -166,7 +168,12 @@ class Scan:
             for i in worst[:4]
         )
         more = f"; {len(worst) - 4} more channels" if len(worst) > 4 else ""
-        return (
-            f"{self.n_bad} samples are NaN or infinite: {listed}{more}. "
-            "Interpolate them or cut them out first."
-        )
+        left = self.n_seen - self._n_bad_rows
+        if left > len(self.names):
+            advice = "Interpolate them or cut them out first."
+        else:  # too few to learn from
+            advice = (
+                "Interpolate them, or leave out the channels that have them: without these samples, "
+                f"{left} of {self.n_seen} are left for {len(self.names)} channels."
+            )
+        return f"{self.n_bad} samples are NaN or infinite: {listed}{more}. {advice}"

@@ -136,6 +136,18 @@ def test_other_senders(kind: str, dtype: str) -> None:
         assert source.receive(0.0) == []
 
 
+def test_labels_under_name() -> None:
+    """Some senders write labels as names; XDF files of their streams have the same names."""
+    info = pylsl.StreamInfo("named", "EEG", 3, 100, "float32", "named")
+    channels = info.desc().append_child("channels")
+    for key, text in (("name", "Fz"), ("label", "Cz"), ("unit", "uV")):
+        channels.append_child("channel").append_child_value(key, text)
+    sender = pylsl.StreamOutlet(info)
+    with LslInlet("named", timeout=DEADLINE) as source:
+        assert source.stream.channels == ("Fz", "Cz", "channel-2")
+    del sender
+
+
 SENDER = """
 import sys, time
 import numpy as np

@@ -1,9 +1,11 @@
 """Rows that annotations mark as bad are those that MNE omits."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 
@@ -13,6 +15,7 @@ from igbss_stream.files.open import open_recording
 from igbss_stream.files.read_options import ReadOptions
 from igbss_stream.preparation.offline import PreparedRecording
 from igbss_stream.preparation.settings import Preparation
+from tests.files.test_layouts import write_snirf
 from tests.files.test_mne_reader import interrupted
 from tests.prepared import ArrayRecording
 
@@ -103,6 +106,55 @@ def test_inspect_lists_them(tmp_path: Path) -> None:
         [998, 26],
     ]
     assert "bad samples by the file: 182, rows 26 to 178, 512 to 514, 998 to 1023\n" in as_text(found)
+
+
+def test_invalid_times_of_nwb(tmp_path: Path) -> None:
+    pynwb = pytest.importorskip("pynwb")
+    path = tmp_path / "in.nwb"
+    times = 7.0 + np.arange(1024) / RATE + (np.arange(1024) >= 512) * 100 / RATE
+    write_nwb_samples(path, X, times, invalid=[(7.5, 7.75), (8.902, 9.5), (1e6, 2e6)])
+    with pynwb.NWBHDF5IO(path, "r") as io:
+        file = io.read()
+        invalid = np.zeros(1024, bool)
+        for start, stop in zip(
+            file.invalid_times["start_time"], file.invalid_times["stop_time"], strict=True
+        ):
+            invalid |= (times >= start) & (times < stop)
+    with open_recording(path) as recording:
+        found = np.zeros(1024, bool)
+        for start, stop in recording.bad_rows:
+            found[start:stop] = True
+        np.testing.assert_array_equal(found, invalid)
+        assert recording.events.label.tolist() == ["BAD_artefact", "BAD_artefact"]
+
+
+def write_nwb_samples(path: Path, x: Any, times: Any, invalid: list[tuple[float, float]]) -> None:
+    """Write a series with pynwb, and intervals without valid samples."""
+    pynwb = pytest.importorskip("pynwb")
+    file = pynwb.NWBFile("a test", "x", datetime(2024, 5, 1, tzinfo=UTC))
+    group = file.create_electrode_group("shank", "a probe", "cortex", file.create_device("probe"))
+    for _ in range(x.shape[1]):
+        file.add_electrode(group=group, location="cortex")
+    region = file.create_electrode_table_region(list(range(x.shape[1])), "all")
+    series = pynwb.ecephys.ElectricalSeries(name="ephys", data=x, electrodes=region, timestamps=times)
+    file.add_acquisition(series)
+    for start, stop in invalid:
+        file.add_invalid_time_interval(start_time=start, stop_time=stop, tags=["artefact"])
+    with pynwb.NWBHDF5IO(path, "w") as io:
+        io.write(file, cache_spec=False)
+
+
+def test_bad_stimuli_of_snirf(tmp_path: Path) -> None:
+    path = tmp_path / "in.snirf"
+    write_snirf(path, np.arange(60) / 10)
+    with h5py.File(path, "r+") as file:
+        for i, (name, rows) in enumerate(
+            (("BAD_motion", [(1.0, 0.5, 1), (3.95, 9.0, 1)]), ("tap", [(2.0, 1.0, 1)]))
+        ):
+            file[f"nirs/stim{i + 1}/name"], file[f"nirs/stim{i + 1}/data"] = name, np.array(rows)
+    with open_recording(path) as recording:
+        assert recording.bad_rows == ((10, 15), (40, 60))  # 3.95 s is nearest to row 40 (to even)
+        assert recording.events.count_labels() == {"BAD_motion": 2, "tap": 1}
 
 
 def test_spans_are_merged() -> None:

@@ -1,5 +1,6 @@
 """Channels that count samples, and values that mean missing, in files of all formats."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from igbss_stream.errors import InputError, ParameterError
 from igbss_stream.files.counters import SampleCounter, find_counter, find_losses
+from igbss_stream.files.gaps import make_gaps
 from igbss_stream.files.open import open_recording
 from igbss_stream.files.standing_out import find_outstanding_value
 
@@ -97,6 +99,83 @@ def test_a_counter_in_fif(tmp_path: Path) -> None:
     with open_recording(path) as recording:
         assert recording.channels == ("a", "b", "c")
         assert "packets counts modulo 128" in recording.notes[-1]
+
+
+LOST = slice(400, 450)  # of the samples counted modulo 256
+
+
+def lose(x: NDArray[Any]) -> NDArray[Any]:
+    return np.delete(np.column_stack([x, COUNT % 256]), LOST, axis=0)
+
+
+def write_counted_hdf5(path: Path) -> Path:
+    return write_hdf5(path.with_suffix(".h5"), lose(X))
+
+
+def write_counted_edf(path: Path) -> Path:
+    edfio = pytest.importorskip("edfio")
+    signals = [
+        edfio.EdfSignal(column, 50, label=f"C{i}", physical_range=(-327.68, 327.67))
+        for i, column in enumerate(lose(X)[:950].T)
+    ]
+    edfio.Edf(
+        signals,
+        annotations=[edfio.EdfAnnotation(4.0, None, "before"), edfio.EdfAnnotation(12.0, None, "after")],
+    ).write(path.with_suffix(".edf"))
+    return path.with_suffix(".edf")
+
+
+def write_counted_fif(path: Path) -> Path:
+    mne = pytest.importorskip("mne")
+    raw = mne.io.RawArray(lose(X).T * 1e-6, mne.create_info(4, 50.0, "eeg"), verbose="ERROR")
+    raw.set_annotations(mne.Annotations([4.0, 12.0], 0.0, ["before", "after"]))
+    raw.save(path.with_name("in_raw.fif"), verbose="ERROR")
+    return path.with_name("in_raw.fif")
+
+
+def write_counted_xdf(path: Path) -> Path:
+    pytest.importorskip("pyxdf")
+    from tests.files.test_xdf_reader import header, samples, write
+
+    burst = 100.0 + np.arange(950) // 10 * 10 / 250  # whose times do not show so short a loss
+    x = lose(X).astype("f4")
+    return write(path, header(1, "eeg"), samples(1, x, burst))
+
+
+@pytest.mark.parametrize(
+    "write", [write_counted_hdf5, write_counted_edf, write_counted_fif, write_counted_xdf]
+)
+def test_jumps_of_a_counter_are_gaps(tmp_path: Path, write: Callable[[Path], Path]) -> None:
+    if write is write_counted_edf:
+        pytest.importorskip("mne")
+    path = write(tmp_path / "in")
+    with open_recording(path) as recording:
+        assert recording.gaps == make_gaps([(400, 50, "missing")])
+        assert recording.n_channels == 3
+        assert any("gaps follow from a counter" in note for note in recording.notes)
+        at = dict(zip(recording.events.label, recording.events.index, strict=True))
+        assert not at or at == {"before": 200, "after": 650}
+    with open_recording(path, channels="0,1") as recording:
+        assert recording.gaps == make_gaps([(400, 50, "missing")])
+
+
+def test_gaps_of_a_counter_and_of_the_file(tmp_path: Path) -> None:
+    path = write_counted_hdf5(tmp_path / "in")
+    gap = np.dtype([("row", "<i8"), ("start", "<i8"), ("n_samples", "<i8"), ("reason", "S40")])
+    with h5py.File(path, "r+") as file:
+        file["gaps"] = np.array(
+            [(100, 100, 7, b"lost"), (400, 407, 20, b"lost"), (700, 727, 0, b"restart")], gap
+        )
+    with open_recording(path) as recording:
+        assert recording.gaps == make_gaps([(100, 7, "lost"), (400, 50, "missing"), (700, 0, "restart")])
+
+
+def test_a_counter_that_jumps_too_often_is_no_evidence(tmp_path: Path) -> None:
+    x = np.column_stack([np.tile(X, (6, 1)), np.arange(6000)])
+    x = np.concatenate([x[:4500], x[4500::3]])
+    with open_recording(write_hdf5(tmp_path / "in.h5", x)) as recording:
+        assert recording.gaps == ()
+        assert recording.notes[-1] == "status counts, but jumps too often to show what is missing"
 
 
 def test_a_number_that_means_missing_becomes_nan(tmp_path: Path) -> None:

@@ -53,6 +53,43 @@ def test_rows_of_zeros_at_the_end_are_noted_where_the_storage_tells_nothing(tmp_
         open_recording(path)
 
 
+@pytest.mark.parametrize("storage", [{}, {"chunks": True}, {"chunks": (300, 4)}])
+@pytest.mark.parametrize("fill", [0.0, np.nan])
+def test_rows_and_timestamps_that_were_never_written(
+    tmp_path: Path, storage: dict[str, Any], fill: float
+) -> None:
+    path = tmp_path / "in.nwb"
+
+    def allocate(file: Any, series: Any) -> None:
+        del series["data"], series["starting_time"]
+        data = series.create_dataset("data", (5000, 4), "f8", fillvalue=fill, **storage)
+        times = series.create_dataset("timestamps", (5000,), "f8", fillvalue=fill)
+        data[:2000], times[:2000] = X, 3 + np.arange(2000) / 250
+        data.attrs["unit"] = "volts"
+
+    write_nwb(path, allocate)
+    with open_recording(path) as recording:
+        assert (recording.n_samples, recording.rate, recording.gaps) == (2000, 250.0, ())
+        assert recording.notes == ("the last 3000 of 5000 rows were never written, so they are left out",)
+        expected = X * np.array([1.0, 2.0, 3.0, 4.0])
+        np.testing.assert_allclose(read(recording), expected, rtol=1e-12)
+
+
+def test_samples_of_zeros_with_timestamps_are_kept(tmp_path: Path) -> None:
+    path, x = tmp_path / "in.nwb", X.copy()
+    x[1500:] = 0
+
+    def replace_data(file: Any, series: Any) -> None:
+        del series["data"], series["starting_time"]
+        series["data"], series["timestamps"] = x, 3 + np.arange(2000) / 250
+        series["data"].attrs["unit"] = "volts"
+
+    write_nwb(path, replace_data)
+    with open_recording(path) as recording:
+        assert recording.n_samples == 2000
+        assert recording.notes == ("the last 500 rows are 0 in all channels; maybe never written",)
+
+
 def test_missing_chunks_between_others_are_noted(tmp_path: Path) -> None:
     path = tmp_path / "in.h5"
     with h5py.File(path, "w") as file:

@@ -151,3 +151,33 @@ def test_patterns_of_parts(folder: Path) -> None:
     (folder / "part-1.h5").symlink_to(folder.parent / "out.h5")
     with pytest.raises(InputError, match=OUTSIDE):
         read(folder / "a.h5")
+
+
+@pytest.mark.parametrize("part", [X[:19], X[:, :2], X[:0], X[0]])
+def test_parts_with_less_than_is_mapped(folder: Path, part: Any) -> None:
+    layout = h5py.VirtualLayout((40, 4), "f8")
+    for i, name in enumerate(("a", "b")):
+        layout[20 * i : 20 * i + 20] = h5py.VirtualSource(f"{name}.h5", "x", (20, 4))
+    for name, x in (("a", X[:20]), ("b", part)):
+        with h5py.File(folder / f"{name}.h5", "w") as file:
+            file["x"] = x
+    with h5py.File(folder / "in.h5", "w") as file:
+        file.create_virtual_dataset("samples", layout)
+    shape = " x ".join(map(str, part.shape))
+    with pytest.raises(InputError, match=rf"needs 20 x 4 of '/x' in '.*b.h5', which has {shape}; restore"):
+        read(folder / "in.h5")
+
+
+def test_slices_beyond_the_end_of_a_part(folder: Path) -> None:
+    layout = h5py.VirtualLayout((10, 4), "f8")
+    layout[:] = h5py.VirtualSource("a.h5", "x", (30, 4))[15:25]
+    with h5py.File(folder / "in.h5", "w") as file:
+        file.create_virtual_dataset("samples", layout)
+    for n in (25, 24):
+        with h5py.File(folder / "a.h5", "w") as file:
+            file["x"] = X[:n]
+        if n == 25:
+            np.testing.assert_array_equal(read(folder / "in.h5"), X[15:25])
+            continue
+        with pytest.raises(InputError, match=r"needs 25 x 4 of '/x'"):
+            read(folder / "in.h5")

@@ -318,3 +318,16 @@ def test_marker_streams_can_be_named(tmp_path: Path) -> None:
             assert [(one.label, one.index) for one in recording.events] == [("b", 6)]
     with pytest.raises(ParameterError, match=r"no other stream 'x' .* the others are: marks-2, marks-3"):
         open_recording(path, events=["x"])
+
+
+def test_bad_markers_have_no_duration(tmp_path: Path) -> None:
+    marker = b"\x08" + struct.pack("<d", 5001.0) + b"\x01\x0aBAD_motion"
+    markers = chunk(3, struct.pack("<I", 2) + b"\x01\x01" + marker)
+    about = header(2, "marks", rate=0, kind="string", desc="<channel></channel>")
+    path = write(tmp_path / "in", header(1, "eeg"), samples(1, X, even()), about, markers)
+    with open_recording(path) as recording:
+        assert recording.bad_rows == ()
+        assert recording.events.count_labels() == {"BAD_motion": 1}
+        assert recording.notes == (
+            "1 markers begin with BAD, but have no duration, so they mark no samples as bad",
+        )

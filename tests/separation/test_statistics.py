@@ -278,3 +278,15 @@ def test_samples_whose_sums_could_overflow(dtype: type, largest: float) -> None:
     x = (x / np.abs(x).max() * largest).astype(dtype)
     with pytest.raises(InputError, match=r"samples reach .* Convert them to a larger unit"):
         survey_array(x, names(x)).check()
+
+
+def test_nan_are_not_to_be_cut_out_where_too_few_samples_would_be_left() -> None:
+    x = np.random.default_rng(9).normal(size=(30, 10))
+    x[:5, 3] = np.nan
+    with pytest.raises(InputError, match=r"5 samples are NaN.* Interpolate them or cut them out first\.$"):
+        survey_array(x, [f"c{i}" for i in range(10)]).check()
+    x[:21, 4] = np.inf
+    with pytest.raises(
+        InputError, match=r"leave out the channels .* samples, 9 of 30 are left for 10 channels"
+    ):
+        survey_array(x, [f"c{i}" for i in range(10)]).check()

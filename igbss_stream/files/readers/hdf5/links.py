@@ -176,7 +176,43 @@ def _check_part(file: Any, part: Any, what: str, door: _Door) -> None:
             f"{what} is stored in parts, and {file.filename!r} has no dataset {part.dset_name!r}; restore "
             "that file, or create the file again"
         )
+    _check_extent(part, found, what)
     _check_storage(found, what, door)
+
+
+def _check_extent(part: Any, found: Any, what: str) -> None:
+    """Check that a part has everything that is read of it: HDF5 fails, or fills in, where it has less."""
+    source, has = part.src_space, tuple(map(int, found.shape))
+    if _is_unlimited(part.vspace) or _is_unlimited(source):
+        return  # grows with the part
+    if source.get_select_type() == h5py.h5s.SEL_ALL:
+        needs = _get_extent(part.vspace)
+        is_there = [n for n in needs if n != 1] == [n for n in has if n != 1]
+    elif source.get_select_type() == h5py.h5s.SEL_HYPERSLABS:
+        needs = tuple(int(last) + 1 for last in source.get_select_bounds()[1])
+        is_there = len(needs) == len(has) and all(a <= b for a, b in zip(needs, has, strict=True))
+    else:
+        return
+    if not is_there:
+        raise InputError(
+            f"{what} is stored in parts and needs {' x '.join(map(str, needs))} of {found.name!r} in "
+            f"{found.file.filename!r}, which has {' x '.join(map(str, has))}; restore that file, or create "
+            "the virtual dataset again"
+        )
+
+
+def _get_extent(space: Any) -> tuple[int, ...]:
+    """Return the shape of a selection."""
+    if space.get_select_type() == h5py.h5s.SEL_HYPERSLABS and space.is_regular_hyperslab():
+        _, _, count, block = space.get_regular_hyperslab()
+        return tuple(int(n) * int(size) for n, size in zip(count, block, strict=True))
+    return tuple(map(int, space.shape)) or (int(space.get_select_npoints()),)
+
+
+def _is_unlimited(space: Any) -> bool:
+    """Return whether a selection goes on without end."""
+    is_regular = space.get_select_type() == h5py.h5s.SEL_HYPERSLABS and space.is_regular_hyperslab()
+    return is_regular and any(h5py.h5s.UNLIMITED in each for each in space.get_regular_hyperslab()[2:])
 
 
 def _expand(name: str, holder: str) -> list[str]:

@@ -238,7 +238,7 @@ def _make_recording(
         axis,
         handle,
         raw,
-        facts=_make_facts(layout, signal, names),
+        facts=_make_facts(layout, signal, names, n_samples),
         n_samples=n_samples,
         dtype=dtype,
         picks=picks,
@@ -250,7 +250,7 @@ def _make_recording(
 
 def _leave_out_unwritten(handle: Any, signal: Signal, axis: int, what: str) -> tuple[Signal, int]:
     """Return a signal and its number of rows, without those at the end that were never written."""
-    written = find_written_rows(handle, axis)
+    written = signal.written or find_written_rows(handle, axis)
     if not written.n_rows and handle.shape[axis]:
         raise InputError(f"{what} has no samples: {written.notes[0]}; record it again")
     rows = get_gap_rows(signal.gaps)
@@ -258,8 +258,8 @@ def _leave_out_unwritten(handle: Any, signal: Signal, axis: int, what: str) -> t
     return replace(signal, notes=signal.notes + written.notes, gaps=gaps), written.n_rows
 
 
-def _make_facts(layout: LayoutMatch, signal: Signal, names: tuple[str, ...]) -> Facts:
-    signal = signal.place_events()
+def _make_facts(layout: LayoutMatch, signal: Signal, names: tuple[str, ...], n_samples: int) -> Facts:
+    signal = signal.place_events(n_samples)
     return Facts(
         layout.layout,
         layout.why,

@@ -14,7 +14,10 @@ from igbss_stream.files.readers.hdf5.columns import describe_columns, list_colum
 from igbss_stream.files.readers.hdf5.contents import DatasetDescription, describe_datasets, list_datasets
 from igbss_stream.files.readers.hdf5.file import LIBRARY_ERRORS, name_dataset
 from igbss_stream.files.readers.hdf5.layouts import plain
+from igbss_stream.files.readers.hdf5.layouts.values import is_numeric
+from igbss_stream.files.readers.hdf5.links import check_parts
 from igbss_stream.files.readers.hdf5.signal import LayoutMatch, Signal
+from igbss_stream.files.readers.hdf5.written_rows import find_written_rows
 from igbss_stream.files.signal_choice import SeveralSignalsError, SignalChoice
 
 _N_LISTED = 8  # datasets in an error message
@@ -57,10 +60,24 @@ def choose_signal(
             why = found.why if found.layout == plain.LAYOUT else f"{name} was selected, as plain numbers"
             found = replace(found, layout=plain.LAYOUT, why=why)
             signal = plain.describe_signal(handle, name, path, file)
+    signal = _leave_out_unwritten_times(file, signal, options, path)
     signal = signal.read_timing(name_dataset(signal.dataset, path))
     if signal.problem and not _is_resolved(signal, options):
         raise RecordingError(signal.problem)
     return found, signal
+
+
+def _leave_out_unwritten_times(file: Any, signal: Signal, options: ReadOptions, path: Path) -> Signal:
+    """Return a signal without the timestamps of rows that were never written."""
+    if signal.times is None or signal.raw or signal.fields or signal.columns:
+        return signal
+    handle, axis = file[signal.dataset], signal.axis if options.axis is None else options.axis
+    check_parts(handle, name_dataset(signal.dataset, path))
+    if axis is None or axis >= handle.ndim or not is_numeric(handle):
+        return signal
+    written = find_written_rows(handle, axis, signal.times)
+    times = replace(signal.times, n_samples=min(written.n_rows, signal.times.n_samples))
+    return replace(signal, times=times, written=written)
 
 
 def _is_resolved(signal: Signal, options: ReadOptions) -> bool:

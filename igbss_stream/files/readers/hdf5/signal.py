@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from igbss_stream.chunk import Gap
 from igbss_stream.errors import RecordingError
 from igbss_stream.events import Events
+from igbss_stream.files.bad_rows import find_bad_rows, merge_rows
 from igbss_stream.files.clock import SampleClock, Timeline
+from igbss_stream.files.readers.hdf5.written_rows import WrittenRows
 from igbss_stream.files.timing import Times
 from igbss_stream.positions import Positions
 
@@ -62,6 +64,8 @@ class Signal:
     gaps : tuple of Gap
     times : Times or None
         Timestamps that define rate and gaps; `read_timing` reads them for the selected signal only.
+    written : WrittenRows or None
+        Rows that were written, if that is known already.
     notes : tuple of str
     problem : str
         Why the signal cannot be read, and which option to pass; empty if it can.
@@ -97,6 +101,7 @@ class Signal:
     offset: NDArray[np.float64] | None = None
     gaps: tuple[Gap, ...] = ()
     times: Times | None = None
+    written: WrittenRows | None = None
     notes: tuple[str, ...] = ()
     problem: str = ""
     advice: str = ""
@@ -143,8 +148,14 @@ class Signal:
             return signal
         return replace(signal, clock=SampleClock.of_times(self.times, found.gaps))
 
-    def place_events(self) -> "Signal":
-        """Return the signal with the events of its timeline, once rate and gaps are known."""
+    def place_events(self, n_samples: int) -> "Signal":
+        """Return the signal with the events of its timeline, and the rows that they mark as bad.
+
+        Parameters
+        ----------
+        n_samples : int
+            Number of rows.
+        """
         if self.timeline is None:
             return self
         line = self.timeline()
@@ -154,7 +165,10 @@ class Signal:
         clock, timed = self.clock or SampleClock.of_start(line.first), line.events
         index = clock.find_indices(timed.time, self.rate)
         events = Events(index, timed.label, timed.duration, timed.source)
-        return replace(self, t0=t0, timeline=None, events=events)
+        bad_rows = merge_rows(
+            (*self.bad_rows, *find_bad_rows(events, self.rate, self.gaps, n_samples)), n_samples
+        )
+        return replace(self, t0=t0, timeline=None, events=events, bad_rows=bad_rows)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import h5py
 import numpy as np
 
 from igbss_stream.files.readers.hdf5.file import LIBRARY_ERRORS
+from igbss_stream.files.timing import Times
 
 _MOST_BYTES = 1 << 26  # read at the end of a dataset
 _MOST_CHUNKS = 1 << 22
@@ -33,7 +34,7 @@ class WrittenRows:
     notes: tuple[str, ...] = ()
 
 
-def find_written_rows(handle: Any, axis: int) -> WrittenRows:
+def find_written_rows(handle: Any, axis: int, times: Times | None = None) -> WrittenRows:
     """Return the rows of a dataset that were written.
 
     Parameters
@@ -41,19 +42,56 @@ def find_written_rows(handle: Any, axis: int) -> WrittenRows:
     handle : h5py.Dataset
     axis : int
         Axis of the rows.
+    times : Times or None
+        Timestamps of the rows. Rows of fill values whose timestamps were not written either are no samples.
     """
     n_rows = int(handle.shape[axis])
     if n_rows == 0 or handle.is_virtual:
         return WrittenRows(n_rows)
-    if handle.chunks is None:
-        if handle.id.get_storage_size() == 0:
-            return WrittenRows(0, ("none of its rows was written",))
-        return WrittenRows(n_rows, _note_fill(handle, axis, n_rows))
-    expected = math.prod(math.ceil(n / chunk) for n, chunk in zip(handle.shape, handle.chunks, strict=True))
-    stored = int(handle.id.get_num_chunks())
-    if stored >= expected or expected > _MOST_CHUNKS:
-        return WrittenRows(n_rows, _note_fill(handle, axis, n_rows))
-    return _count_chunks(handle, axis, n_rows, expected)
+    if handle.chunks is not None:
+        per_axis = zip(handle.shape, handle.chunks, strict=True)
+        expected = math.prod(math.ceil(n / chunk) for n, chunk in per_axis)
+        if int(handle.id.get_num_chunks()) < expected <= _MOST_CHUNKS:
+            return _count_chunks(handle, axis, n_rows, expected)
+    elif handle.id.get_storage_size() == 0:
+        return WrittenRows(0, ("none of its rows was written",))
+    untimed = 0 if times is None else _count_untimed(times, n_rows)
+    n = _count_last_fill(handle, axis, n_rows, untimed) if untimed else 0
+    if n:
+        return WrittenRows(n_rows - n, (_describe_unwritten(n, n_rows),))
+    return WrittenRows(n_rows, _note_fill(handle, axis, n_rows))
+
+
+def _count_untimed(times: Times, n_rows: int) -> int:
+    """Return the number of timestamps at the end that are NaN, or all equal and below the one before."""
+    n = min(times.n_samples, n_rows)
+    try:
+        values = np.asarray(times.read(max(0, n - _MOST_BYTES // 8), n))
+    except LIBRARY_ERRORS:  # whoever measures the rate gets the error
+        return 0
+    if len(values) < 2:
+        return 0
+    last = values[-1]
+    written = np.flatnonzero(~np.isnan(values) if np.isnan(last) else values != last)
+    if not len(written) or values[written[-1]] < last:
+        return 0
+    return int(len(values) - 1 - written[-1])
+
+
+def _count_last_fill(handle: Any, axis: int, n_rows: int, most: int) -> int:
+    """Return the number of rows at the end that have fill values alone, of as many as may have."""
+    n, step = 0, _count_affordable(handle, axis)
+    while n < most:
+        rows = min(step, most - n)
+        found = _count_fill(handle, axis, n_rows - n - rows, n_rows - n)
+        n += found
+        if found < rows:
+            break
+    return n
+
+
+def _describe_unwritten(n: int, n_rows: int) -> str:
+    return f"the last {n} of {n_rows} rows were never written, so they are left out"
 
 
 def _count_chunks(handle: Any, axis: int, n_rows: int, expected: int) -> WrittenRows:
@@ -73,7 +111,7 @@ def _count_chunks(handle: Any, axis: int, n_rows: int, expected: int) -> Written
     stop -= _count_fill(handle, axis, first, stop)
     notes = list[str]()
     if stop < n_rows:
-        notes.append(f"the last {n_rows - stop} of {n_rows} rows were never written, so they are left out")
+        notes.append(_describe_unwritten(n_rows - stop, n_rows))
     missing = int(np.sum(per_row[: there[-1]] < expected // len(per_row))) * height
     if missing:
         notes.append(
@@ -113,9 +151,8 @@ def _count_fill(handle: Any, axis: int, first: int, stop: int) -> int:
         values = handle[first:stop] if axis == 0 else handle[:, first:stop].T
     except LIBRARY_ERRORS:  # whoever reads the samples gets the error
         return 0
-    written = np.flatnonzero(
-        (np.asarray(values) != _get_fill(handle)).reshape(stop - first, -1).any(axis=1)
-    )
+    fill, x = _get_fill(handle), np.asarray(values).reshape(stop - first, -1)
+    written = np.flatnonzero((~np.isnan(x) if fill != fill else x != fill).any(axis=1))
     n: int = stop - first
     return n - 1 - int(written[-1]) if len(written) else n
 

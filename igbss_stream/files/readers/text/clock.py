@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from igbss_stream.chunk import Gap
 from igbss_stream.errors import RecordingError
 from igbss_stream.files.counters import SampleCounter, find_counter, find_losses
-from igbss_stream.files.gaps import get_gap_rows, make_gaps
+from igbss_stream.files.gaps import merge_losses
 from igbss_stream.files.jittered_times import estimate_rate, find_stream_losses
 from igbss_stream.files.readers.text.cells import parse_number, parse_time, split_cells, unwrap_days
 from igbss_stream.files.readers.text.heads import PER_SECOND, UNIX_RANGE
@@ -178,10 +178,7 @@ def _merge(
     found = dict(lost)
     if stamps is not None and counter.modulus is not None:
         _add_rounds(found, stamps, counter.modulus / abs(counter.step) * counter.repeat)
-    for row, gap in zip(get_gap_rows(gaps), gaps, strict=True):
-        near = next((r for r in (row, row - 1, row + 1) if r in found), row)
-        found[near] = max(found.get(near, 0), gap.n_samples)
-    return make_gaps((row, n, "missing" if n else "counter restarted") for row, n in sorted(found.items()))
+    return merge_losses(found.items(), gaps)
 
 
 def _add_rounds(lost: dict[int, int], stamps: Array, around: float) -> None:

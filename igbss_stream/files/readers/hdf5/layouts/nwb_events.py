@@ -1,12 +1,14 @@
 """Events of NWB: tables of intervals and of events, series of annotations, and the start of the session."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import h5py
 import numpy as np
 
 from igbss_stream.events import label_value
+from igbss_stream.files.bad_rows import is_bad
 from igbss_stream.files.clock import TimedEvents, Timeline
 from igbss_stream.files.readers.hdf5.file import decode_text, read_attribute
 from igbss_stream.files.readers.hdf5.layouts.values import (
@@ -20,6 +22,7 @@ from igbss_stream.files.readers.hdf5.layouts.values import (
 )
 
 _MOST = 1 << 20  # events in a table
+_INVALID = "invalid_times"  # the table of intervals whose samples are invalid
 # Columns that name an event, the best first; otherwise the name of the table does.
 _NAMES = ("label", "event_type", "event", "condition", "stimulus", "trial_type", "annotation", "tags")
 
@@ -75,7 +78,11 @@ def _read_intervals(group: Any) -> TimedEvents | None:
     if start is None:
         return None
     length = stop - start if stop is not None and len(stop) == len(start) else np.zeros(len(start))
-    return _make_table(group, start, length)
+    table = _make_table(group, start, length)
+    if _name(group) != _INVALID:
+        return table
+    labels = [label if is_bad(label) else f"BAD_{label}" for label in table.label]
+    return replace(table, label=labels)
 
 
 def _read_event_table(group: Any) -> TimedEvents | None:
