@@ -1,6 +1,7 @@
 """The smallest recording of each reader, for `fuzz_readers.py`: a file, and the files beside it."""
 
 import struct
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -213,6 +214,57 @@ def _write_csv(folder: Path) -> Path:
 _OPENBCI = "%OpenBCI Raw EEG Data\n%Number of channels = 4\n%Sample Rate = 250 Hz\n%Board = x\n"
 _LABCHART = "Interval=\t0.004 s\nChannelTitle=\tFz\tCz\tPz\tOz\nRange=\t10 V\t10 V\t10 V\t10 V\n"
 
+
+def _write_npy(folder: Path) -> Path:
+    np.save(folder / "in.npy", X)
+    return folder / "in.npy"
+
+
+def _write_mat(folder: Path) -> Path:
+    from scipy.io import savemat
+
+    savemat(folder / "in.mat", {"x": X, "fs": float(RATE), "about": "a text"}, do_compression=True)
+    content = (folder / "in.mat").read_bytes()
+    (folder / "in.mat").write_bytes(b"MATLAB 5.0 MAT-file".ljust(116) + content[116:])  # without the time
+    return folder / "in.mat"
+
+
+def _write_wav(folder: Path) -> Path:
+    from scipy.io import wavfile
+
+    wavfile.write(folder / "in.wav", RATE, (100 * X).astype("i2"))
+    return folder / "in.wav"
+
+
+def _write_wfdb(folder: Path) -> Path:
+    import wfdb
+
+    with warnings.catch_warnings(action="ignore"):  # of pandas about wfdb
+        wfdb.wrsamp("in", RATE, ["mV"] * len(NAMES), list(NAMES), X, fmt=["16"] * 4, write_dir=str(folder))
+    return folder / "in.hea"
+
+
+def _write_tdms(folder: Path) -> Path:
+    import nptdms
+
+    facts = {"wf_increment": 1 / RATE, "unit_string": "V"}
+    channels = [nptdms.ChannelObject("eeg", name, X[:, i], facts) for i, name in enumerate(NAMES)]
+    with nptdms.TdmsWriter(folder / "in.tdms") as writer:
+        writer.write_segment(channels)
+    return folder / "in.tdms"
+
+
+def _write_miniseed(folder: Path) -> Path:
+    import obspy
+
+    traces = [
+        obspy.Trace(X[:, i].astype("f4"), {"station": "A", "channel": name, "sampling_rate": RATE})
+        for i, name in enumerate(NAMES)
+    ]
+    obspy.Stream(traces).write(folder / "in.mseed", format="MSEED")
+    return folder / "in.mseed"
+
+
 SMALLEST: dict[str, Callable[[Path], Path]] = {
     "hdf5": _write_hdf5,
     "hdf5-chunked": _write_chunked_hdf5,
@@ -230,8 +282,29 @@ SMALLEST: dict[str, Callable[[Path], Path]] = {
     "csv": _write_csv,
     "openbci": lambda folder: _write_text(folder, _OPENBCI, with_index=True),
     "labchart": lambda folder: _write_text(folder, _LABCHART, with_index=True, separator="\t"),
+    "npy": _write_npy,
+    "mat": _write_mat,
+    "wav": _write_wav,
+    "wfdb": _write_wfdb,
+    "tdms": _write_tdms,
+    "miniseed": _write_miniseed,
 }
 """Functions that write the smallest recording of a reader into an empty folder, and return its path."""
+
+
+NEEDS = {
+    "pandas": ("pandas", "tables"),
+    "set": ("mne", "pymatreader"),
+    "edf": ("mne", "edfio"),
+    "bdf": ("mne", "edfio"),
+    "brainvision": ("mne", "pybv"),
+    "fif": ("mne",),
+    "xdf": ("pyxdf",),
+    "wfdb": ("wfdb",),
+    "tdms": ("nptdms",),
+    "miniseed": ("obspy",),
+}
+"""Libraries that write or read the recordings."""
 
 
 def read_folder(folder: Path) -> dict[str, bytes]:

@@ -24,12 +24,13 @@ import traceback
 import warnings
 from collections import Counter
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from random import Random
 
 import click
 from click.testing import CliRunner
-from fuzz_files import SMALLEST, write_smallest
+from fuzz_files import NEEDS, SMALLEST, write_smallest
 from fuzz_mutations import mutate
 
 MEMORY = 6 << 30  # bytes of address space of a child, of which libraries take 2
@@ -74,7 +75,8 @@ def inspect(path: Path) -> tuple[str, str]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        done = CliRunner().invoke(main, ["inspect", "--json", str(path)])
+        axis = ("--axis", "0") if path.suffix == ".mat" else ()
+        done = CliRunner().invoke(main, ["inspect", "--json", *axis, str(path)])
     if done.exception is None or (isinstance(done.exception, SystemExit) and done.exit_code == 0):
         refusal = json.loads(done.stdout)["refused"]
         return ("read", "") if refusal is None else ("refused", refusal)
@@ -181,6 +183,10 @@ def main(
         return
     found = list[Finding]()
     for reader in readers or SMALLEST:
+        missing = [name for name in NEEDS.get(reader, ()) if find_spec(name) is None]
+        if missing:
+            print(f"{reader}: left out, because {missing[0]} is not installed", flush=True)
+            continue
         began = time.monotonic()
         counts, findings = run(reader, seed, seed + mutations)
         found += findings

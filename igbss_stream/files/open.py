@@ -1,7 +1,8 @@
 """Detect the format of a recording by its content, and open it."""
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import h5py
@@ -14,12 +15,16 @@ from igbss_stream.files.readers.hdf5.reader import open_hdf5
 from igbss_stream.files.recording import Recording
 
 _N_HEAD = 4096  # bytes at the start of a file that identify its format
+_MINISEED = re.compile(rb"\d{6}[DRQM][ \0]")
 _HDF5_ENDINGS = (".h5", ".hdf5", ".hdf", ".nwb", ".snirf")
-ENDINGS = (*_HDF5_ENDINGS, ".edf", ".bdf", ".vhdr", ".fif", ".set", ".xdf")
+ENDINGS = (*_HDF5_ENDINGS, ".edf", ".bdf", ".vhdr", ".fif", ".set", ".xdf", ".mseed", ".hea", ".tdms")
 """Suffixes of recordings, for which a folder is searched."""
 
 # Files that cannot be read, by their first bytes, and what to do instead.
+_CONVERTED = "is {}; convert it: mne.io.read_raw(name, preload=True).save('x_raw.fif')"
 _REFUSED_HEADS = (
+    (b"GDF ", _CONVERTED.format("GDF")),
+    (b"[FileInfo]", _CONVERTED.format("a header of Persyst (.lay)")),
     (b"\x1f\x8b", "is compressed; unpack it first (gunzip)"),
     (b"II*\0", "is an image, not a recording; store its channels as /data in HDF5"),
     (b"MM\0*", "is an image, not a recording; store its channels as /data in HDF5"),
@@ -30,10 +35,12 @@ _REFUSED_HEADS = (
 )
 # The same by suffix.
 _REFUSED_ENDINGS = {
+    ".cnt": _CONVERTED.format("CNT of Neuroscan or ANT"),
+    ".cdt": _CONVERTED.format("a recording of Curry"),
+    ".nedf": _CONVERTED.format("nedf of Neuroelectrics"),
+    ".eeg": f"has samples of a .vhdr, which should be passed, or {_CONVERTED.format('of Nihon Kohden')}",
+    ".sac": "is SAC, which has one channel; merge the channels into miniSEED with ObsPy",
     ".fdt": "contains the samples of an EEGLAB set without their header; pass the .set file next to it",
-    ".mseed": "is miniSEED, which is not supported; load it with obspy and store it as /data in HDF5",
-    ".hea": "is a WFDB header, which is not supported; convert the record to EDF (mit2edf) or HDF5",
-    ".mat": "is a MATLAB file before version 7.3; save it again with save(..., '-v7.3')",
     ".locs": "contains electrode positions, no samples; pass the recording",
 }
 
@@ -84,6 +91,9 @@ def _open(path: Path, options: ReadOptions) -> Recording:
         from igbss_stream.files.readers.xdf import open_xdf
 
         return open_xdf(path, options)
+    opener = _find_opener(path, head)
+    if opener is not None:
+        return opener(path, options)
     for start, reason in _REFUSED_HEADS:
         if head.startswith(start):
             raise RecordingError(f"{str(path)!r} {reason}")
@@ -99,6 +109,36 @@ def _open(path: Path, options: ReadOptions) -> Recording:
     from igbss_stream.files.readers.text.reader import open_text
 
     return open_text(path, options)
+
+
+def _find_opener(path: Path, head: bytes) -> Callable[[Path, ReadOptions], Recording] | None:
+    """Return the reader of a format that is read as an array; None for other formats."""
+    suffix = path.suffix.lower()
+    if head.startswith(b"\x93NUMPY"):
+        from igbss_stream.files.readers.arrays import open_npy
+
+        return open_npy
+    if head[:4] in (b"RIFF", b"RIFX", b"RF64") and head[8:12] == b"WAVE":
+        from igbss_stream.files.readers.arrays import open_wav
+
+        return open_wav
+    if head[:6] == b"MATLAB" or suffix == ".mat":
+        from igbss_stream.files.readers.arrays import open_matlab
+
+        return open_matlab
+    if head.startswith(b"TDSm"):
+        from igbss_stream.files.readers.waveforms import open_tdms
+
+        return open_tdms
+    if _MINISEED.match(head):
+        from igbss_stream.files.readers.waveforms import open_miniseed
+
+        return open_miniseed
+    if suffix == ".hea":
+        from igbss_stream.files.readers.waveforms import open_wfdb
+
+        return open_wfdb
+    return None
 
 
 def is_hdf5(path: Path) -> bool:

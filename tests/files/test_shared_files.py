@@ -16,6 +16,7 @@ from tests.recordings import read_output
 HDF5 = DATA / "hdf5"
 MCS = "mcs_2014-07-09T10-17-35W8_Standard_all_500Hz.h5"
 STREAM = "/Data/Recording_0/AnalogStream/Stream_{}/ChannelData"
+SEISMIC = "obspy_2005-07-23-1452-04S.CER___030.mseed"
 BANDS = "timeflux-demos_bitalino_eeg.hdf5"
 
 # Name: samples, channels, rate, unit, first and last channel.
@@ -32,12 +33,17 @@ READ: dict[str, tuple[int, int, float, str | None, str, str]] = {
     "eeg/test.xdf": (9520, 8, 1000.0, None, "channel-0", "channel-7"),
     "eeg/testbva.vhdr": (2112, 32, 200.0, None, "Fp1", "Ekg2"),
     "eeg/eeglab_data.set": (30504, 32, 128.0, "V", "FPz", "O2"),
+    "ecg/100.hea": (650_000, 2, 360.0, "mV", "MLII", "V5"),
+    "ecg/a103l.hea": (82_500, 3, 250.0, None, "II", "PLETH"),
+    f"seismic/{SEISMIC}": (10_650, 3, 150.0, None, ".CER.00.BHZ", ".CER.00.BHE"),
     "eeg/OpenBCI_GUI-v6-blinks-jawClench-alpha.txt": (
         22490, 8, 250.0, "uV", "EXG Channel 0", "EXG Channel 7",
     ),
 }  # fmt: skip
 NEED = dict.fromkeys(("eeg/test.edf", "eeg/test.bdf", "eeg/testbva.vhdr", "eeg/eeglab_data.set"), "mne")
 NEED["eeg/test.xdf"] = "pyxdf"
+NEED |= dict.fromkeys(("ecg/100.hea", "ecg/a103l.hea", "ecg/s0010_re.hea"), "wfdb")
+NEED[f"seismic/{SEISMIC}"] = "obspy"
 
 IMAGES = ("1.07", "2.01", "2.03", "2.05", "2.06", "2.07")
 NO_RECORDINGS = {"README.md", "make_h5.py"}  # of the folder itself
@@ -63,16 +69,13 @@ REFUSED: dict[str, tuple[str, ...]] = {
     "eeg/testbva.dat": ("unknown format", ".vhdr"),
     "eeg/testbva.vmrk": ("markers", ".vhdr file next to it"),
     "ecg/100.dat": ("unknown format",),
-    "ecg/100.hea": ("WFDB", "mit2edf"),
-    "ecg/a103l.hea": ("WFDB", "mit2edf"),
-    "ecg/a103l.mat": ("before version 7.3", "-v7.3"),
+    "ecg/a103l.mat": ("val of", "a matrix of 3 x 82500", "--axis 1 if they are channels"),
     "ecg/s0010_re.dat": ("unknown format",),
-    "ecg/s0010_re.hea": ("WFDB", "mit2edf"),
+    "ecg/s0010_re.hea": ("'s0010_re.xyz', which is missing", "--channels 0-11 to read the others"),
     "ecg/daisy_FOETAL_ECG.dat": ("has no sampling rate", "--rate"),
     "sensors/AirQualityUCI_semicolon.csv": ("has no sampling rate", "--rate"),
     "sensors/mobgap_HA001_TimeMeasure1_Test11_Trial1.csv": ("has no sampling rate", "--rate"),
     "sensors/skdh_ambulation_test1.csv": ("has no sampling rate", "--rate"),
-    "seismic/obspy_2005-07-23-1452-04S.CER___030.mseed": ("miniSEED", "obspy"),
     **{f"images/sipi_4.{i}.tiff": ("image", "HDF5") for i in IMAGES},
     "hdf5/test_raw_hdf5.set": ("7 of 271 channels are flat", "--drop-flat"),
 }
@@ -102,6 +105,8 @@ def test_read_by_its_name_alone(separated: Command, tmp_path: Path, name: str) -
 @needs_data
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused_with_what_to_pass(refused: Refusal, tmp_path: Path, name: str) -> None:
+    if name in NEED:
+        pytest.importorskip(NEED[name])
     assert_says(refused("batch", DATA / name, "-o", tmp_path / "out.h5"), *REFUSED[name])
 
 
@@ -213,3 +218,36 @@ def test_columns_that_must_be_selected(
     refused: Refusal, tmp_path: Path, name: str, words: tuple[str, ...]
 ) -> None:
     assert_says(refused("batch", DATA / name, "-o", tmp_path / "out.h5", "--rate", 9), *words)
+
+
+@needs_data
+@pytest.mark.parametrize(
+    ("name", "channels"), [("100", None), ("a103l", None), ("s0010_re", list(range(12)))]
+)
+def test_wfdb_is_what_wfdb_reads(name: str, channels: list[int] | None) -> None:
+    wfdb = pytest.importorskip("wfdb")
+    record = wfdb.rdrecord(str(DATA / "ecg" / name), channels=channels)
+    options: dict[str, Any] = {} if channels is None else {"channels": "0-11"}
+    np.testing.assert_array_equal(read(DATA / "ecg" / f"{name}.hea", **options), record.p_signal)
+    with open_recording(DATA / "ecg" / f"{name}.hea", **options) as recording:
+        assert (recording.channels, recording.rate) == (tuple(record.sig_name), record.fs)
+        assert recording.unit == (record.units[0] if len(set(record.units)) == 1 else None)
+
+
+@needs_data
+def test_miniseed_is_what_obspy_reads() -> None:
+    obspy = pytest.importorskip("obspy")
+    path = DATA / "seismic" / SEISMIC
+    stream = obspy.read(path)
+    np.testing.assert_array_equal(read(path), np.stack([trace.data for trace in stream], axis=1))
+    with open_recording(path) as recording:
+        assert recording.channels == tuple(trace.id for trace in stream)
+        assert recording.t0 == stream[0].stats.starttime.timestamp
+
+
+@needs_data
+def test_a_matrix_of_matlab_is_what_wfdb_scales() -> None:
+    """The samples of a record are a MATLAB matrix as well: one reader checks the other."""
+    wfdb = pytest.importorskip("wfdb")
+    stored = wfdb.rdrecord(str(DATA / "ecg" / "a103l"), physical=False).d_signal
+    np.testing.assert_array_equal(read(DATA / "ecg" / "a103l.mat", axis=1), stored)

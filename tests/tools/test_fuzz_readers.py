@@ -7,15 +7,14 @@ from pathlib import Path
 
 import fuzz_readers
 import pytest
-from fuzz_files import SMALLEST, write_smallest
+from fuzz_files import NEEDS, SMALLEST, write_smallest
 
 N_MUTATIONS = 12
-NEEDS = {"edf": "edfio", "bdf": "edfio", "brainvision": "pybv", "fif": "mne", "set": "mne", "xdf": "pyxdf"}
 
 
 @pytest.mark.parametrize("reader", SMALLEST)
 def test_mutations_of_the_smallest_file(tmp_path: Path, reader: str) -> None:
-    for library in {"mne", NEEDS[reader]} if reader in NEEDS else ():
+    for library in NEEDS.get(reader, ()):
         pytest.importorskip(library)
     (tmp_path / "made").mkdir()
     name, files = write_smallest(reader, tmp_path / "made")
@@ -27,7 +26,6 @@ def test_mutations_of_the_smallest_file(tmp_path: Path, reader: str) -> None:
         assert outcome != "finding", f"seed {seed}: {reason}"
         assert (outcome == "refused") == bool(reason)
         counts[outcome] += 1
-    assert counts["read"]
     assert counts["refused"]
 
 

@@ -6,10 +6,15 @@
     mne               EDF, BDF, BrainVision, FIF, EEGLAB sets (extra `mne`)
     brainvision       BrainVision headers whose files were renamed
     fif_parts         FIF files that continue another one
+    fif_tags          the tags of a FIF file
+    matlab5           the structure of MATLAB files before version 7.3
     mne_events        events and trigger channels of these formats
     mne_positions     positions in these formats, and montages of MNE
     edf               headers of EDF and BDF
     xdf               XDF (extra `xdf`)
     text/             columns of numbers
+    arrays            .npy, WAV, and MATLAB files before version 7.3
+    waveforms         miniSEED, WFDB and TDMS (an extra each)
+    in_memory         recordings whose samples are an array
     electrodes_table  tables of electrodes, and coordsystem.json of BIDS
 """

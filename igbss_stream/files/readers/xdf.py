@@ -4,9 +4,6 @@ pyxdf reads the samples of one stream, and the marker streams, all at once. Samp
 follow from their timestamps, with synchronised clocks, by the same rules as in a live stream.
 """
 
-import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +20,10 @@ from igbss_stream.files.channel_selection import pick_channels
 from igbss_stream.files.jittered_times import find_stream_losses, measure_mean_rate
 from igbss_stream.files.messages import as_one_line, check_counts, complete_names
 from igbss_stream.files.read_options import ReadOptions
+from igbss_stream.files.readers.in_memory import MemoryRecording, collect_log
 from igbss_stream.files.readers.xdf_headers import XdfStream, list_streams
 from igbss_stream.files.readers.xdf_markers import Markers, choose_marker_streams, place_markers
-from igbss_stream.files.recording import Facts, Fill, Recording
+from igbss_stream.files.recording import Facts
 from igbss_stream.files.signal_choice import SeveralSignalsError, SignalChoice
 from igbss_stream.files.timing import measure_timing
 
@@ -35,35 +33,7 @@ _IGNORED = "clock-segments differ"  # a warning for every stream that is not dej
 _TOLERANCE = 1e-3  # relative difference of rates that is not reported
 
 
-class XdfRecording(Recording):
-    """A stream of an XDF file, in memory; created by `open_xdf`.
-
-    Parameters
-    ----------
-    path : Path
-    samples : ndarray of shape (samples, channels)
-    **facts
-        Parameters of `Recording`.
-    """
-
-    def __init__(self, path: Path, samples: NDArray[Any], **facts: Any) -> None:
-        super().__init__(path, n_samples=len(samples), **facts)
-        self._samples: NDArray[Any] | None = samples
-
-    def close(self) -> None:
-        """Release the samples."""
-        self._samples = None
-
-    def _make_filler(self, n: int) -> Fill:
-        def fill(start: int, out: NDArray[Any]) -> None:
-            if self._samples is None:
-                raise RecordingError(f"{str(self.path)!r} is closed; open it again to read from it")
-            out[:] = self._samples[start : start + len(out)]
-
-        return fill
-
-
-def open_xdf(path: Path, options: ReadOptions) -> XdfRecording:
+def open_xdf(path: Path, options: ReadOptions) -> MemoryRecording:
     """Open a stream of an XDF file.
 
     Parameters
@@ -74,7 +44,7 @@ def open_xdf(path: Path, options: ReadOptions) -> XdfRecording:
 
     Returns
     -------
-    XdfRecording
+    MemoryRecording
 
     Raises
     ------
@@ -117,7 +87,7 @@ def open_xdf(path: Path, options: ReadOptions) -> XdfRecording:
         events=events,
     )
     gain = None if options.factor is None else np.full(len(names), float(options.factor))
-    return XdfRecording(path, samples, facts=facts, dtype=dtype, picks=picks, gain=gain)
+    return MemoryRecording(path, samples, facts=facts, dtype=dtype, picks=picks, gain=gain)
 
 
 def _choose_stream(found: list[XdfStream], options: ReadOptions, path: Path) -> XdfStream:
@@ -164,7 +134,7 @@ def _load_samples(
     pyxdf = require("pyxdf", "xdf", f"{str(path)!r} is XDF, read by pyxdf")
     wanted = [stream.id, *(each.id for each in markers)]
     try:
-        with _collect_warnings("pyxdf") as texts:
+        with collect_log("pyxdf") as texts:
             loaded, _ = pyxdf.load_xdf(path, select_streams=wanted, dejitter_timestamps=False)
         found = {each["info"]["stream_id"]: each for each in loaded}
         samples = np.asarray(found[stream.id]["time_series"], stream.dtype)
@@ -187,27 +157,6 @@ def _load_samples(
             "again"
         )
     return samples, times, events, tuple(f"pyxdf warns: {text}" for text in texts if _IGNORED not in text)
-
-
-@contextmanager
-def _collect_warnings(name: str) -> Iterator[list[str]]:
-    """Collect the warnings of a logger instead of printing them."""
-    collected: dict[str, None] = {}
-
-    class Listener(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            collected[as_one_line(record.getMessage())] = None
-
-    logger, listener = logging.getLogger(name), Listener(logging.WARNING)
-    before, texts = logger.propagate, list[str]()
-    logger.propagate = False
-    logger.addHandler(listener)
-    try:
-        yield texts
-    finally:
-        logger.removeHandler(listener)
-        logger.propagate = before
-        texts += collected
 
 
 def _find_timing(

@@ -9,6 +9,7 @@
     signal      what a layout states about a signal
     columns     one dataset a channel
     written_rows  which rows of a dataset were written
+    heaps       check the heaps of texts, which HDF5 trusts
     layouts/    one module per layout: NWB, SNIRF, MATLAB, EEGLAB, ...
     fast_read   read contiguous datasets faster than h5py
     chunked_read  the same for datasets in chunks

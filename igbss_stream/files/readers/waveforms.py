@@ -1,0 +1,247 @@
+"""Read miniSEED with ObsPy, WFDB with wfdb, and TDMS with npTDMS (an extra each)."""
+
+import logging
+import re
+from dataclasses import dataclass, replace
+from datetime import UTC
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from igbss_stream._util.memory import check_memory
+from igbss_stream._util.optional import require
+from igbss_stream.errors import InputError, ParameterError, RecordingError
+from igbss_stream.files.channel_selection import format_ranges, pick_channels
+from igbss_stream.files.gaps import make_gaps
+from igbss_stream.files.read_options import ReadOptions
+from igbss_stream.files.readers.in_memory import (
+    MemoryRecording,
+    collect_log,
+    convert_errors,
+    open_array,
+    refuse_choice,
+)
+from igbss_stream.files.recording import Facts
+from igbss_stream.files.signal_choice import SeveralSignalsError, SignalChoice
+
+_OFF = 0.25  # of a sampling interval, by which the times of channels may differ
+_COPIES = 3  # of the samples in memory
+_REMEDY = "convert it to HDF5 (/data), which is read in blocks, on a computer with more memory"
+
+
+def open_miniseed(path: Path, options: ReadOptions) -> MemoryRecording:
+    """Open the channels of a miniSEED file, for the time in which all of them have samples.
+
+    Parameters
+    ----------
+    path : Path
+    options : ReadOptions
+
+    Raises
+    ------
+    RecordingError, InputError, ParameterError
+    """
+    what = repr(str(path))
+    refuse_choice(options, what)
+    obspy = require("obspy", "seismic", f"{what} is miniSEED, read by ObsPy")
+    with convert_errors(f"{what} is miniSEED, and ObsPy cannot read it"):
+        check_memory(4 * path.stat().st_size, f"{what} must be read at once, which", _REMEDY)
+        traces = [trace for trace in obspy.read(path, format="MSEED") if trace.stats.npts]
+        rates = {float(trace.stats.sampling_rate) for trace in traces}
+        if len(rates) != 1 or not 0 < min(rates) < np.inf:
+            listed = ", ".join(f"{rate:g}" for rate in sorted(rates)) or "no"
+            raise RecordingError(f"{what} has channels at {listed} Hz; store those of one rate in a file")
+        rate = rates.pop()
+        first = min(trace.stats.starttime.ns for trace in traces)
+        spans = [
+            _Span(trace.id, (trace.stats.starttime.ns - first) * 1e-9 * rate, trace.data)
+            for trace in traces
+        ]
+        names = tuple(dict.fromkeys(span.name for span in spans))
+        if any(abs(span.at - round(span.at)) > _OFF for span in spans):
+            raise InputError(f"{what} has channels whose samples are at different times; resample them")
+        start, stop = _find_common(spans, names)
+        if stop - start < 2:
+            raise InputError(f"{what} has no time at which all of its {len(names)} channels have samples")
+        n_bytes = 8 * (stop - start) * len(names) * _COPIES
+        check_memory(n_bytes, f"{what} must be read at once, which", _REMEDY)
+        samples, rows = _place_spans(spans, names, start, stop)
+    steps, length = np.diff(rows), max(span.stop for span in spans)
+    gaps = make_gaps((int(i) + 1, int(steps[i]) - 1, "missing") for i in np.flatnonzero(steps > 1))
+    left = length - (stop - start)
+    notes = (f"{left} samples at the ends, which not all channels have, are left out",) if left else ()
+    t0 = first * 1e-9 + (start + int(rows[0])) / rate if len(rows) else None
+    facts = Facts(
+        "miniSEED", "it begins with a record", "", rate, None, names, gaps=gaps, notes=notes, t0=t0
+    )  # fmt: skip
+    return open_array(path, samples, facts, options)
+
+
+@dataclass(frozen=True, eq=False)
+class _Span:
+    """Samples of a channel without a gap; `at` is the index of the first, with its fraction."""
+
+    name: str
+    at: float
+    samples: NDArray[Any]
+
+    @property
+    def start(self) -> int:
+        return round(self.at)
+
+    @property
+    def stop(self) -> int:
+        return self.start + len(self.samples)
+
+
+def _find_common(spans: list[_Span], names: tuple[str, ...]) -> tuple[int, int]:
+    """Return the first index that all channels have reached, and the one that none has passed."""
+    own = [[span for span in spans if span.name == name] for name in names]
+    return max(min(s.start for s in each) for each in own), min(max(s.stop for s in each) for each in own)
+
+
+def _place_spans(
+    spans: list[_Span], names: tuple[str, ...], start: int, stop: int
+) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+    """Return the samples that all channels have between two indices, and their indices from the first."""
+    samples = np.zeros((stop - start, len(names)))
+    known = np.zeros((stop - start, len(names)), bool)
+    for span in spans:
+        low, high, channel = max(span.start, start), min(span.stop, stop), names.index(span.name)
+        if high > low:
+            samples[low - start : high - start, channel] = span.samples[
+                low - span.start : high - span.start
+            ]
+            known[low - start : high - start, channel] = True
+    is_there = known.all(axis=1)
+    return samples[is_there], np.flatnonzero(is_there)
+
+
+def open_wfdb(path: Path, options: ReadOptions) -> MemoryRecording:
+    """Open a record of WFDB by its header (.hea). Samples are in the units of the header.
+
+    Parameters
+    ----------
+    path : Path
+    options : ReadOptions
+
+    Raises
+    ------
+    RecordingError, InputError, ParameterError
+    """
+    what = repr(str(path))
+    refuse_choice(options, what)
+    wfdb = require("wfdb", "wfdb", f"{what} is WFDB, read by wfdb")
+    name = str(path.absolute().with_suffix(""))
+    with convert_errors(f"{what} is WFDB, and wfdb cannot read it"):
+        head = wfdb.rdheader(name)
+        if not getattr(head, "file_name", None):
+            raise RecordingError(
+                f"{what} has no signals, or several segments; pass the header of one segment"
+            )
+        names = tuple(str(each or f"channel-{i}") for i, each in enumerate(head.sig_name))
+        picks = _pick_signals(head, names, path, options)
+        n_bytes = 8 * int(head.sig_len or 0) * len(picks) * _COPIES
+        check_memory(n_bytes, f"{what} must be read at once, which", _REMEDY)
+        record = wfdb.rdrecord(name, channels=list(picks))
+        samples, units = np.asarray(record.p_signal, np.float64), set(record.units or ())
+        unit = units.pop() if len(units) == 1 else None
+        date = (
+            None if record.base_datetime is None else record.base_datetime.replace(tzinfo=UTC).timestamp()
+        )
+        rate = float(record.fs)
+    if not 0 < rate < np.inf:
+        raise RecordingError(f"{what} states a sampling rate of {rate:g} Hz; correct its header")
+    notes = () if unit else ("the channels have several units, so the unit is unknown",)
+    read = tuple(names[i] for i in picks)
+    facts = Facts("WFDB", "its name ends in .hea", "", rate, unit, read, notes=notes, t0=date)
+    return open_array(path, samples, facts, replace(options, channels=None))
+
+
+def _pick_signals(head: Any, names: tuple[str, ...], path: Path, options: ReadOptions) -> tuple[int, ...]:
+    """Return the signals to read, and check that their files are there and of one rate."""
+    what, files = repr(str(path)), [str(each) for each in head.file_name]
+    every = tuple(range(len(names)))
+    picks = every if options.channels is None else pick_channels(options.channels, names, what)
+    outside = [files[i] for i in picks if not re.fullmatch(r"[\w.\- ]+", files[i])]
+    if outside:
+        raise InputError(
+            f"{what} refers to {outside[0]!r}, which may be outside its folder, and is refused; correct it"
+        )
+    there = [i for i in every if (path.parent / files[i]).is_file()]
+    missing = [files[i] for i in picks if i not in there]
+    if missing:
+        others = f", or pass --channels {format_ranges(there)} to read the others" if len(there) > 1 else ""
+        raise RecordingError(f"{what} refers to {missing[0]!r}, which is missing; restore it{others}")
+    frames = head.samps_per_frame or [1] * len(names)
+    if len({frames[i] for i in picks}) > 1:
+        raise RecordingError(
+            f"{what} has channels at different rates; pass --channels with those of one rate"
+        )
+    return picks
+
+
+def open_tdms(path: Path, options: ReadOptions) -> MemoryRecording:
+    """Open a group of channels of a TDMS file of LabVIEW.
+
+    Parameters
+    ----------
+    path : Path
+    options : ReadOptions
+        `dataset` is the name of a group.
+
+    Raises
+    ------
+    RecordingError, InputError, ParameterError
+    """
+    what = repr(str(path))
+    if options.axis is not None:
+        raise ParameterError(f"{what} has one array a channel; omit --axis")
+    nptdms = require("nptdms", "tdms", f"{what} is TDMS, read by npTDMS")
+    nptdms.log.log_manager.console_handler.setLevel(logging.CRITICAL)  # its warnings become notes
+    failure = f"{what} is TDMS, and npTDMS cannot read it"
+    with convert_errors(failure), collect_log("nptdms") as texts, nptdms.TdmsFile.open(path) as file:
+        groups = {
+            group.name: [each for each in group.channels() if len(each) and each.dtype.kind in "iuf"]
+            for group in file.groups()
+        }
+        name = _choose_group({k: each for k, each in groups.items() if len(each) > 1}, options, what)
+        channels = groups[name]
+        steps = {each.properties.get("wf_increment") for each in channels}
+        if len({len(each) for each in channels}) > 1 or len(steps) > 1:
+            raise InputError(
+                f"group {name!r} of {what} has channels of different lengths or rates; store those of one "
+                "rate in a group"
+            )
+        n_bytes = 8 * len(channels) * len(channels[0]) * _COPIES
+        check_memory(n_bytes, f"{what} must be read at once, which", _REMEDY)
+        samples = np.column_stack([each.read_data() for each in channels])
+        units = {str(each.properties.get("unit_string") or "") for each in channels}
+        begin, step = channels[0].properties.get("wf_start_time"), steps.pop()
+        rate = 1 / float(step) if step and 0 < float(step) < np.inf else None
+        t0 = None if begin is None else float(np.datetime64(begin, "us").astype(np.int64)) * 1e-6
+        names = tuple(each.name for each in channels)
+    unit = (units.pop() or None) if len(units) == 1 else None
+    notes = tuple(f"npTDMS warns: {text}" for text in texts)
+    facts = Facts("TDMS", "it begins with TDSm", name, rate, unit, names, notes=notes, t0=t0)
+    return open_array(path, samples, facts, options)
+
+
+def _choose_group(groups: dict[str, list[Any]], options: ReadOptions, what: str) -> str:
+    if options.dataset in groups:
+        return options.dataset
+    if len(groups) == 1 and options.dataset is None:
+        return next(iter(groups))
+    if not groups:
+        raise InputError(
+            f"{what} has no group with several channels of numbers; separation needs at least 2"
+        )
+    choices = [SignalChoice(f"--dataset {name!r}", None, len(c), None, None) for name, c in groups.items()]
+    listed = ", ".join(
+        f"{name!r} ({len(channels)} channels)" for name, channels in list(groups.items())[:8]
+    )
+    raise SeveralSignalsError(
+        f"{what} has {len(groups)} groups; pass --dataset with one of: {listed}", choices
+    )
