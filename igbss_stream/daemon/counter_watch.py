@@ -24,10 +24,12 @@ class CounterWatch:
     ----------
     name : str
         Name of the stream.
+    left_out : sequence of str
+        Channels that are not separated anyway.
     """
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, name: str, left_out: Sequence[str] = ()) -> None:
+        self._name, self._left_out = name, left_out
         self._run: int | None = None
         self._kept: list[NDArray[Any]] = []
         self._n_missing = 0  # samples that are still to be looked at
@@ -60,7 +62,8 @@ class CounterWatch:
         if samples.size > _MOST_NUMBERS:
             return
         found = [(i, find_counter(samples[:, i])) for i in range(samples.shape[1])]
-        counting = [(i, counter) for i, counter in found if counter is not None]
+        left_out = {i for i, channel in enumerate(stream.channels) if channel in self._left_out}
+        counting = [(i, counter) for i, counter in found if counter is not None and i not in left_out]
         if not counting or len(counting) == samples.shape[1]:
             return
         listed = ", ".join(
@@ -68,7 +71,7 @@ class CounterWatch:
         )
         log.warning(
             "stream %s: channels count samples like packets do (%s), and are separated like signals; leave "
-            "them out at the sender",
+            "them out with source.omit",
             self._name,
             listed,
         )

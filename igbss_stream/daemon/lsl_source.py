@@ -41,7 +41,7 @@ class LslStreamSource:
         self.run, self.has_pending, self.ended = 0, False, False
         self.silence = SilenceMonitor(name, config.silence)
         self._name, self._config = name, config
-        self._watch = CounterWatch(name)
+        self._watch = CounterWatch(name, (*(config.events or ()), *(config.omit or ())))
         self._inlet = _open_inlet(config)
         self.stream: Stream | None = apply_expectations(name, config, self._inlet.stream)
         queries = [markers.as_query() for markers in config.markers]

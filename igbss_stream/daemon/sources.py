@@ -139,7 +139,7 @@ class SocketSource:
         self.ended = False
         self.silence = SilenceMonitor(name, config.silence)
         self._name, self._config = name, config
-        self._watch = CounterWatch(name)
+        self._watch = CounterWatch(name, (*(config.events or ()), *(config.omit or ())))
         self._rejected: Counter[str] = Counter()
         self._sent: Stream | None = None  # the description as the sender gave it
         self._meta: MetaMessage | None = None

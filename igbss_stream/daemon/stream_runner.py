@@ -266,14 +266,16 @@ class StreamRunner:
         log.error("stream %s: the feed is refused: %s", self.name, error)
 
     def _has_triggers(self) -> bool:
-        """Return whether the stream has the trigger channels of the configuration, if it names some."""
+        """Return whether the stream has the channels that the configuration leaves out, if any."""
         source, stream = self._config.source, self.source.stream
-        if isinstance(source, FileInput) or not source.events or stream is None or self._triggers:
+        if isinstance(source, FileInput) or stream is None or self._triggers:
             return True  # the reader of a file leaves them out itself
+        if not (source.events or source.omit):
+            return True
         if self.is_refused:
             return False
         try:
-            self._triggers = TriggerChannels(stream, source.events)
+            self._triggers = TriggerChannels(stream, source.events or (), source.omit or ())
         except ParameterError as error:
             self._refuse(error)
             return False

@@ -1,4 +1,4 @@
-"""Turn trigger channels of a stream into events, and leave them out of what is separated."""
+"""Turn trigger channels of a stream into events, and leave them and others out of what is separated."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,13 +11,15 @@ from igbss_stream.events import Events, OnsetFinder
 
 
 class TriggerChannels:
-    """Split trigger channels off a stream.
+    """Split trigger channels, and channels to omit, off a stream.
 
     Parameters
     ----------
     stream : Stream
     names : sequence of str
         Channels whose onsets are events.
+    omitted : sequence of str
+        Other channels that are not separated, such as counters.
 
     Attributes
     ----------
@@ -30,17 +32,21 @@ class TriggerChannels:
         If the stream lacks a named channel, or has no other.
     """
 
-    def __init__(self, stream: Stream, names: Sequence[str]) -> None:
-        missing = [name for name in names if name not in stream.channels]
-        if missing:
-            listed = ", ".join(stream.channels[:16]) + (", ..." if stream.n_channels > 16 else "")
-            raise ParameterError(
-                f"source.events names the channel {missing[0]!r}, which the stream lacks. Name one of: "
-                f"{listed}."
-            )
-        self._kept = [i for i, name in enumerate(stream.channels) if name not in names]
+    def __init__(self, stream: Stream, names: Sequence[str], omitted: Sequence[str] = ()) -> None:
+        for key, named in (("events", names), ("omit", omitted)):
+            missing = [name for name in named if name not in stream.channels]
+            if missing:
+                listed = ", ".join(stream.channels[:16]) + (", ..." if stream.n_channels > 16 else "")
+                raise ParameterError(
+                    f"source.{key} names the channel {missing[0]!r}, which the stream lacks. Name one of: "
+                    f"{listed}."
+                )
+        left_out = {*names, *omitted}
+        self._kept = [i for i, name in enumerate(stream.channels) if name not in left_out]
         if not self._kept:
-            raise ParameterError("source.events names every channel of the stream; leave out some.")
+            keys = " and ".join(f"source.{key}" for key, n in (("events", names), ("omit", omitted)) if n)
+            verb = "name" if names and omitted else "names"
+            raise ParameterError(f"{keys} {verb} every channel of the stream; leave out some.")
         self._finders = [
             (i, OnsetFinder(name, stream.rate)) for i, name in enumerate(stream.channels) if name in names
         ]

@@ -1,7 +1,9 @@
 """Measure the sampling rate and the gaps of samples with timestamps."""
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,13 +11,14 @@ from numpy.typing import NDArray
 
 from igbss_stream.chunk import Gap
 from igbss_stream.errors import RecordingError
-from igbss_stream.files.gaps import make_gaps
+from igbss_stream.files.gaps import get_gap_rows, make_gaps
 from igbss_stream.files.jittered_times import estimate_rate
 
 _BLOCK = 1 << 18  # timestamps read at a time: 2 MB
 _LARGEST_SHARE = 0.01  # of irregular steps; with more, the samples are uneven, not interrupted
 _FEW = 8  # irregular steps that are always accepted
 _JITTER = 0.25  # of a step; jitter of clocks and rounding to milliseconds are smaller
+_DIFFERENT = 1e-2  # relative difference of the rates of runs
 _DIGITS = 9  # significant digits of a rate; timestamps in float64 are not more precise
 
 
@@ -106,6 +109,47 @@ def measure_timing(
         2 * float(np.spacing(bridge.largest)) / total
     )  # of float64 and of the times, such as those of Unix
     return Timing(round_rate(per_second * n_even / total, error), make_gaps(places), bridge.n_bridged)
+
+
+def measure_restarts(times: NDArray[np.float64], what: str) -> Timing | None:
+    """Return rate and gaps of timestamps that start again a few times; None if they are not of this kind.
+
+    Before each restart, samples of an unknown number are missing.
+
+    Parameters
+    ----------
+    times : array of shape (samples,)
+    what : str
+        Name of the signal, for messages.
+    """
+    if not np.isfinite(times).all():
+        return None
+    starts = np.flatnonzero(np.diff(times) < 0) + 1
+    if not 0 < len(starts) <= _FEW:
+        return None
+    places, rates, n_longest = list[tuple[int, int, str]](), list[float](), 0
+    for start, stop in itertools.pairwise([0, *starts.tolist(), len(times)]):
+        run = times[start:stop]
+        try:
+            timing = measure_timing(partial(_slice, run), len(run), what)
+        except RecordingError:
+            return None
+        if timing is None:
+            return None
+        rates.insert(0 if len(run) > n_longest else len(rates), timing.rate)
+        n_longest = max(n_longest, len(run))
+        places += [(start, 0, "restart")] if start else []
+        places += [
+            (start + row, gap.n_samples, gap.reason)
+            for row, gap in zip(get_gap_rows(timing.gaps), timing.gaps, strict=True)
+        ]
+    if any(abs(rate - rates[0]) > _DIFFERENT * rates[0] for rate in rates):
+        return None
+    return Timing(rates[0], make_gaps(places))
+
+
+def _slice(times: NDArray[np.float64], start: int, stop: int) -> NDArray[np.float64]:
+    return times[start:stop]
 
 
 def round_rate(rate: float, error: float) -> float:

@@ -67,11 +67,14 @@ class OrderedSink(CollectingSink):
 
 
 def run(
-    source: ScriptedSource, prepare: PrepareSection | None = None, triggers: tuple[str, ...] | None = None
+    source: ScriptedSource,
+    prepare: PrepareSection | None = None,
+    triggers: tuple[str, ...] | None = None,
+    omit: tuple[str, ...] | None = None,
 ) -> tuple[StreamRunner, OrderedSink]:
     config = StreamSection(
         name="s",
-        source=ZmqInput(address="tcp://127.0.0.1:5555", events=triggers),  # `source` is used
+        source=ZmqInput(address="tcp://127.0.0.1:5555", events=triggers, omit=omit),  # `source` is used
         model=ModelSection(structure="systematic"),
         prepare=prepare or PrepareSection(),
         sinks=(Hdf5Output(path=Path("unused.h5")),),
@@ -237,6 +240,17 @@ def test_onsets_in_a_trigger_channel_are_events(monkeypatch: pytest.MonkeyPatch)
     assert {event.source for event in sink.events[1:]} == {"trigger"}
     assert {item.data.shape[1] for item in sink.items if isinstance(item, Chunk)} == {2}
     assert runner.samples_in == 30
+
+
+def test_omitted_channels_are_not_separated_and_have_no_events() -> None:
+    source = ScriptedSource(
+        ([triggered(0, [0, 1, 2, 3, 4])], Events()), stream=replace(STREAM, channels=("a", "packet", "b"))
+    )
+    runner, sink = run(source, omit=("packet",))
+    runner.step(0.0)
+    runner.finish()
+    assert sink.events == []
+    assert {item.data.shape[1] for item in sink.items if isinstance(item, Chunk)} == {2}
 
 
 @pytest.mark.parametrize(

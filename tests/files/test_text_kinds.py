@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from igbss_stream.chunk import Gap
 from igbss_stream.errors import InputError, RecordingError
+from igbss_stream.files.gaps import make_gaps
 from igbss_stream.files.open import open_recording
 from igbss_stream.files.recording import Recording
 
@@ -340,3 +341,23 @@ def test_rounded_times_give_the_round_rate(tmp_path: Path) -> None:
 def test_quoted_decimal_commas(tmp_path: Path) -> None:
     lines = [",".join(f'"{v:.2f}"'.replace(".", ",") for v in row) for row in X]
     check(write(tmp_path / "in", lines, [",".join(NAMES)]), rate=1.0)
+
+
+@pytest.mark.parametrize("n_first", [120, 5000])
+def test_labchart_with_several_blocks(tmp_path: Path, n_first: int) -> None:
+    head = "Interval=\t0.004 s\nExcelDateTime=\t4.5e+004\nChannelTitle=\tFz\tCz\tPz\nRange=\t10 V\t10 V\t10 V\n"
+    x = np.random.default_rng(2).normal(size=(n_first + 180, 3)).round(6)
+    text = ""
+    for start, stop in ((0, n_first), (n_first, len(x))):
+        rows = enumerate(x[start:stop].tolist())
+        text += head + "".join(f"{i * 0.004:.3f}\t" + "\t".join(map(str, row)) + "\n" for i, row in rows)
+    (tmp_path / "in.txt").write_text(text, encoding="utf-8")
+    with open_recording(tmp_path / "in.txt") as recording:
+        assert (recording.layout, recording.rate, recording.channels) == (
+            "LabChart text",
+            250.0,
+            ("Fz", "Cz", "Pz"),
+        )
+        assert recording.gaps == make_gaps([(n_first, 0, "restart")])
+        found = np.concatenate([block.copy() for _, block in recording.read_blocks(97)])
+    np.testing.assert_array_equal(found, x)

@@ -331,3 +331,10 @@ def test_bad_markers_have_no_duration(tmp_path: Path) -> None:
         assert recording.notes == (
             "1 markers begin with BAD, but have no duration, so they mark no samples as bad",
         )
+
+
+def test_a_clock_that_starts_again_without_clock_offsets(tmp_path: Path) -> None:
+    times = even() + (np.arange(1000) >= 700) / RATE - (np.arange(1000) >= 400) * 4000
+    with open_recording(write(tmp_path / "in", header(1, "eeg"), samples(1, X, times))) as recording:
+        assert recording.gaps == make_gaps([(400, 0, "restart"), (700, 1, "missing")])
+        assert recording.rate == RATE

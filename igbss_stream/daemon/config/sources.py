@@ -71,6 +71,8 @@ class ZmqInput(Section, frozen=True, kw_only=True, tag_field="kind", tag="zmq"):
         the name of a montage of MNE. If left out, those that the stream states.
     events : tuple of str or None
         Trigger channels, whose onsets are events. They are not separated.
+    omit : tuple of str or None
+        Other channels that are not separated, such as counters of samples.
     limits : LimitsSection
         Limits on messages from the network.
     curve : CurveClientSection, CurveServerSection or None
@@ -89,6 +91,7 @@ class ZmqInput(Section, frozen=True, kw_only=True, tag_field="kind", tag="zmq"):
     channels: Channels | None = None
     montage: Path | None = None
     events: Names | None = None
+    omit: Names | None = None
     limits: LimitsSection = LimitsSection()
     curve: CurveClientSection | CurveServerSection | None = None
 
@@ -126,6 +129,8 @@ class OpenEphysInput(Section, frozen=True, kw_only=True, tag_field="kind", tag="
         the name of a montage of MNE. If left out, there are none.
     events : tuple of str or None
         Trigger channels, whose onsets are events. They are not separated.
+    omit : tuple of str or None
+        Other channels that are not separated, such as counters of samples.
     limits : LimitsSection
         Limits on messages from the network.
     """
@@ -139,6 +144,7 @@ class OpenEphysInput(Section, frozen=True, kw_only=True, tag_field="kind", tag="
     channels: Channels | None = None
     montage: Path | None = None
     events: Names | None = None
+    omit: Names | None = None
     limits: LimitsSection = LimitsSection()
 
     def __post_init__(self) -> None:
@@ -206,6 +212,8 @@ class LslInput(Section, frozen=True, kw_only=True, tag_field="kind", tag="lsl"):
         the name of a montage of MNE. If left out, those that the stream states.
     events : tuple of str or None
         Trigger channels, whose onsets are events. They are not separated.
+    omit : tuple of str or None
+        Other channels that are not separated, such as counters of samples.
     markers : tuple of LslMarkersSection
         Streams of markers, text or numbers, whose markers become events of this stream.
     """
@@ -221,6 +229,7 @@ class LslInput(Section, frozen=True, kw_only=True, tag_field="kind", tag="lsl"):
     channels: Channels | None = None
     montage: Path | None = None
     events: Names | None = None
+    omit: Names | None = None
     markers: tuple[LslMarkersSection, ...] = ()
 
     def __post_init__(self) -> None:

@@ -25,7 +25,7 @@ from igbss_stream.files.readers.xdf_headers import XdfStream, list_streams
 from igbss_stream.files.readers.xdf_markers import Markers, choose_marker_streams, place_markers
 from igbss_stream.files.recording import Facts
 from igbss_stream.files.signal_choice import SeveralSignalsError, SignalChoice
-from igbss_stream.files.timing import measure_timing
+from igbss_stream.files.timing import measure_restarts, measure_timing
 
 _COPIES = 2  # of the samples in memory while pyxdf concatenates its chunks
 _BYTES_OF_TIMES = 64  # per sample, for its timestamp and the computation of gaps
@@ -170,9 +170,13 @@ def _find_timing(
     except RecordingError:
         if rate is None and options.rate is None:
             raise
-        # Recorders receive samples in bursts: find only losses that are longer than the jitter.
-        gaps, certain = find_stream_losses(times, rate) if rate else ((), False)
-        measured = measure_mean_rate(times, gaps)
+        restarted = measure_restarts(times, what)
+        if restarted is not None:
+            gaps, measured = restarted.gaps, restarted.rate
+        else:
+            # Recorders receive samples in bursts: find only losses that are longer than the jitter.
+            gaps, certain = find_stream_losses(times, rate) if rate else ((), False)
+            measured = measure_mean_rate(times, gaps)
     if not (rate and measured and abs(measured - rate) > _TOLERANCE * rate):
         return rate or measured, gaps, ()
     used = options.rate or (measured if certain else rate)

@@ -20,7 +20,7 @@ from igbss_stream.files.readers.text.heads import PER_SECOND, UNIX_RANGE
 from igbss_stream.files.readers.text.lines import read_rows
 from igbss_stream.files.readers.text.parse import load_numbers
 from igbss_stream.files.readers.text.table import TextFormat
-from igbss_stream.files.timing import Timing, measure_timing, round_rate
+from igbss_stream.files.timing import Timing, measure_restarts, measure_timing, round_rate
 
 _N_ROWS = 1 << 14  # that are read at a time
 _SUFFIX = re.compile(
@@ -141,6 +141,7 @@ def _time_rows(columns: TextFormat, i: int, values: Array, rate: float | None, w
     mean = estimate_rate(x)
     with contextlib.suppress(RecordingError):
         timing = measure_timing(lambda first, last: x[first:last], len(x), f"column {name} of {what}")
+    timing = timing or measure_restarts(x, f"column {name} of {what}")
     t0 = x[0] / per_second if per_second and _is_date(columns, i, x[0] / per_second) else None
     measured = timing.rate if timing else mean
     if measured is None:

@@ -3,10 +3,14 @@
 import codecs
 import itertools
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 COMMENTS = ("#", "%")
+_BLOCK_HEAD = re.compile(
+    "(Interval|ExcelDateTime|TimeFormat|DateFormat|ChannelTitle|Range|UnitName|TopValue|BottomValue)=\t"
+)
 _LONGEST_LINE = 1 << 20
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -55,7 +59,13 @@ def read_rows(path: Path, encoding: str, n_before: int) -> Iterator[tuple[int, s
     lines = (
         (number, line) for number, line in enumerate(read_lines(path, encoding), 1) if is_content(line)
     )
-    return itertools.islice(lines, n_before, None)
+    rows = itertools.islice(lines, n_before, None)
+    return ((number, line) for number, line in rows if not is_block_head(line))
+
+
+def is_block_head(line: str) -> bool:
+    """Return whether a line belongs to the head of a further block of LabChart."""
+    return _BLOCK_HEAD.match(line) is not None
 
 
 def is_content(line: str) -> bool:

@@ -14,6 +14,7 @@ from igbss_stream.files.readers.text.heads import PER_SECOND, Head, parse_head
 from igbss_stream.files.readers.text.lines import (
     detect_encoding,
     ends_with_newline,
+    is_block_head,
     is_content,
     read_lines,
 )
@@ -124,7 +125,9 @@ def detect_format(path: Path, *, selected: bool = False) -> TextFormat:
         lines = lines[:-1]
     head = parse_head(lines)
     n_head = head.n_before if head else 0
-    content = [line for line in lines if is_content(line)][n_head:]
+    content = [
+        line for line in [line for line in lines if is_content(line)][n_head:] if not is_block_head(line)
+    ]
     if len(content) < 2:
         raise RecordingError(f"{what} has fewer than two rows; pass a longer recording")
     delimiter, decimal = _find_form(content)
