@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from igbss_stream.errors import IgbssError
@@ -91,3 +92,21 @@ def test_every_case_is_tested() -> None:
     parts = {"README.md", "part_a.h5", "part_b_moved.h5"}
     names = {path.name for path in CASES.iterdir() if path.suffix not in (".eeg", ".vmrk")} - parts
     assert names == set(READ) | set(REFUSED)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("semicolon_decimalcomma.csv", {"sep": ";", "decimal": ","}),
+        ("tab_decimalcomma.txt", {"sep": "\t", "decimal": ","}),
+        ("time_jump2.csv", {}),
+        ("empty_cells.csv", {}),
+        ("trailing_comma.csv", {"index_col": False}),
+    ],
+)
+def test_text_is_what_pandas_reads(name: str, options: dict[str, Any]) -> None:
+    pd = pytest.importorskip("pandas")
+    expected = pd.read_csv(CASES / name, **options)
+    with open_recording(CASES / name, rate=250) as recording:
+        found = np.concatenate([block.copy() for _, block in recording.read_blocks(100)])
+        np.testing.assert_array_equal(found, expected[list(recording.channels)].to_numpy(float))

@@ -251,3 +251,13 @@ def test_a_matrix_of_matlab_is_what_wfdb_scales() -> None:
     wfdb = pytest.importorskip("wfdb")
     stored = wfdb.rdrecord(str(DATA / "ecg" / "a103l"), physical=False).d_signal
     np.testing.assert_array_equal(read(DATA / "ecg" / "a103l.mat", axis=1), stored)
+
+
+@needs_data
+def test_xdf_is_what_pyxdf_reads() -> None:
+    pyxdf = pytest.importorskip("pyxdf")
+    streams, _ = pyxdf.load_xdf(DATA / "eeg" / "test.xdf", dejitter_timestamps=False)
+    (stream,) = (each for each in streams if len(each["time_series"]) and len(each["time_series"][0]) == 8)
+    np.testing.assert_array_equal(read(DATA / "eeg" / "test.xdf"), stream["time_series"])
+    with open_recording(DATA / "eeg" / "test.xdf") as recording:
+        assert recording.rate == float(stream["info"]["nominal_srate"][0])
