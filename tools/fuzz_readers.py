@@ -78,7 +78,7 @@ def inspect(path: Path) -> tuple[str, str]:
         axis = ("--axis", "0") if path.suffix == ".mat" else ()
         done = CliRunner().invoke(main, ["inspect", "--json", *axis, str(path)])
     if done.exception is None or (isinstance(done.exception, SystemExit) and done.exit_code == 0):
-        refusal = json.loads(done.stdout)["refused"]
+        refusal = json.loads(done.stdout.splitlines()[-1])["refused"]  # after what MNE may log
         return ("read", "") if refusal is None else ("refused", refusal)
     if isinstance(done.exception, SystemExit) and done.exit_code == 2:
         return "refused", done.stderr
