@@ -88,6 +88,20 @@ def test_matlab_files_with_other_types_than_scipy_expects(tmp_path: Path) -> Non
         check_matlab_file(path)
 
 
+def test_many_structures_without_fields_in_matlab_files(tmp_path: Path) -> None:
+    """They take no bytes, but SciPy makes an object of each."""
+    path = tmp_path / "in.mat"
+    io.savemat(path, {"s": np.array([(1.0,)] * 3, [("x", "O")])})
+    content = path.read_bytes()
+    at = content.index(struct.pack("<II", 5, 8) + struct.pack("<II", 1, 3))  # the shape
+    content = content[: at + 8] + struct.pack("<II", 1 << 14, 1 << 14) + content[at + 16 :]
+    length = content.index(struct.pack("<HHI", 5, 4, 2))  # of the name of the field, 2 with its end
+    content = content[: length + 4] + struct.pack("<I", 1 << 20) + content[length + 8 :]
+    path.write_bytes(content)
+    with pytest.raises(RecordingError, match="268435456 structures have no fields"):
+        check_matlab_file(path)
+
+
 def test_deep_arrays_in_matlab_files(tmp_path: Path) -> None:
     path, nested = tmp_path / "in.mat", np.zeros(1)
     for _ in range(70):

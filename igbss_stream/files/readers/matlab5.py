@@ -202,4 +202,6 @@ def _count_members(content: _Content, kind: int, n: int) -> int:
     names = content.read_element(_NAMES, "a list of names")
     if width < 1:
         raise ValueError(f"names have {width} bytes")
+    if len(names) < width and n > _LONGEST:  # which take no bytes, but memory and time
+        raise ValueError(f"{n} structures have no fields")
     return n * (len(names) // width)
