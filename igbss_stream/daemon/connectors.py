@@ -134,7 +134,8 @@ class _FileSink:
     def __init__(self, sink: "RecordingSink") -> None:
         self._sink = sink
         self._pending: Stream | None = None
-        self._early = deque["Events"](maxlen=_MOST_EARLY)
+        self._early = deque["Events"]()
+        self._n_dropped = 0
         self.serve, self.close = sink.serve, sink.close
 
     def start(self, stream: Stream) -> None:
@@ -151,6 +152,8 @@ class _FileSink:
             self._sink.write_events(events)
         else:
             self._early.append(events)
+            if len(self._early) > _MOST_EARLY:
+                self._n_dropped += len(self._early.popleft())
 
     def publish(self, item: Chunk | Gap) -> None:
         """Write samples, or a gap between samples."""
@@ -165,7 +168,11 @@ class _FileSink:
 
     def get_counts(self) -> dict[str, int]:
         """Return counters by name."""
-        return {"recorded": self._sink.n_recorded, "unrecorded": self._sink.n_unrecorded}
+        return {
+            "recorded": self._sink.n_recorded,
+            "unrecorded": self._sink.n_unrecorded,
+            "events_unrecorded": self._sink.n_events_unrecorded + self._n_dropped,
+        }
 
 
 class _OutletSink:

@@ -125,17 +125,57 @@ def test_a_kill_leaves_the_flushed_events(tmp_path: Path) -> None:
             sink.start(STREAM)
             write(sink)
             sink.flush()
-            sink.write_events(Events([150.0], ["not flushed"]))
+            sink.write_events(Events([150.0], ["late"]))  # its sample can be read
+            sink.write(chunk(200, 10))
+            sink.write_events(Events([205.0], ["not flushed"]))
             os.kill(os.getpid(), signal.SIGKILL)
     """
     file = tmp_path / "live.h5"
     subprocess.run([sys.executable, "-c", textwrap.dedent(code), file], cwd=ROOT, check=False)
-    assert read_labels(file) == [(event.index, event.label) for event in EVENTS]
+    flushed = sorted([(150.0, "late"), *((event.index, event.label) for event in EVENTS)])
+    assert read_labels(file) == flushed
     with RecordingSink(file, if_exists="append") as sink:
         sink.start(STREAM)
         sink.write(chunk(0, 5))
         sink.write_events(Events([3.0], ["next"]))
-    assert [label for _, label in read_labels(file)] == ["square", "in the gap", "", "rt", "next"]
+    assert [label for _, label in read_labels(file)] == ["square", "in the gap", "", "rt", "late", "next"]
+
+
+def test_readers_never_see_samples_without_their_events(
+    path: Path,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """At each moment, also when a flush is due between samples and events, which come in any order."""
+    now, rng = 100.0, np.random.default_rng(90_411)
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    seen = set[int]()
+
+    def look(n_late: int) -> None:
+        with h5py.File(path, locking=False) as file:
+            n = len(file["data"])
+            found = set(np.round(file["events"]["row"]).astype(int).tolist())
+        assert set(range(5, n, 10)) - found <= set(range(5 + 10 * (n_late - 1), n, 10))
+        seen.add(n)
+
+    with RecordingSink(path, flush_every=1.0) as sink:
+        sink.start(STREAM)
+        sink.write(chunk(0, 10))
+        sink.write_events(Events([5.0], ["0"]))
+        sink.serve()
+        for k in range(1, 60):
+            now += float(rng.choice([0.0, 0.4, 1.5]))
+            sink.write(chunk(10 * k, 10))
+            look(k + 1)
+            now += float(rng.choice([0.0, 1.5]))
+            is_late = rng.random() < 0.3
+            if is_late:  # the samples are seen first, the event as soon as it is known
+                sink.serve()
+                look(k)
+            sink.write_events(Events([10 * k + 4.7], [str(k)]))
+            look(k + 1)
+            if rng.random() < 0.5:
+                sink.serve()
+    assert len(seen) > 20
 
 
 def test_a_full_table_begins_the_next_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
@@ -171,7 +211,7 @@ def test_long_texts_are_cut_and_waiting_events_bounded(path: Path, monkeypatch: 
     with RecordingSink(path) as sink:
         sink.start(STREAM)
         sink.write_events(Events([1.0, 2.0, 3.0], ["ä" * 200, "b", "c"], None, "s" * 300))
-        assert sink._events.n_dropped == 1
+        assert sink.n_events_unrecorded == 1
         sink.write(Chunk(np.zeros((10, 2), np.float32), 0))
     with open_recording(path) as recording:
         assert list(recording.events) == [

@@ -1,5 +1,6 @@
 """Continue a recording that exists."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,15 @@ from igbss_stream.chunk import Stream
 from igbss_stream.errors import IgbssError, RecordingError, printable
 from igbss_stream.files.writers.growing_hdf5 import GrowingFile, open_growing
 from igbss_stream.files.writers.growing_header import Table
-from igbss_stream.files.writers.recording_layout import UNREADABLE, explain_difference
+from igbss_stream.files.writers.recording_layout import (
+    UNREADABLE,
+    check_is_recording,
+    explain_difference,
+    find_free_path,
+    find_last_path,
+)
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +29,7 @@ class Continuation:
 
     Parameters
     ----------
+    path : Path
     file : GrowingFile
     t0 : float or None
         Unix time of index 0, in seconds.
@@ -27,26 +37,44 @@ class Continuation:
         Index after its last; None if it has none.
     """
 
+    path: Path
     file: GrowingFile
     t0: float | None
     stop: int | None
 
 
-def continue_recording(path: Path, stream: Stream, tables: Sequence[Table]) -> Continuation:
-    """Open a recording to append a run of a stream.
+def find_continuation(asked: Path, stream: Stream, tables: Sequence[Table]) -> Continuation | None:
+    """Open the last of the recordings ``NAME.h5``, ``NAME-2.h5``, ... to append a run of a stream.
 
     Parameters
     ----------
-    path : Path
+    asked : Path
+        The first of them, which exists.
     stream : Stream
     tables : sequence of Table
         Of a new recording of the stream.
 
+    Returns
+    -------
+    Continuation or None
+        None if it cannot be continued, which is logged.
+
     Raises
     ------
     RecordingError
-        If it cannot be continued.
+        If it was never a recording.
     """
+    path = find_last_path(asked)
+    check_is_recording(path)
+    try:
+        return _continue_recording(path, stream, tables)
+    except RecordingError as error:
+        log.warning("the recording continues in '%s': %s", find_free_path(asked), error)
+        return None
+
+
+def _continue_recording(path: Path, stream: Stream, tables: Sequence[Table]) -> Continuation:
+    """Open a recording to append a run of a stream; raise a `RecordingError` if it cannot be continued."""
     try:
         with h5py.File(path, "r") as file:
             description = _read_description(file)
@@ -59,7 +87,25 @@ def continue_recording(path: Path, stream: Stream, tables: Sequence[Table]) -> C
         difference = f"it was recorded by an earlier version, without a table of {missing[-1]}"
     if difference:
         raise RecordingError(f"'{path}' cannot be continued: {printable(difference)}")
-    return Continuation(open_growing(path, tables), t0, stop)
+    return Continuation(path, open_growing(path, tables), t0, stop)
+
+
+def measure_pause(stream: Stream, first: int, t0: float | None, stop: int) -> int:
+    """Return the number of samples between two runs; 0 if the clocks of both are not known.
+
+    Parameters
+    ----------
+    stream : Stream
+        The present run.
+    first : int
+        Its first index.
+    t0 : float or None
+        Unix time of index 0 of the file, in seconds.
+    stop : int
+        Index after the last of the file.
+    """
+    now = stream.time_of(first)
+    return 0 if now is None or t0 is None else max(0, round((now - t0) * stream.rate) - stop)
 
 
 def _read_description(file: Any) -> dict[str, Any]:

@@ -86,11 +86,15 @@ class GrowingFile:
         except OSError:  # unknown, e.g. on a network disk that does not respond
             return True
 
-    @property
-    def n_data_bytes(self) -> int:
-        """Size of the rows of the last dataset, which grows without limit."""
+    def count_data_bytes(self, n_more: int) -> int:
+        """Return the size of the last dataset, which grows without limit, with a number of further rows."""
         name, table = list(self._tables.items())[-1]
-        return self.lengths[name] * table.row_bytes
+        return (self.lengths[name] + n_more) * table.row_bytes
+
+    @property
+    def n_visible(self) -> int:
+        """Number of rows of the last dataset that readers see."""
+        return self._committed[-1]
 
     def has_room(self, name: str, n_rows: int = 1) -> bool:
         """Return whether a dataset has room for more rows."""

@@ -1,5 +1,6 @@
 """The events of a recording: the table that grows with the samples, and the events that wait for it."""
 
+import math
 from bisect import bisect_right
 from collections import deque
 
@@ -69,8 +70,8 @@ class RecordedEvents:
             self.n_dropped += excess
             del self._early[max(0, len(self._early) - excess) :]
 
-    def write(self, file: GrowingFile | None, shift: int | None, rate: float) -> None:
-        """Write the events that wait.
+    def write(self, file: GrowingFile | None, shift: int | None, rate: float) -> float:
+        """Write the events that wait, and return the smallest of their rows; infinite if there are none.
 
         Parameters
         ----------
@@ -80,6 +81,10 @@ class RecordedEvents:
             Index of the file minus that of the present run; None before the first samples of the run.
         rate : float
             In Hz.
+
+        Returns
+        -------
+        float
 
         Raises
         ------
@@ -91,12 +96,13 @@ class RecordedEvents:
             self._waiting += early.move(early.index + shift)
             self._early.clear()
         if not self._waiting or file is None or not self._runs:
-            return
+            return math.inf
         room = _BYTES // _ROW.itemsize - file.lengths[NAME]
         rows = [self._as_row(event, file.lengths["data"], rate) for event in self._waiting[:room]]
         if rows:
             file.append(NAME, np.array(rows, _ROW))
             del self._waiting[: len(rows)]
+        return min((float(row[0]) for row in rows), default=math.inf)
 
     def _as_row(self, event: Event, n_rows: int, rate: float) -> tuple[float | bytes, ...]:
         label, source = (cut_text(text).encode() for text in (event.label, event.source))

@@ -20,7 +20,7 @@ from igbss_stream.errors import IgbssError, ParameterError, RecordingError, prin
 from igbss_stream.events import NO_EVENTS, Events
 from igbss_stream.feeds.model_facts import LearningFacts
 from igbss_stream.files.event_table import NAME as EVENTS
-from igbss_stream.files.writers.continuation import continue_recording
+from igbss_stream.files.writers.continuation import find_continuation, measure_pause
 from igbss_stream.files.writers.growing_hdf5 import GrowingFile, create_growing
 from igbss_stream.files.writers.learning_table import LEARNING, LearningStatement, as_learning_row
 from igbss_stream.files.writers.recorded_events import LATE_EVENTS, RecordedEvents
@@ -29,13 +29,11 @@ from igbss_stream.files.writers.recording_layout import (
     MODEL,
     IfExists,
     as_gap_row,
-    check_is_recording,
     check_shape,
     choose_path,
     describe_stream,
     explain_difference,
     find_free_path,
-    find_last_path,
     make_attributes,
     make_tables,
 )
@@ -51,18 +49,17 @@ class RecordingSink(Closeable):
     """Records a stream to an HDF5 file that is readable at any moment, even after a kill.
 
     A context manager that closes the file. After a kill, the file contains everything that was written
-    until `flush_every` seconds before.
-
-    Recording continues in the next numbered file, ``NAME-2.h5`` and so on, if the stream is described anew
-    with other channels, rate, unit or type, if the file was deleted or renamed, and after 65536 gaps or
-    model changes. The log says so.
+    until `flush_every` seconds before. Recording continues in the next numbered file, ``NAME-2.h5`` and so
+    on, if the stream is described anew with other channels, rate, unit or type, if the file was deleted or
+    renamed, and after 65536 gaps or model changes. The log says so.
 
     Parameters
     ----------
     path : str or path
         The file.
     flush_every : float
-        Largest delay in seconds until readers see written samples; 0 makes them visible at once.
+        Largest delay in seconds until readers see written samples, if `write` or `serve` is called that
+        often; 0 makes them visible at once.
     if_exists : {"refuse", "overwrite", "append", "number"}
         What to do if the file exists. ``"append"`` continues the last numbered file after a gap with the
         reason ``"restart"``, or begins the next one if that is not possible; ``"number"`` always begins the
@@ -119,6 +116,11 @@ class RecordingSink(Closeable):
         self._due = 0.0
         self._stop: int | None = None  # next file index
         self._t0: float | None = None  # time of file index 0
+
+    @property
+    def n_events_unrecorded(self) -> int:
+        """Number of events that could not be written, e.g. because the disk was full for long."""
+        return self._events.n_dropped
 
     @property
     def n_samples(self) -> int:
@@ -186,17 +188,22 @@ class RecordingSink(Closeable):
         """
         n_samples = len(item.data) if isinstance(item, Chunk) else 0
         try:
+            if self._flush_every > 0 and time.monotonic() >= self._due:
+                self.flush()  # what is in the file has its events by now, the item has not
             self._write_item(item)
         except IgbssError:
             self.n_unrecorded += n_samples
             raise
         self.n_recorded += n_samples
         self.write_events(NO_EVENTS)
-        if time.monotonic() >= self._due:
+        if self._flush_every == 0:
             self.flush()
 
     def write_events(self, events: Events) -> None:
         """Write events after the samples that they belong to; those of a run that has no samples yet wait.
+
+        Readers see the events of an item together with its samples if they are written before the next
+        item, and those of samples that they already see at once.
 
         Parameters
         ----------
@@ -209,8 +216,11 @@ class RecordingSink(Closeable):
             If they cannot be written. They are written with the next samples or events.
         """
         self._events.add(events)
-        if self._stream is not None:
-            self._events.write(self._file, self._shift, self._stream.rate)
+        if self._stream is None:
+            return
+        first_row = self._events.write(self._file, self._shift, self._stream.rate)
+        if self._file is not None and first_row < self._file.n_visible - 0.5:  # of the nearest sample
+            self.flush()
 
     def serve(self) -> None:
         """Flush if `flush_every` seconds have passed, and close a file whose period is over.
@@ -299,14 +309,9 @@ class RecordingSink(Closeable):
         may_append = self._is_first and self._if_exists == "append" and self._rotate is None
         if not (may_append and os.path.lexists(self._asked)):
             return False
-        path = find_last_path(self._asked)
-        check_is_recording(path)
-        try:
-            found = continue_recording(path, stream, make_tables(stream, _CAPACITY))
-        except RecordingError as error:
-            log.warning("the recording continues in '%s': %s", find_free_path(self._asked), error)
+        if (found := find_continuation(self._asked, stream, make_tables(stream, _CAPACITY))) is None:
             return False
-        self._file, self.path, self._t0, self._stop = found.file, path, found.t0, found.stop
+        self._file, self.path, self._t0, self._stop = found.file, found.path, found.t0, found.stop
         return True
 
     def _write_item(self, item: Chunk | Gap) -> None:
@@ -328,12 +333,10 @@ class RecordingSink(Closeable):
         """Return whether an item belongs into the next file."""
         if self._rotate is None or self._file is None:
             return False
-        if self._rotate.is_over(self._began, time.time()):
-            return True
-        if isinstance(item, Gap) or not self.n_samples:
-            return False
-        row_bytes = self._file.n_data_bytes // self.n_samples
-        return self._rotate.exceeds(self._file.n_data_bytes + len(item.data) * row_bytes)
+        n_bytes = self._file.count_data_bytes(len(item.data)) if isinstance(item, Chunk) else 0
+        return self._rotate.is_over(self._began, time.time()) or (
+            self.n_samples > 0 and self._rotate.exceeds(n_bytes)
+        )
 
     def _find_start(self, item: Chunk | Gap) -> int:
         """Return the file index of an item; write a gap for missing samples before it."""
@@ -354,11 +357,8 @@ class RecordingSink(Closeable):
         """Write the gap since the previous run, measured by the clock if known; return the shift."""
         if self._stop is None or self._stream is None:
             return 0
-        now, missing = self._stream.time_of(first), 0
-        if now is not None and self._t0 is not None:
-            missing = max(0, round((now - self._t0) * self._stream.rate) - self._stop)
         self._gap = None  # do not extend a gap of the previous run
-        self._write_gap(self._stop, missing, "restart")
+        self._write_gap(self._stop, measure_pause(self._stream, first, self._t0, self._stop), "restart")
         return self._stop - first
 
     def _write_gap(self, start: int, n_samples: int, reason: str) -> None:
