@@ -343,7 +343,7 @@ def test_an_output_as_a_raw_has_events_gaps_and_date(tmp_path: Path) -> None:
     for raw in (sources, cleaned):
         assert raw.info["meas_date"].timestamp() == 1e9
         found = sorted(zip(raw.annotations.onset * RATE, raw.annotations.description, strict=True))
-        assert [text for _, text in found] == ["go", "BAD boundary", "stop", "go"]
+        assert [text for _, text in found] == ["go", "BAD boundary, gap: 20 samples missing", "stop", "go"]
         np.testing.assert_allclose([at for at, _ in found], [10.25, 40, 40, 60])
         at, ids = mne.events_from_annotations(raw, regexp="go", verbose="error")
         assert at[:, 0].tolist() == [10, 60]

@@ -5,7 +5,7 @@ import re
 from igbss_stream.chunk import Gap
 from igbss_stream.errors import printable
 
-GAP_LABEL = re.compile(r"gap: (\d+|unknown number of) samples missing")
+GAP_LABEL = re.compile(r"(?:comment/|bad boundary, )?gap: (\d+|unknown number of) samples missing")
 _CONTROL = dict.fromkeys(range(32), " ")
 END_OF_SAMPLES = re.compile(r"end: \d+ samples of padding follow")
 

@@ -8,6 +8,7 @@ the formulas.
     fit        `fit_ica`: separate a Raw or Epochs
     samples    the samples to learn from, by the parameters of MNE
     output     `ica_of_output`, `raw_of_output`: read an output of `batch`; `sources_of`: sources as a Raw
+    fif        write samples of our files as FIF
     labels     `label_sources`: eye, heart, muscle ... in `ica.labels_`
     convert    a linear separation as MNE's ICA
 """

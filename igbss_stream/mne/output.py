@@ -1,4 +1,4 @@
-"""Read an output of `batch` as MNE's ICA, and sources as a Raw."""
+"""Read an output of `batch` as MNE's ICA, and samples of our files as a Raw."""
 
 import os
 import warnings
@@ -7,17 +7,18 @@ from typing import Any
 
 import mne
 import numpy as np
+from numpy.typing import NDArray
 
 from igbss_stream.errors import IgbssWarning, ParameterError
 from igbss_stream.files.gaps import get_gap_rows, get_rows
 from igbss_stream.files.results.output import OutputFacts, OutputFile
 from igbss_stream.files.results.series import Series
 from igbss_stream.files.results.stored_model import StoredModel
+from igbss_stream.files.sample_marks import describe_gap
 from igbss_stream.mne.convert import LinearModel, select_info, to_ica
 from igbss_stream.positions import Positions
 
-# SI units per unit of a file; MNE stores all samples in SI units.
-_IN_SI = {
+IN_SI = {
     "V": 1.0,
     "mV": 1e-3,
     "uV": 1e-6,
@@ -30,6 +31,7 @@ _IN_SI = {
     "T/m": 1.0,
     "fT/cm": 1e-13,
 }
+"""SI units per unit of a file; MNE stores all samples in SI units."""
 
 
 def ica_of_output(
@@ -117,17 +119,16 @@ def sources_of(raw: "mne.io.BaseRaw", ica: "mne.preprocessing.ICA") -> "mne.io.R
 
 
 def raw_of_output(
-    path: str | os.PathLike[str], dataset: str = "sources", *, factor: float | None = None
+    path: str | os.PathLike[str], dataset: str | None = None, *, factor: float | None = None
 ) -> "mne.io.RawArray":
-    """Return the samples of an output file of `igbss-stream batch` as a Raw, with events and date.
+    """Return the samples of an output of `batch`, or of a recording of a stream, as a Raw.
 
     Parameters
     ----------
     path : str or path
         The HDF5 file.
-    dataset : str
-        ``"sources"``, which become channels of type misc, or ``"cleaned"``, of type eeg, with their
-        positions.
+    dataset : str, optional
+        E.g. ``"cleaned"``. Default: the sources of an output, the samples of a recording of a stream.
     factor : float, optional
         SI units (V, T, T/m) per unit of the samples; follows from their unit by default. Sources without a
         unit stay as they are.
@@ -135,8 +136,9 @@ def raw_of_output(
     Returns
     -------
     mne.io.RawArray
-        Events are annotations. Where samples are missing, there is an annotation ``BAD boundary``, which
-        `mne.Epochs` rejects by default.
+        Sources are channels of type misc, others of type eeg, with their positions. It has the date of the
+        first sample, and events as annotations. Where samples are missing, there is an annotation such as
+        ``BAD boundary, gap: 40 samples missing``; `mne.Epochs` rejects epochs across it by default.
 
     Raises
     ------
@@ -152,17 +154,31 @@ def raw_of_output(
         raise ParameterError(
             f"{str(Path(path))!r} has no sampling rate, which a Raw needs; separate again with --rate."
         )
-    is_cleaned = dataset == "cleaned"
     if factor is None:
-        factor = _get_si_factor(series.unit, path) if is_cleaned else _IN_SI.get(series.unit or "", 1.0)
-    kind = "eeg" if is_cleaned else "misc"
-    info = mne.create_info(list(series.channels), series.rate, kind, verbose="ERROR")
-    if series.positions is not None and is_cleaned:
+        is_plain = series.has_sources and series.unit not in IN_SI
+        factor = 1.0 if is_plain else _get_si_factor(series.unit, path)
+    return make_raw(series, series.rate, data * factor)
+
+
+def make_raw(series: Series, rate: float, data: NDArray[np.float64]) -> "mne.io.RawArray":
+    """Return the samples of a series as a Raw, with its date, positions, events and gaps.
+
+    Parameters
+    ----------
+    series : Series
+    rate : float
+        In Hz.
+    data : ndarray of shape (channels, samples)
+        Its samples, in SI units; not copied.
+    """
+    kind = "misc" if series.has_sources else "eeg"
+    info = mne.create_info(list(series.channels), rate, kind, verbose="ERROR")
+    if series.positions is not None and not series.has_sources:
         _set_positions(info, series.positions)
-    raw = mne.io.RawArray(data * factor, info, verbose="ERROR")
+    raw = mne.io.RawArray(data, info, verbose="ERROR")
     if series.t0 is not None:
         raw.set_meas_date(series.t0)
-    return raw.set_annotations(_annotate(series, raw.info["meas_date"]), verbose="ERROR")
+    return raw.set_annotations(_annotate(series, rate, raw.info["meas_date"]), verbose="ERROR")
 
 
 def _set_positions(info: "mne.Info", positions: Positions) -> None:
@@ -174,27 +190,27 @@ def _set_positions(info: "mne.Info", positions: Positions) -> None:
         info.set_montage(montage, on_missing="ignore", verbose="ERROR")
 
 
-def _annotate(series: Series, date: Any) -> "mne.Annotations":
+def _annotate(series: Series, rate: float, date: Any) -> "mne.Annotations":
     """Return the events and the gaps at their rows, as a Raw has no room for missing samples."""
-    rate, gaps, events = series.rate or 1.0, series.gaps, series.events
+    gaps, events = series.gaps, series.events
     rows = get_rows(gaps, events.index)
     stops = get_rows(gaps, events.index + events.duration * rate)
     breaks = np.array(get_gap_rows(gaps), np.float64)
     return mne.Annotations(
         np.concatenate([rows, breaks]) / rate,
         np.concatenate([stops - rows, np.zeros(len(breaks))]) / rate,
-        [*events.label, *["BAD boundary"] * len(breaks)],
+        [*events.label, *(f"BAD boundary, {describe_gap(gap)}" for gap in gaps)],
         orig_time=date,
     )
 
 
 def _get_si_factor(unit: str | None, path: str | os.PathLike[str]) -> float:
-    if unit not in _IN_SI:
+    if unit not in IN_SI:
         raise ParameterError(
             f"the channels in {str(Path(path))!r} have the unit {unit!r}, which cannot be converted into "
             "SI units. Pass factor: the number of V, T or T/m per unit."
         )
-    return _IN_SI[unit]
+    return IN_SI[unit]
 
 
 def _check_output(model: StoredModel, facts: OutputFacts, path: str | os.PathLike[str]) -> None:

@@ -15,6 +15,7 @@ pytest.importorskip("edfio")
 pytest.importorskip("pybv")
 
 RATE = 128.0
+ENDINGS = (".edf", ".bdf", ".vhdr", ".fif")
 
 
 def find_onsets(raw: Any, label: str) -> Any:
@@ -35,7 +36,7 @@ def test_the_same_events_everywhere(igbss: Command, tmp_path: Path, originals: A
     source = DATA / "eeg/eeglab_data.set"
     assert igbss("batch", source, "--exclude-like", "EOG1", "-o", output).exit_code == 0
     raws = {".h5": raw_of_output(output, "cleaned")}
-    for ending in (".edf", ".bdf", ".vhdr"):
+    for ending in ENDINGS:
         target = output.with_suffix(ending)
         assert igbss("export", output, "--dataset", "cleaned", "-o", target).exit_code == 0
         raws[ending] = mne.io.read_raw(target, verbose="error")
@@ -50,7 +51,7 @@ def test_the_same_events_everywhere(igbss: Command, tmp_path: Path, originals: A
         epochs = mne.Epochs(raw, at, ids, verbose="error", **window)
         assert len(epochs) == 80
         evoked[ending] = epochs.average(picks="all").data[0]
-    for ending in (".edf", ".bdf", ".vhdr"):
+    for ending in ENDINGS:
         assert np.abs(evoked[ending] - evoked[".h5"]).max() < 0.02 * np.ptp(evoked[".h5"])
 
 

@@ -23,6 +23,7 @@ pytest.importorskip("pybv")
 
 RATE = 250.0
 GAP = [("row", "i8"), ("start", "i8"), ("n_samples", "i8"), ("reason", "S40")]
+ENDINGS = [".edf", ".bdf", ".vhdr", ".fif"]
 BITS = {".edf": 16, ".bdf": 24}
 
 
@@ -61,7 +62,7 @@ def stated_rounding(output: str) -> float:
     return float(found[1])
 
 
-@pytest.mark.parametrize("ending", [".edf", ".bdf", ".vhdr"])
+@pytest.mark.parametrize("ending", ENDINGS)
 def test_round_trip(igbss: Command, tmp_path: Path, sources: np.ndarray, ending: str) -> None:
     source = output_of_batch(tmp_path / "out.h5", sources)
     target = tmp_path / f"x{ending}"
@@ -81,7 +82,7 @@ def test_round_trip(igbss: Command, tmp_path: Path, sources: np.ndarray, ending:
     np.testing.assert_allclose(read_by_us(target), back, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("ending", [".edf", ".bdf", ".vhdr"])
+@pytest.mark.parametrize("ending", ENDINGS)
 @pytest.mark.parametrize(("unit", "volts"), [("V", 1.0), ("uV", 1e-6), ("mV", 1e-3)])
 def test_units_of_voltage(
     igbss: Command, tmp_path: Path, sources: np.ndarray, ending: str, unit: str, volts: float
@@ -94,7 +95,7 @@ def test_units_of_voltage(
     np.testing.assert_allclose(raw.get_data().T, x * volts, atol=2e-4 * 1e-5 * sources.std())
 
 
-@pytest.mark.parametrize("ending", [".edf", ".bdf", ".vhdr"])
+@pytest.mark.parametrize("ending", ENDINGS)
 def test_gaps_are_marked_and_read_again(
     igbss: Command, tmp_path: Path, sources: np.ndarray, ending: str
 ) -> None:
@@ -103,7 +104,7 @@ def test_gaps_are_marked_and_read_again(
     assert "2 gaps marked" in exported(igbss, output_of_batch(tmp_path / "out.h5", sources, gaps), target)
     found = mne.io.read_raw(target, verbose="ERROR").annotations
     assert found.onset.tolist() == pytest.approx([20 / RATE, 500 / RATE], abs=1e-6)
-    assert [text.removeprefix("Comment/") for text in found.description] == [
+    assert [text.removeprefix("Comment/").removeprefix("BAD boundary, ") for text in found.description] == [
         "gap: 40 samples missing",
         "gap: unknown number of samples missing (boundary)",
     ]
@@ -196,6 +197,20 @@ def test_a_failed_brainvision_export_keeps_the_older_file(
     assert contents(tmp_path) == before
 
 
+def test_fif_of_several_files(
+    igbss: Command, refused: Refusal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("igbss_stream.mne.fif._LARGEST", "2MB")
+    x = np.random.default_rng(2).normal(size=(300_000, 3)).astype(np.float32)
+    source = output_of_batch(tmp_path / "out.h5", x)
+    (tmp_path / "x_eeg-1.fif").write_bytes(b"mine")
+    assert_says(refused("export", source, "-o", tmp_path / "x_eeg.fif"), "x_eeg-1.fif' already exists")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.h5", "x_eeg-1.fif"]
+    exported(igbss, source, tmp_path / "x_eeg.fif", "--overwrite")
+    assert len(list(tmp_path.glob("*.fif"))) > 1
+    np.testing.assert_array_equal(read_by_us(tmp_path / "x_eeg.fif"), x)
+
+
 def test_a_header_refers_to_complete_files(
     igbss: Command, tmp_path: Path, sources: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,7 +232,7 @@ def test_a_header_refers_to_complete_files(
 @pytest.mark.parametrize(
     ("change", "options", "says"),
     [
-        ({}, ("-o", "x.csv"), ["must end in .edf, .bdf, .vhdr", "Got 'x.csv'"]),
+        ({}, ("-o", "x.csv"), ["must end in .edf, .bdf, .vhdr, .fif", "Got 'x.csv'"]),
         (
             {},
             ("-o", "x.edf", "--dataset", "cleaned"),
@@ -234,6 +249,7 @@ def test_a_header_refers_to_complete_files(
             ["have the same label", "export to .vhdr"],
         ),
         ({"channels": ["a", "a", "b"]}, ("-o", "x.vhdr"), ["unique channel names"]),
+        ({"channels": ["a", "a", "b"]}, ("-o", "x.fif"), ["unique channel names"]),
         ({"channels": ["a", "a\nb", "c"]}, ("-o", "x.vhdr"), ["line break"]),
         ({"nan": True}, ("-o", "x.edf"), ["has nan at sample 7 of source-1"]),
         ({"rate": 123456.78901}, ("-o", "x.edf"), []),
@@ -267,7 +283,7 @@ def test_missing_memory_and_libraries_are_reported(
     source = output_of_batch(tmp_path / "out.h5", sources)
     with monkeypatch.context() as patch:
         patch.setattr("igbss_stream._util.memory.get_available_memory", lambda: 10000)
-        for name, library in (("x.edf", "edfio"), ("x.bdf", "edfio"), ("x.vhdr", "pybv")):
+        for name, library in (("x.edf", "edfio"), ("x.bdf", "edfio"), ("x.vhdr", "pybv"), ("x.fif", "MNE")):
             assert_says(
                 refused("export", source, "-o", tmp_path / name), library, "GB of memory at once where"
             )
@@ -275,6 +291,11 @@ def test_missing_memory_and_libraries_are_reported(
         monkeypatch.setitem(sys.modules, library, None)
         said = refused("export", source, "-o", tmp_path / name)
         assert_says(said, f"with {library}, which cannot be imported", "pip install 'igbss-stream[export]'")
+    for module in [name for name in sys.modules if name.startswith("igbss_stream.mne")]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "mne", None)
+    said = refused("export", source, "-o", tmp_path / "x.fif")
+    assert_says(said, "which cannot be imported", "pip install 'igbss-stream[mne]'")
 
 
 def test_json_describes_the_export(igbss: Command, tmp_path: Path, sources: np.ndarray) -> None:

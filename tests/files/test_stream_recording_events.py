@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import h5py
+import matplotlib as mpl
 import mne
 import numpy as np
 import pytest
+from matplotlib import pyplot as plt
 
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import RecordingError
@@ -21,10 +23,13 @@ from igbss_stream.files.writers import recorded_events, stream_recording
 from igbss_stream.files.writers.rotation import Rotation
 from igbss_stream.files.writers.stream_recording import RecordingSink
 from igbss_stream.mne.output import raw_of_output
+from igbss_stream.positions import HEAD, Positions
 from tests.commands import Command
 from tests.files.test_stream_recording import ROOT, STREAM, chunk
 from tests.files.test_stream_recording_files import NOON, path, set_time  # noqa: F401 # fixtures
 from tests.recordings import file_size_limit
+
+mpl.use("Agg")
 
 EVENTS = Events([2.25, 61.0, 63.4, 110.0], ["square", "in the gap", "", "rt"], [0.5, 0, 0, 0], "stim")
 
@@ -59,20 +64,52 @@ def test_the_table_is_that_of_an_output(path: Path) -> None:  # noqa: F811
     assert [row.tolist() for row in table] == [row.tolist() for row in expected]
 
 
-def test_exports_reports_and_mne_have_the_events(path: Path, igbss: Command) -> None:  # noqa: F811
+@pytest.mark.parametrize("ending", [".edf", ".bdf", ".vhdr", ".fif"])
+def test_exports_have_events_gaps_date_and_positions(path: Path, igbss: Command, ending: str) -> None:  # noqa: F811
+    """Of a stream that was running when the recording began: its first index is not 0."""
+    names, began = ("Fz", "C3", "C4", "Oz"), 1_700_000_000.0
+    xyz = np.array([[0, 0.07, 0.09], [-0.07, 0, 0.09], [0.07, 0, 0.09], [0, -0.1, 0.04]])
+    positions = Positions(names, xyz, HEAD, "montage of the configuration")
+    stream = Stream("s", 250.0, names, "uV", t0=began - 400.0, positions=positions)
+    x = np.random.default_rng(90_412).normal(size=(2000, 4)).astype(np.float32)
     with RecordingSink(path) as sink:
-        sink.start(STREAM)
-        write(sink, 2000)
-    outcome = igbss("export", path, "--dataset", "data", "-o", path.with_suffix(".vhdr"))
+        sink.start(stream)
+        sink.write(Chunk(x[:500], 100_000))
+        sink.write_events(Events([100_100.0], ["square"], [0.2], "stim"))
+        sink.write(Gap(100_500, 40, "lost"))
+        sink.write(Chunk(x[500:], 100_540))
+        sink.write_events(Events([100_640.0], ["rt"], None, "stim"))
+    target = path.with_name(f"x_eeg{ending}")
+    outcome = igbss("export", path, "-o", target)
     assert outcome.exit_code == 0, outcome.output
-    raw = mne.io.read_raw_brainvision(path.with_suffix(".vhdr"), verbose="error")
-    found = [(round(one["onset"] * 250.0), one["description"]) for one in raw.annotations]
-    assert (2, "Comment/square") in found
-    assert (100, "Comment/rt") in found  # the gap takes no rows
-    annotations = raw_of_output(path, "data").annotations
-    assert [text for text in annotations.description if not text.startswith("BAD")] == EVENTS.label.tolist()
+    raw = mne.io.read_raw(target, verbose="error")
+    assert (raw.ch_names, set(raw.get_channel_types())) == ([*names], {"eeg"})
+    assert abs(raw.info["meas_date"].timestamp() - began) < 1e-3
+    np.testing.assert_allclose(raw.get_data().T, 1e-6 * x, atol=2e-4 * 1e-6)
+    found = [(round(one["onset"] * 250.0), one["description"].split("/")[-1]) for one in raw.annotations]
+    break_ = f"{'BAD boundary, ' * (ending == '.fif')}gap: 40 samples missing"
+    assert sorted(found) == [(100, "square"), (500, break_), (600, "rt")]
+    with open_recording(target) as recording:
+        assert [(gap.start, gap.n_samples) for gap in recording.gaps] == [(500, 40)]
+        assert [(round(one.index), one.label) for one in recording.events] == [(100, "square"), (640, "rt")]
+        if ending in (".vhdr", ".fif"):
+            assert recording.positions is not None
+            np.testing.assert_allclose(recording.positions.xyz, xyz, atol=1e-5)
+    if ending == ".fif":
+        assert raw.compute_psd(verbose="error").plot_topomap({"all": (1, 40)}, show=False)
+        plt.close("all")
+
+
+def test_sources_of_a_stream_are_channels_without_a_place(path: Path, igbss: Command) -> None:  # noqa: F811
+    with RecordingSink(path) as sink:
+        sink.start(Stream("s", 250.0, ("source-0", "source-1")))
+        write(sink, 2000)
+    raw = raw_of_output(path)
+    assert set(raw.get_channel_types()) == {"misc"}
+    labels = raw.annotations.description
+    assert [text for text in labels if not text.startswith("BAD")] == EVENTS.label.tolist()
     assert igbss("report", path, "-o", path.with_suffix(".html")).exit_code == 0
-    assert "square" in path.with_suffix(".html").read_text()
+    assert "rt 1, square 1" in path.with_suffix(".html").read_text()
 
 
 def test_each_file_has_the_events_of_its_samples(

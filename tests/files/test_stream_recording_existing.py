@@ -2,6 +2,7 @@
 
 import errno
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,10 @@ from igbss_stream.files.writers.recording_layout import (
     MODEL,
     IfExists,
     check_recording_path,
-    make_attributes,
     make_tables,
 )
 from igbss_stream.files.writers.stream_recording import RecordingSink
+from igbss_stream.positions import Positions
 from tests.files.test_stream_recording import STREAM, chunk, read, samples_hold_their_index
 
 
@@ -89,9 +90,10 @@ def test_append_to_a_recording_without_samples(path: Path) -> None:
 
 
 def test_a_recording_of_version_0_1_continues_in_the_next_file(path: Path) -> None:
-    """It has no tables for how models were learned, and for events."""
-    tables = [table for table in make_tables(STREAM, 1 << 16) if table.name not in ("learning", "events")]
-    old = create_growing(path, tables, make_attributes(STREAM, None))
+    """It has no tables for how models were learned, for events and for positions."""
+    tables = [table for table in make_tables(STREAM, 1 << 16) if table.name in ("gaps", "models", "data")]
+    attributes = {"stream": STREAM.name, "delay": 0, "extra": "{}", "igbss_stream_version": "0.1.0"}
+    old = create_growing(path, tables, attributes)
     old.append("models", np.array([(0, 0, 1)], MODEL))
     old.append("data", chunk(0, 3).data)
     old.close()
@@ -148,6 +150,10 @@ OTHERS = {
     "dtype": (
         Stream("eeg.sources", 250.0, STREAM.channels, "uV", np.dtype("f8")),
         "dtype 'float64' instead of 'float32'",
+    ),
+    "positions": (
+        replace(STREAM, positions=Positions(STREAM.channels, np.eye(3)[:2] / 10, "head", "a montage")),
+        "the stream has other positions of its channels",
     ),
 }
 

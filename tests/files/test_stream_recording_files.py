@@ -18,7 +18,7 @@ import pytest
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import ParameterError, RecordingError
 from igbss_stream.files.open import open_recording
-from igbss_stream.files.writers import growing_hdf5, stream_recording
+from igbss_stream.files.writers import growing_hdf5, recording_layout, stream_recording
 from igbss_stream.files.writers.rotation import Rotation, make_dated_path, parse_rotation
 from igbss_stream.files.writers.stream_recording import RecordingSink
 from tests.files.test_stream_recording import (
@@ -320,7 +320,7 @@ def test_a_folder_that_was_deleted(path: Path, monkeypatch: pytest.MonkeyPatch) 
         tried += 1
         return create(*arguments, **options)
 
-    monkeypatch.setattr(stream_recording, "create_growing", count)
+    monkeypatch.setattr(recording_layout, "create_growing", count)
     with RecordingSink(path, flush_every=0) as sink:
         sink.start(STREAM)
         sink.write(chunk(0, 5))

@@ -6,4 +6,7 @@
     records       cut samples into the records of EDF
     edf           write EDF and BDF
     brainvision   write BrainVision
+    several_files move the files of an export into their places
+
+`igbss_stream.mne.fif` writes FIF.
 """

@@ -1,12 +1,9 @@
 """Write BrainVision with pybv: header, markers and samples in three files that refer to each other.
 
-Three files cannot be replaced at once. They are first written to a temporary folder, under their final
-names. Then the old header is removed, samples and markers are moved, and the header is moved last, so a
-header always refers to complete files.
+Three files cannot be replaced at once; see `several_files`.
 """
 
 import math
-import os
 import re
 import tempfile
 import warnings
@@ -18,10 +15,10 @@ import numpy as np
 from igbss_stream._util.memory import check_memory
 from igbss_stream._util.optional import require
 from igbss_stream.errors import ParameterError
-from igbss_stream.files.export.content import Array, Content, ExportReport, Rounding
+from igbss_stream.files.export.content import Content, ExportReport, Rounding
+from igbss_stream.files.export.several_files import move_into_place
 from igbss_stream.files.results.series import Series
 from igbss_stream.files.sample_marks import as_label
-from igbss_stream.files.writers.locking import sync_directory
 from igbss_stream.positions import Positions
 
 _IN_VOLTS = {
@@ -65,7 +62,7 @@ def write_brainvision(content: Content, output: Path) -> ExportReport:
     series = content.series
     _check_content(series, output)
     unit, factor, notes = _choose_unit(series.unit)
-    data, error = _read_samples(content, factor)
+    data, error = content.read_all(factor)
     with tempfile.TemporaryDirectory(prefix=f"{output.name}.partial-", dir=output.parent) as folder:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about units, which the notes state
@@ -82,7 +79,7 @@ def write_brainvision(content: Content, output: Path) -> ExportReport:
             )
         if series.positions is not None and series.positions.is_known.any():
             _insert_coordinates(Path(folder) / output.name, series.positions)
-        _move_files(Path(folder), output)
+        move_into_place(Path(folder), output)
     rounding = Rounding.from_errors(error, content.deviation * factor, series.channels)
     return ExportReport("float32", rounding, tuple(notes))
 
@@ -131,16 +128,6 @@ def _check_content(series: Series, output: Path) -> None:
     )
 
 
-def _read_samples(content: Content, factor: float) -> tuple[Array, Array]:
-    """Return all samples, (channels, samples), and the largest float32 error of each channel."""
-    series = content.series
-    data, error = np.empty((series.n_channels, series.n_samples)), np.zeros(series.n_channels)
-    for where, block in content.read_blocks(factor):
-        data[:, where] = block.T
-        error = np.maximum(error, np.abs(block.astype(np.float32) - block).max(axis=0))
-    return data, error
-
-
 def _choose_unit(unit: str | None) -> tuple[str, float, list[str]]:
     """Return the unit to write, the factor to volts (which pybv expects), and notes."""
     if unit in _IN_VOLTS:
@@ -148,18 +135,3 @@ def _choose_unit(unit: str | None) -> tuple[str, float, list[str]]:
     if unit is None:
         return _NO_UNIT, 1.0, [f"samples have no unit; the file states {_NO_UNIT} (arbitrary)"]
     return unit, 1.0, [f"BrainVision defines only µV; other programs may not support {unit!r}"]
-
-
-def _move_files(folder: Path, output: Path) -> None:
-    """Flush the files to the disk and move them, the header last."""
-    for path in folder.iterdir():
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-    output.unlink(missing_ok=True)
-    for place in get_companions(output):
-        (folder / place.name).replace(place)
-    (folder / f"{output.stem}.vhdr").replace(output)
-    sync_directory(output.parent)

@@ -119,6 +119,18 @@ class Content:
             if self.progress is not None:
                 self.progress("writing", start + len(block), self.series.n_samples)
 
+    def read_all(self, factor: float) -> tuple[Array, Array]:
+        """Return all samples, (channels, samples), and the largest error of float32 of each channel.
+
+        Both are multiplied by a factor.
+        """
+        series = self.series
+        data, error = np.empty((series.n_channels, series.n_samples)), np.zeros(series.n_channels)
+        for where, block in self.read_blocks(factor):
+            data[:, where] = block.T
+            error = np.maximum(error, np.abs(block.astype(np.float32) - block).max(axis=0))
+        return data, error
+
 
 @dataclass(frozen=True)
 class Rounding:

@@ -341,11 +341,11 @@ def _find_runs(raw: Any, kind: str) -> tuple[list[tuple[int, int]], tuple[Gap, .
         length = round(length) if math.isfinite(length) else 0  # EEGLAB writes NaN for an unknown length
         if text.startswith(SKIP):
             skips.append((round(first), round(first) + length))
+        elif gap := GAP_LABEL.match(text):
+            edges[round(first)] = int(gap[1]) if gap[1].isdigit() else 0
         elif text.startswith(BOUNDARIES):
             # EEGLAB puts a boundary between two samples; its duration is that of the removed samples.
             edges[math.ceil(first - _ROUNDING)] = length if kind == "EEGLAB set" else 0
-        elif gap := GAP_LABEL.match(text.removeprefix("comment/")):
-            edges[round(first)] = int(gap[1]) if gap[1].isdigit() else 0
     runs = _invert_skips(skips, raw.n_times)
     if not runs:
         raise InputError(f"{str(raw.filenames[0])!r} has no samples; copy or record it again")

@@ -10,14 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream.errors import RecordingError
-from igbss_stream.files.gaps import count_missing
 from igbss_stream.files.positions_dataset import POSITIONS_NAME, read_positions_dataset
 from igbss_stream.files.readers.hdf5.file import (
     name_dataset,
     read_rate,
     report_damage,
 )
-from igbss_stream.files.readers.hdf5.layouts.plain import read_events, read_gaps, read_positions
 from igbss_stream.files.readers.hdf5.layouts.values import get_dataset, is_numeric
 from igbss_stream.files.results.checked_file import CheckedFile
 from igbss_stream.files.results.label_tables import LABEL_TABLE, make_excluded, make_labelling
@@ -30,6 +28,7 @@ from igbss_stream.separation.source_choice import Excluded
 
 Array = NDArray[np.float64]
 
+_DEFAULTS = ("sources", "data")
 _MARKS = ("settings", "transform", "solver", "igbss_stream_version")
 
 
@@ -214,13 +213,13 @@ class OutputFile(CheckedFile):
                 drift_removed=str(attrs.get("drift")) == "removed",
             )
 
-    def open_series(self, name: str) -> Series:
+    def open_series(self, name: str | None = None) -> Series:
         """Open a dataset of samples, to read it in blocks.
 
         Parameters
         ----------
-        name : str
-            E.g. ``"sources"``.
+        name : str, optional
+            E.g. ``"cleaned"``. Default: the sources of an output, the samples of a recording of a stream.
 
         Raises
         ------
@@ -229,6 +228,8 @@ class OutputFile(CheckedFile):
         InputError
             If it contains something other than real numbers.
         """
+        if name is None:
+            name = next((one for one in _DEFAULTS if self.has_dataset(one)), _DEFAULTS[0])
         handle = get_dataset(self._file, name)
         if handle is None or handle.ndim != 2 or 0 in handle.shape:
             found = [n for n, h in self._file.items() if isinstance(h, h5py.Dataset) and h.ndim == 2]
@@ -237,9 +238,7 @@ class OutputFile(CheckedFile):
                 "datasets are: "
                 f"{', '.join(found) or 'none'}; run `igbss-stream batch` to create a file with sources"
             )
-        gaps, n_samples = read_gaps(self._file, handle.shape[0]), handle.shape[0]
-        events = read_events(self._file).select_samples(n_samples + count_missing(gaps))
-        return Series(self.path, name, handle, gaps, events, read_positions(self._file, handle))
+        return Series(self.path, name, self._file, handle)
 
     def _check_parts(self, sources: Any) -> None:
         """Check that all parts are present if the sources are stored in several files."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from igbss_stream.chunk import Gap
 from igbss_stream.errors import RecordingError
 from igbss_stream.events import Events
+from igbss_stream.files.gaps import count_missing
 from igbss_stream.files.messages import as_one_line, complete_names
 from igbss_stream.files.readers.hdf5.file import (
     LIBRARY_ERRORS,
@@ -17,8 +18,13 @@ from igbss_stream.files.readers.hdf5.file import (
     name_dataset,
     read_channel_names,
     read_rate,
-    read_start,
     read_unit,
+)
+from igbss_stream.files.readers.hdf5.layouts.plain import (
+    read_events,
+    read_gaps,
+    read_positions,
+    read_start_of_rows,
 )
 from igbss_stream.positions import Positions
 
@@ -26,20 +32,20 @@ _ALL = slice(None)
 
 
 class Series:
-    """Samples in an output, read in blocks.
+    """Samples in an output or in a recording of a stream, with what its file states of them.
 
     Parameters
     ----------
     path : Path
     name : str
+        Of the dataset.
+    file : h5py.File
     handle : h5py.Dataset
-    gaps : tuple of Gap
-    events : Events, optional
-    positions : Positions, optional
-        Of the channels.
+        Of shape (samples, channels).
 
     Attributes
     ----------
+    name : str
     n_samples, n_channels : int
     dtype : dtype
         Dtype of the blocks, float32 or float64.
@@ -48,31 +54,35 @@ class Series:
     unit : str or None
     channels : tuple of str
     gaps : tuple of Gap
-        Missing samples, in order.
+        Missing samples, in order; indices count from the first row.
     events : Events
+        Those of the rows, and of the gaps between them.
     t0 : float or None
-        Unix time of index 0, in seconds, if known.
+        Unix time of the first row, in seconds, if known.
     positions : Positions or None
+        Of the channels.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        name: str,
-        handle: Any,
-        gaps: tuple[Gap, ...],
-        events: Events | None = None,
-        positions: Positions | None = None,
-    ) -> None:
-        what = name_dataset(f"/{name.strip('/')}", path)
+    def __init__(self, path: Path, name: str, file: Any, handle: Any) -> None:
+        self.name = name.strip("/")
+        what = name_dataset(f"/{self.name}", path)
         self.what = what
         self._handle = handle
         self.n_samples, self.n_channels = handle.shape
         self.dtype = get_block_dtype(handle, what)
         self.rate, self.unit = read_rate(handle, what), read_unit(handle)
         self.channels = complete_names(read_channel_names(handle), self.n_channels)
-        self.gaps, self.events = gaps, Events() if events is None else events
-        self.t0, self.positions = read_start(handle), positions
+        self.gaps: tuple[Gap, ...] = read_gaps(file, self.n_samples)
+        n_indices = self.n_samples + count_missing(self.gaps)
+        self.events: Events = read_events(file).select_samples(n_indices)
+        self.positions: Positions | None = read_positions(file, handle)
+        self.t0 = read_start_of_rows(file, handle, self.rate)
+
+    @property
+    def has_sources(self) -> bool:
+        """Whether the channels are sources, by the name of the dataset, or theirs in a recorded stream."""
+        named = tuple(f"source-{n}" for n in range(self.n_channels))
+        return self.name == "sources" or (self.name == "data" and self.channels == named)
 
     def read_blocks(self, n: int) -> Iterator[tuple[int, NDArray[Any]]]:
         """Yield (start, samples) in blocks of at most `n` samples, of shape (samples, channels).

@@ -10,7 +10,6 @@ import numpy as np
 from igbss_stream._util.closeable import Closeable
 from igbss_stream.errors import RecordingError
 from igbss_stream.files.readers.hdf5.file import name_dataset, open_file, report_damage
-from igbss_stream.files.readers.hdf5.layouts.plain import read_gaps
 from igbss_stream.files.readers.hdf5.layouts.values import get_dataset
 from igbss_stream.files.results.series import Series
 from igbss_stream.model.learning import Learning
@@ -148,7 +147,7 @@ class StreamFile(Closeable):
             raise RecordingError(
                 f"{name_dataset('/data', self.path)} has no samples yet; record some first"
             )
-        return Series(self.path, "data", handle, read_gaps(self._file, handle.shape[0]))
+        return Series(self.path, "data", self._file, handle)
 
 
 def _read_learning(row: Any) -> tuple[int, int, Learning]:

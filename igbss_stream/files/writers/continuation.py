@@ -10,6 +10,7 @@ import h5py
 
 from igbss_stream.chunk import Stream
 from igbss_stream.errors import IgbssError, RecordingError, printable
+from igbss_stream.files.positions_dataset import POSITIONS_NAME
 from igbss_stream.files.writers.growing_hdf5 import GrowingFile, open_growing
 from igbss_stream.files.writers.growing_header import Table
 from igbss_stream.files.writers.recording_layout import (
@@ -77,14 +78,15 @@ def _continue_recording(path: Path, stream: Stream, tables: Sequence[Table]) -> 
     """Open a recording to append a run of a stream; raise a `RecordingError` if it cannot be continued."""
     try:
         with h5py.File(path, "r") as file:
-            description = _read_description(file)
             missing = [table.name for table in tables if table.name not in file]
+            description = {} if missing else _read_description(file)
             t0, stop = _read_end(file)
     except UNREADABLE as error:
         raise _make_unreadable_error(path, error) from error
-    difference = explain_difference(description, stream)
-    if not difference and missing:
+    if missing:
         difference = f"it was recorded by an earlier version, without a table of {missing[-1]}"
+    else:
+        difference = explain_difference(description, stream)
     if difference:
         raise RecordingError(f"'{path}' cannot be continued: {printable(difference)}")
     return Continuation(path, open_growing(path, tables), t0, stop)
@@ -117,6 +119,7 @@ def _read_description(file: Any) -> dict[str, Any]:
         "unit": data.attrs.get("unit"),
         "channels": list(data.attrs["channels"]),
         "dtype": data.dtype.name,
+        POSITIONS_NAME: file[POSITIONS_NAME][()].tolist(),
     }
 
 

@@ -7,6 +7,7 @@ import json
 import os
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,7 +18,8 @@ from numpy.typing import NDArray
 from igbss_stream._util.version import __version__
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import RecordingError
-from igbss_stream.files.writers.growing_hdf5 import claim_existing
+from igbss_stream.files.positions_dataset import POSITIONS_NAME, make_positions_dataset
+from igbss_stream.files.writers.growing_hdf5 import GrowingFile, claim_existing, create_growing
 from igbss_stream.files.writers.growing_header import LAYOUT, Table
 from igbss_stream.files.writers.learning_table import make_learning_table
 from igbss_stream.files.writers.locking import get_partial_path
@@ -53,12 +55,26 @@ def make_tables(stream: Stream, capacity: int) -> list[Table]:
     }
     samples = Table("data", stream.dtype.newbyteorder("<"), (stream.n_channels,), None, attrs)
     return [
+        _make_positions_table(stream),
         Table("gaps", GAP, (), capacity),
         Table("models", MODEL, (), capacity),
         make_learning_table(stream.n_channels, capacity),
         make_growing_event_table(),
         samples,
     ]
+
+
+def _make_positions_table(stream: Stream) -> Table:
+    """Return the table of the positions, which has rows only if they are known."""
+    attrs = {} if stream.positions is None else make_positions_dataset(stream.positions, stream.channels)[1]
+    return Table(POSITIONS_NAME, np.dtype("<f8"), (3,), stream.n_channels, attrs)
+
+
+def _as_position_rows(stream: Stream) -> NDArray[np.float64]:
+    """Return the positions of the channels as rows of their table; none if no position is known."""
+    if stream.positions is None:
+        return np.empty((0, 3))
+    return stream.positions.select(stream.channels).xyz
 
 
 def as_gap_row(gap: Gap, row: int) -> NDArray[np.void]:
@@ -81,14 +97,43 @@ def check_shape(chunk: Chunk, stream: Stream) -> None:
         )
 
 
-def make_attributes(stream: Stream, extra: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the attributes of the file."""
-    return {
+def create_recording(
+    path: Path, stream: Stream, extra: Mapping[str, Any] | None, capacity: int, *, wait: bool
+) -> GrowingFile:
+    """Create a recording without samples; a file that exists is replaced.
+
+    Parameters
+    ----------
+    path : Path
+    stream : Stream
+    extra : mapping or None
+        Additional information to store.
+    capacity : int
+        Largest number of gaps, and of changes of the model.
+    wait : bool
+        Whether to wait until the file is on the disk.
+
+    Raises
+    ------
+    RecordingError
+        If the file cannot be written.
+    ParameterError
+        If the description is too large.
+    """
+    attributes = {
         "stream": _clean_text(stream.name),
         "delay": stream.delay,
         "extra": json.dumps(dict(extra or {})),
         "igbss_stream_version": __version__,
     }
+    file = create_growing(path, make_tables(stream, capacity), attributes, wait=wait)
+    try:
+        file.append(POSITIONS_NAME, _as_position_rows(stream))
+    except RecordingError:
+        with suppress(RecordingError):
+            file.close(wait=False)
+        raise
+    return file
 
 
 def _clean_text(text: str) -> str:
@@ -104,6 +149,7 @@ def describe_stream(stream: Stream) -> dict[str, Any]:
         "unit": None if stream.unit is None else _clean_text(stream.unit),
         "channels": [_clean_text(name) for name in stream.channels],
         "dtype": stream.dtype.name,
+        POSITIONS_NAME: _as_position_rows(stream).tolist(),
     }
 
 
@@ -111,6 +157,9 @@ def explain_difference(before: Mapping[str, Any], stream: Stream) -> str:
     """Return how a stream differs from a description, as a clause; empty if it does not."""
     for name, value in describe_stream(stream).items():
         old = before[name]
+        if name == POSITIONS_NAME:
+            is_same = np.array_equal(np.ravel(old), np.ravel(value), equal_nan=True)
+            return "" if is_same else "the stream has other positions of its channels"
         if old != value and name == "channels" and len(old) != len(value):
             return f"the stream has {len(value)} channels instead of {len(old)}"
         if old != value:

@@ -21,7 +21,7 @@ from igbss_stream.events import NO_EVENTS, Events
 from igbss_stream.feeds.model_facts import LearningFacts
 from igbss_stream.files.event_table import NAME as EVENTS
 from igbss_stream.files.writers.continuation import find_continuation, measure_pause
-from igbss_stream.files.writers.growing_hdf5 import GrowingFile, create_growing
+from igbss_stream.files.writers.growing_hdf5 import GrowingFile
 from igbss_stream.files.writers.learning_table import LEARNING, LearningStatement, as_learning_row
 from igbss_stream.files.writers.recorded_events import LATE_EVENTS, RecordedEvents
 from igbss_stream.files.writers.recording_layout import (
@@ -31,10 +31,10 @@ from igbss_stream.files.writers.recording_layout import (
     as_gap_row,
     check_shape,
     choose_path,
+    create_recording,
     describe_stream,
     explain_difference,
     find_free_path,
-    make_attributes,
     make_tables,
 )
 from igbss_stream.files.writers.rotation import Rotation
@@ -300,8 +300,7 @@ class RecordingSink(Closeable):
         path = choose_path(self._asked, self._if_exists if self._is_first else "number", self._rotate, now)
         t0 = stream.t0 if self._stop is None else self._t0
         described = replace(stream, t0=t0)
-        tables, attributes = make_tables(described, _CAPACITY), make_attributes(described, self._extra)
-        self._file = create_growing(path, tables, attributes, wait=self._is_first)
+        self._file = create_recording(path, described, self._extra, _CAPACITY, wait=self._is_first)
         self.path, self._began, self._t0 = path, now, t0
 
     def _try_to_append(self, stream: Stream) -> bool:

@@ -170,9 +170,7 @@ class ReportData:
     @property
     def noun(self) -> str:
         """The word "source", or "channel" if the stream was published as cleaned channels."""
-        names = [f"source-{n}" for n in range(self.sources.n_channels)]
-        is_source = self.stream is None or list(self.sources.channels) == names
-        return "source" if is_source else "channel"
+        return "source" if self.stream is None or self.sources.has_sources else "channel"
 
     @property
     def gaps(self) -> tuple[Gap, ...]:

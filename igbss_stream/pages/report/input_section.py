@@ -64,6 +64,7 @@ def _list_stream_facts(data: ReportData) -> Iterator[tuple[str, str]]:
         "gaps",
         f"{len(data.gaps)}" + (f", {data.n_missing:,} samples missing" if data.gaps else ""),
     )
+    yield from _list_events(data)
     yield "delay", f"{stream.delay:,} samples"
     yield "made by", f"igbss_stream {escape(stream.version)}"
 
@@ -101,14 +102,18 @@ def _list_input_facts(data: ReportData, marked: Sequence[int]) -> Iterator[tuple
     )
     if data.sources.t0 is not None:
         yield "first sample", format_date(data.sources.t0)
-    if data.events:
-        yield "events", f"{len(data.events):,}: {escape(format_counts(data.events.count_labels(), 20))}"
+    yield from _list_events(data)
     yield "places on maps", escape(_describe_places(data))
     for note in data.facts.notes:
         yield "note", escape(note)
     wanted = ((data.facts.job or {}).get("wanted") or {}).get("channels")
     if wanted:
         yield "selected channels", escape(wanted)
+
+
+def _list_events(data: ReportData) -> Iterator[tuple[str, str]]:
+    if data.events:
+        yield "events", f"{len(data.events):,}: {escape(format_counts(data.events.count_labels(), 20))}"
 
 
 def _describe_places(data: ReportData) -> str:

@@ -71,7 +71,7 @@ def describe_signal(handle: Any, name: str, path: Path, file: Any) -> Signal:
         gaps=gaps,
         events=read_events(file) if name in _OURS and shape else Events(),
         positions=lambda: read_positions(file, handle) if name in _OURS else None,
-        t0=_read_start(file, handle, rate),
+        t0=read_start_of_rows(file, handle, rate),
         problem=problem,
         needs_rate=bool(problem),
     )
@@ -111,7 +111,7 @@ def _read_first_index(file: Any) -> int:
     return int(start - row)
 
 
-def _read_start(file: Any, handle: Any, rate: float | None) -> float | None:
+def read_start_of_rows(file: Any, handle: Any, rate: float | None) -> float | None:
     """Return the Unix time of the first row, if the dataset states that of index 0."""
     t0 = read_start(handle)
     return None if t0 is None else t0 + (_read_first_index(file) / rate if rate else 0.0)
