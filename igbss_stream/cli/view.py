@@ -16,6 +16,7 @@ Examples:
   igbss-stream view 5560
   igbss-stream view tcp://127.0.0.1:5560 --metrics http://127.0.0.1:9464/metrics
   igbss-stream view 5560 --channels 5555 --port 8000 --open
+  igbss-stream view 5560 --montage biosemi64
   igbss-stream view 5560 --server-key "$SERVER_KEY" --key-file client.env"""
 
 
@@ -34,6 +35,11 @@ Examples:
 )
 @click.option(
     "--metrics", help="Address of the metrics of the daemon, such as http://127.0.0.1:9464/metrics."
+)
+@click.option(
+    "--montage",
+    metavar="NAME|FILE",
+    help="Positions of the channels on the map, as for `batch`.  [default: of the stream, or by name]",
 )
 @click.option(
     "--port",
@@ -59,6 +65,7 @@ def view(
     channels: str | None,
     channels_server_key: str | None,
     metrics: str | None,
+    montage: str | None,
     port: int,
     allowed_hosts: tuple[str, ...],
     opened: bool,
@@ -95,6 +102,7 @@ def view(
     from igbss_stream._util.scheduling import use_normal_priority
     from igbss_stream._util.signals import StopSignal
     from igbss_stream.cli.key_file import load_client_keys
+    from igbss_stream.files.montage import load_montage
     from igbss_stream.pages.view.feed import Feed
 
     if parent is not None:
@@ -109,7 +117,15 @@ def view(
     keys, channels_keys = load_client_keys(
         key_file, {"--server-key": server_key, "--channels-server-key": channels_server_key}
     )
-    feed = Feed(address, topic, keys=keys, channels=channels, channels_keys=channels_keys, metrics=metrics)
+    feed = Feed(
+        address,
+        topic,
+        keys=keys,
+        channels=channels,
+        channels_keys=channels_keys,
+        metrics=metrics,
+        montage=None if montage is None else load_montage(montage),
+    )
     with StopSignal() as stop, feed:
         serve(
             feed,

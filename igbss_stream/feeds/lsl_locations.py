@@ -1,6 +1,7 @@
 """Positions of channels in the description of an LSL stream: ``channels/channel/location``, in mm."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,8 @@ from igbss_stream.chunk import Stream
 from igbss_stream.positions import Positions
 
 _MILLIMETRE = 1e-3
-_AXES = ("X", "Y", "Z")
+AXES = ("X", "Y", "Z")
+"""Elements of a location: to the right, to the front and to the top."""
 _DIGITS = 4  # of a millimetre
 
 
@@ -29,7 +31,7 @@ def read_locations(info: Any, names: tuple[str, ...]) -> Positions | None:
         if channel.empty():
             break
         location = channel.child("location")
-        row[:] = [_MILLIMETRE * _parse(location.child_value(axis)) for axis in _AXES]
+        row[:] = parse_location([location.child_value(axis) for axis in AXES])
         channel = channel.next_sibling("channel")
     if np.isnan(xyz).all():
         return None
@@ -51,9 +53,20 @@ def write_locations(info: Any, stream: Stream) -> None:
     for at, is_known in zip(found.xyz.tolist(), found.is_known.tolist(), strict=True):
         if is_known:
             location = channel.append_child("location")
-            for axis, metres in zip(_AXES, at, strict=True):
+            for axis, metres in zip(AXES, at, strict=True):
                 location.append_child_value(axis, f"{round(metres / _MILLIMETRE, _DIGITS):g}")
         channel = channel.next_sibling("channel")
+
+
+def parse_location(texts: Sequence[str]) -> list[float]:
+    """Return coordinates in metres, from texts in millimetres; NaN where a text is no number.
+
+    Parameters
+    ----------
+    texts : sequence of str
+        One per axis of `AXES`.
+    """
+    return [_MILLIMETRE * _parse(text) for text in texts]
 
 
 def _parse(text: str) -> float:

@@ -17,7 +17,7 @@ from igbss_stream.feeds.lsl_publisher import LslPublisher
 from igbss_stream.feeds.model_facts import Mixing, SensorPositions
 from igbss_stream.feeds.wire import MetaMessage, decode
 from igbss_stream.pages.view.side_plots import ScalpMap
-from igbss_stream.pages.view.state import MixingWeights
+from igbss_stream.pages.view.state import MixingWeights, ViewState
 from igbss_stream.positions import HEAD, Positions
 from tests import lsl_settings
 from tests.waiting import DEADLINE
@@ -118,3 +118,18 @@ def test_the_live_page_draws_a_map_by_position() -> None:
         scalp.show(MixingWeights.from_wire(mixing), 0)
         assert scalp.plot.visible == is_visible
     assert scalp.reason == "no positions are known, and 2 of 5 channels have names of the 10-20 system"
+
+
+def test_a_montage_replaces_the_positions_on_the_page() -> None:
+    montage = Positions.from_table(("A4", "A3", "A2", "A1"), XYZ[3::-1], HEAD, "montage cap.csv")
+    mixing = Mixing(version=1, channels=NAMES, matrix=tuple((1.0, 0.0) for _ in NAMES))
+    state = ViewState(montage=montage)
+    meta = MetaMessage(
+        version=1, stream="s", run=1, rate=250.0, dtype="float32", channels=("s0", "s1"), mixing=mixing
+    )
+    state.update([], meta)
+    assert state.weights is not None
+    scalp = ScalpMap()
+    scalp.show(state.weights, 0)
+    assert scalp.plot.visible
+    assert scalp._dots.data["name"] == list(NAMES[:4])

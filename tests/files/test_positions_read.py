@@ -2,6 +2,7 @@
 
 import json
 import math
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -401,3 +402,28 @@ def test_mistakes_in_a_table_are_named(tmp_path: Path, text: str, message: str) 
     (tmp_path / "cap.csv").write_bytes(text.encode("latin-1"))
     with pytest.raises(RecordingError, match=message):
         load_montage(str(tmp_path / "cap.csv"))
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_the_table_of_electrodes_of_nwb(tmp_path: Path, is_known: bool) -> None:
+    """Written by pynwb, which documents x to the back, y to the bottom and z to the right, in micrometres."""
+    pynwb = pytest.importorskip("pynwb")
+    file = pynwb.NWBFile("a test", "x", datetime(2024, 5, 1, tzinfo=UTC))
+    group = file.create_electrode_group("cap", "a cap", "scalp", file.create_device("cap"))
+    xyz = np.array([[0.0, 0.08, 0.06], [0.07, 0.0, 0.06], [-0.07, 0.0, 0.06], [0.0, -0.08, 0.05]])
+    for right, front, top in 1e6 * xyz:
+        axes = {"x": -front, "y": -top, "z": right} if is_known else {}
+        file.add_electrode(group=group, location="scalp", **axes)
+    region = file.create_electrode_table_region([3, 0, 1, 2], "in another order")
+    data = np.random.default_rng(0).normal(size=(200, 4))
+    file.add_acquisition(
+        pynwb.ecephys.ElectricalSeries(name="eeg", data=data, electrodes=region, rate=250.0)
+    )
+    with pynwb.NWBHDF5IO(tmp_path / "x.nwb", "w") as io:
+        io.write(file)
+    with open_recording(tmp_path / "x.nwb") as recording:
+        found = recording.positions
+        assert (found is not None) == is_known
+        if found is not None:
+            np.testing.assert_allclose(found.select(recording.channels).xyz, xyz[[3, 0, 1, 2]], atol=1e-12)
+            assert not found.problem

@@ -271,6 +271,24 @@ def test_labels_may_be_names(tmp_path: Path) -> None:
         assert found.channels == ("E0", "E1", "E2", "E3")
 
 
+def test_locations_of_channels_are_in_millimetres(tmp_path: Path) -> None:
+    where = [("-70.5", "10", "60"), ("70.5", "10", "60"), None, ("0", "-80", "?")]
+    desc = "".join(
+        f"<channel><label>E{i}</label>"
+        + (f"<location><X>{at[0]}</X><Y>{at[1]}</Y><Z>{at[2]}</Z></location>" if at else "")
+        + "</channel>"
+        for i, at in enumerate(where)
+    )
+    path = write(tmp_path / "in", header(1, "eeg", desc=desc), samples(1, X, even()))
+    with open_recording(path, channels="E1,E0,E3") as found:
+        assert found.positions is not None
+        wanted = [[0.0705, 0.01, 0.06], [-0.0705, 0.01, 0.06], [np.nan] * 3]
+        np.testing.assert_allclose(found.positions.select(found.channels).xyz, wanted)
+        assert found.positions.source == "positions of the file (XDF)"
+    with open_recording(write(tmp_path / "in", header(1, "eeg"), samples(1, X, even()))) as found:
+        assert found.positions is None
+
+
 def markers(number: int, labels: list[str], times: list[float]) -> bytes:
     """Write a stream of texts, one to a chunk."""
     xml = (

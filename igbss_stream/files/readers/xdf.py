@@ -26,6 +26,7 @@ from igbss_stream.files.readers.xdf_markers import Markers, choose_marker_stream
 from igbss_stream.files.recording import Facts
 from igbss_stream.files.signal_choice import SeveralSignalsError, SignalChoice
 from igbss_stream.files.timing import measure_restarts, measure_timing
+from igbss_stream.positions import Positions
 
 _COPIES = 2  # of the samples in memory while pyxdf concatenates its chunks
 _BYTES_OF_TIMES = 64  # per sample, for its timestamp and the computation of gaps
@@ -85,9 +86,17 @@ def open_xdf(path: Path, options: ReadOptions) -> MemoryRecording:
         gaps=gaps,
         notes=(*header_notes, *notes, *rate_notes, *(bad_notes if n_bad else ())),
         events=events,
+        positions=_place_channels(stream, names),
     )
     gain = None if options.factor is None else np.full(len(names), float(options.factor))
     return MemoryRecording(path, samples, facts=facts, dtype=dtype, picks=picks, gain=gain)
+
+
+def _place_channels(stream: XdfStream, names: tuple[str, ...]) -> Positions | None:
+    """Return the positions that the header of a stream states; None if it states none."""
+    if not stream.locations:
+        return None
+    return Positions.from_table(names, stream.locations, "unknown", "positions of the file (XDF)")
 
 
 def _choose_stream(found: list[XdfStream], options: ReadOptions, path: Path) -> XdfStream:

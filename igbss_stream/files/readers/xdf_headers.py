@@ -1,5 +1,6 @@
 """Read the headers of the streams of an XDF file, which pyxdf cannot read without the samples."""
 
+import itertools
 import math
 import struct
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from igbss_stream.errors import RecordingError
+from igbss_stream.feeds.lsl_locations import AXES, parse_location
 from igbss_stream.feeds.lsl_units import shorten_unit
 from igbss_stream.files.messages import as_one_line
 
@@ -41,6 +43,8 @@ class XdfStream:
         One per channel, or none.
     unit : str or None
         Unit, if it is the same for all channels.
+    locations : tuple of tuple of float
+        Coordinates of each channel in metres, or none; NaN where a channel has none.
     """
 
     id: int
@@ -53,6 +57,7 @@ class XdfStream:
     types: tuple[str, ...]
     unit: str | None
     n_samples: int = 0
+    locations: tuple[tuple[float, ...], ...] = ()
 
     @property
     def is_signal(self) -> bool:
@@ -158,4 +163,13 @@ def _parse_header(number: int, xml: bytes) -> XdfStream:
         labels,
         types if len(types) == n_channels and any(types) else (),
         shorten_unit(unit),
+        locations=_read_locations(channels) if len(channels) == n_channels else (),
     )
+
+
+def _read_locations(channels: list[ElementTree.Element]) -> tuple[tuple[float, ...], ...]:
+    rows = [
+        tuple(parse_location([_find_text(channel, f"location/{axis}") for axis in AXES]))
+        for channel in channels
+    ]
+    return tuple(rows) if any(map(math.isfinite, itertools.chain(*rows))) else ()

@@ -15,6 +15,7 @@ from igbss_stream.feeds.addresses import check_address
 from igbss_stream.feeds.keys import ClientKeys
 from igbss_stream.pages.view.state import ViewState
 from igbss_stream.playback.monitoring import Monitor, Report
+from igbss_stream.positions import Positions
 from igbss_stream.subscriber import Subscriber
 
 _WAIT = 0.1  # seconds until a stop request takes effect
@@ -96,6 +97,8 @@ class Feed(Closeable):
         Keys, if the publisher of the channels encrypts.
     metrics : str, optional
         Address of the metrics of the daemon, such as ``"http://127.0.0.1:9464/metrics"``.
+    montage : Positions, optional
+        Replace those that the stream states.
 
     Attributes
     ----------
@@ -122,6 +125,7 @@ class Feed(Closeable):
         channels: str | None = None,
         channels_keys: ClientKeys | None = None,
         metrics: str | None = None,
+        montage: Positions | None = None,
     ) -> None:
         for one in (address, channels):
             if one is not None:
@@ -129,7 +133,7 @@ class Feed(Closeable):
         self.address, self.topic = address, topic
         self.channels_address = channels
         self.lock = threading.Lock()
-        self.state = ViewState(raw=channels is not None)
+        self.state = ViewState(raw=channels is not None, montage=montage)
         self.report: Report | None = None
         self.daemon_metrics: DaemonMetrics | None = None
         self._keys, self._channels_keys = keys, channels_keys

@@ -66,12 +66,13 @@ class MixingWeights:
     positions: Positions | None = None
 
     @classmethod
-    def from_wire(cls, mixing: Mixing) -> "MixingWeights":
-        """Convert a mixing received from the stream to arrays."""
+    def from_wire(cls, mixing: Mixing, montage: Positions | None = None) -> "MixingWeights":
+        """Convert a mixing received from the stream to arrays; a montage replaces its positions."""
         n_channels = len(mixing.channels)
         mean = np.zeros(n_channels) if mixing.mean is None else np.array(mixing.mean)
         stated = mixing.positions
         positions = None if stated is None else stated.as_positions(mixing.channels)
+        positions = positions if montage is None else montage.select(mixing.channels)
         return cls(mixing.channels, mixing.unit, np.array(mixing.matrix), mean, positions)
 
 
@@ -99,6 +100,8 @@ class ViewState:
     raw : bool
         Whether the channels come from a separate feed (`update_channels`). Otherwise they are computed from
         the sources.
+    montage : Positions, optional
+        Replace those that the stream states.
 
     Attributes
     ----------
@@ -116,7 +119,7 @@ class ViewState:
         Events, in the order of their arrival.
     """
 
-    def __init__(self, *, raw: bool = False) -> None:
+    def __init__(self, *, raw: bool = False, montage: Positions | None = None) -> None:
         self.sources: TracePanel | None = None
         self.channels: TracePanel | None = None
         self.stream: Stream | None = None
@@ -125,7 +128,7 @@ class ViewState:
         self.marks: deque[Mark] = deque(maxlen=_MAX_MARKS)
         self.event_marks: deque[Mark] = deque(maxlen=_MAX_MARKS)
         self.problem = ""
-        self._raw = raw
+        self._raw, self._montage = raw, montage
         self._run: int | None = None
         self._mixings: dict[int, MixingWeights] = {}
         self._learnings: dict[int, LearningFacts] = {}
@@ -241,7 +244,8 @@ class ViewState:
         )
 
     def _update_mixing(self, mixing: Mixing) -> None:
-        self.weights = self._mixings[mixing.version] = MixingWeights.from_wire(mixing)
+        weights = MixingWeights.from_wire(mixing, self._montage)
+        self.weights = self._mixings[mixing.version] = weights
         _drop_oldest(self._mixings)
         if not self._raw:
             self.channels = self._get_panel(self.channels, mixing.channels, mixing.unit)

@@ -6,29 +6,29 @@ A sample is ``stored * conversion * channel_conversion + offset`` in the unit of
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream.errors import RecordingError
+from igbss_stream.files.messages import complete_names
 from igbss_stream.files.readers.hdf5.file import (
-    LIBRARY_ERRORS,
     as_positive,
     decode_text,
     name_dataset,
     read_attribute,
     read_unit,
 )
+from igbss_stream.files.readers.hdf5.layouts.nwb_electrodes import (
+    read_electrode_names,
+    read_electrode_positions,
+)
 from igbss_stream.files.readers.hdf5.layouts.nwb_events import read_timeline
 from igbss_stream.files.readers.hdf5.layouts.values import (
     get_dataset,
-    get_member,
     is_numeric,
-    keep_if_complete,
     read_numbers,
     read_text,
     read_text_attribute,
-    read_texts,
     walk_groups,
 )
 from igbss_stream.files.readers.hdf5.signal import LayoutMatch, Signal
@@ -63,7 +63,7 @@ def _describe_signal(group: Any, path: Path) -> Signal:
     if _is_transposed(group, shape):
         return _describe_transposed(group, data, name, path)
     rate, times, problem = _find_timing(group, shape[0], name_dataset(name, path))
-    names, note = _read_names(group, shape[1])
+    names, note = read_electrode_names(group, shape[1])
     gain, offset = _read_scale(group, data, shape[1])
     unit = decode_text(read_attribute(data, "unit"))
     if gain is None and offset is None:
@@ -79,6 +79,7 @@ def _describe_signal(group: Any, path: Path) -> Signal:
         offset=offset,
         times=times,
         timeline=lambda: read_timeline(group),
+        positions=lambda: read_electrode_positions(group, complete_names(names, shape[1])),
         notes=(note,) if note else (),
         problem=problem,
         needs_rate=bool(problem),
@@ -101,7 +102,7 @@ def _describe_transposed(group: Any, data: Any, name: str, path: Path) -> Signal
     n_channels, n_samples = data.shape
     what = name_dataset(name, path)
     rate, times, problem = _find_timing(group, n_samples, what)
-    names, note = _read_names(group, n_channels)
+    names, note = read_electrode_names(group, n_channels)
     gain, offset = _read_scale(group, data, n_channels)
     unit = decode_text(read_attribute(data, "unit"))
     swapped = (
@@ -119,6 +120,7 @@ def _describe_transposed(group: Any, data: Any, name: str, path: Path) -> Signal
         offset=offset,
         times=times,
         timeline=lambda: read_timeline(group),
+        positions=lambda: read_electrode_positions(group, complete_names(names, n_channels)),
         notes=(note,) if note else (),
         problem=f"{swapped}, and --rate: {problem}" if problem else swapped,
     )
@@ -161,38 +163,3 @@ def _find_timing(group: Any, n_samples: int, what: str) -> tuple[float | None, T
     if len(times) != n_samples:
         return None, None, f"{what} has {len(times)} timestamps for {n_samples} samples; pass --rate"
     return None, Times(lambda a, b: times[a:b], n_samples), ""
-
-
-def _read_names(group: Any, n_channels: int) -> tuple[tuple[str, ...], str]:
-    """Return the electrode names of a series, or why there are none."""
-    rows, table = read_numbers(group, "electrodes"), _find_electrodes(group)
-    if rows is None or table is None:
-        return (), "there is no electrode table with channel names; channels are numbered"
-    if len(rows) != n_channels:
-        return (), f"{len(rows)} electrodes are listed for {n_channels} channels; channels are numbered"
-    for column in ("label", "channel_name", "electrode_name"):
-        labels = read_texts(table, column)
-        if labels and rows.min() >= 0 and rows.max() < len(labels):
-            chosen = tuple(labels[int(row)] for row in rows)
-            if len(set(chosen)) == n_channels:
-                return keep_if_complete(chosen, n_channels), ""
-    ids = read_numbers(table, "id")
-    if ids is not None and rows.min() >= 0 and rows.max() < len(ids):
-        return tuple(f"electrode-{ids[int(row)]}" for row in rows), ""
-    return (), "the electrode table does not name the channels; channels are numbered"
-
-
-def _find_electrodes(group: Any) -> Any:
-    """Return the electrode table of a series."""
-    reference = (
-        read_attribute(get_dataset(group, "electrodes"), "table")
-        if get_dataset(group, "electrodes")
-        else None
-    )
-    if isinstance(reference, h5py.Reference):
-        try:
-            found = group.file[reference]
-        except LIBRARY_ERRORS:
-            return None
-        return found if isinstance(found, h5py.Group) else None
-    return get_member(group.file, "/general/extracellular_ephys/electrodes")
