@@ -148,17 +148,18 @@ def test_labels_under_name() -> None:
     del sender
 
 
+# It sends every sample, at the latest after a delay: a loaded machine must not make it skip some, which are a loss.
 SENDER = """
 import sys, time
 import numpy as np
 import pylsl
 rate = float(sys.argv[1])
 outlet = pylsl.StreamOutlet(pylsl.StreamInfo("far", "EEG", 2, rate, "float32", "device"))
+n = round(pylsl.local_clock() * rate)
 while True:
-    now = pylsl.local_clock()
-    n = round(now * rate)
+    n += 5
+    time.sleep(max(0.0, n / rate - pylsl.local_clock()))
     outlet.push_chunk(np.full((5, 2), n % 10000 + np.arange(-4, 1)[:, None]), n / rate)
-    time.sleep(5 / rate - pylsl.local_clock() % (5 / rate))
 """
 
 

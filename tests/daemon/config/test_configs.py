@@ -233,6 +233,8 @@ def test_sensors_pull(run_file: RunFile, ends: ExitStack, tmp_path: Path) -> Non
             )
         ),
     )  # fmt: skip
+    # Kernels are compiled by then: what is sent before would come all at once, after half of the patience.
+    until(lambda: all(Path(one.removeprefix("ipc://")).exists() for one in sockets))
     context = ends.enter_context(zmq.Context())
     for address, published, rate, n_first, (truth, x) in zip(
         addresses,

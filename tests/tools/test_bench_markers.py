@@ -1,0 +1,35 @@
+"""LSL markers land at their pulses in the recording of a daemon, which is killed meanwhile; none is lost."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import bench_markers
+import h5py
+import numpy as np
+import pytest
+
+TOOL = Path(bench_markers.__file__)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_every_pulse_has_its_event_over_kills_and_restarts() -> None:
+    pytest.importorskip("pylsl")
+    done = subprocess.run([sys.executable, TOOL, "--markers", "200"], capture_output=True, text=True)
+    print(done.stdout)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "disconnected, restart, restart, restart" in done.stdout
+
+
+def test_a_lost_and_a_misplaced_event_are_found(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(400, 2))
+    x[[50, 150, 250, 350]] += [2000.0, 1500.0]
+    events = [(50.2, b"a"), (153.0, b"b"), (200.0, b"c"), (350.0, b"d")]
+    with h5py.File(tmp_path / "out.h5", "w") as file:
+        file["data"] = x
+        file["gaps"] = np.array([(200, b"restart")], [("row", "i8"), ("reason", "S40")])
+        file["events"] = np.array(events, [("row", "f8"), ("label", "S8")])
+    found = bench_markers.compare(tmp_path / "out.h5", {"a": 0.2, "b": 0.0, "c": 0.0, "d": 0.1})
+    np.testing.assert_allclose(found.errors, [0.0, 3.0, 0.1], atol=1e-9)
+    assert (found.n_lost, found.n_in_gaps, found.gaps) == (1, 1, ["restart"])
