@@ -43,8 +43,9 @@ class FileSource:
             raise RecordingError(f"'{config.path}' has no sampling rate; set source.rate, in Hz.")
         stream = describe_stream(self._recording, name)
         self._samples_per_second = stream.rate * config.speed
-        # samples have a wall-clock time only at real-time speed
-        self.stream: Stream | None = replace(stream, t0=time.time()) if config.speed == 1 else stream
+        # In real time, samples have the time of now; as fast as possible, that of their measurement.
+        starts = {0.0: self._recording.t0, 1.0: time.time()}
+        self.stream: Stream | None = replace(stream, t0=starts.get(config.speed))
         self.run, self.has_pending, self.ended = 0, False, False
         self.silence = SilenceMonitor(name, float("inf"))
         self._events = feed_events(self._recording, loop=config.loop)

@@ -127,3 +127,16 @@ def test_events_of_a_file_follow_its_blocks_in_each_pass(tmp_path: Path) -> None
         (150, [(103.25, "a")]),
         (200, [(149.6, "b")]),
     ]
+
+
+@pytest.mark.parametrize(("speed", "t0"), [(0.0, 862_148_165.25), (4.0, None)])
+def test_a_file_that_is_played_as_fast_as_possible_keeps_its_date(
+    tmp_path: Path, speed: float, t0: float | None
+) -> None:
+    path = write_recording(tmp_path / "in.h5", np.ones((100, 2)), rate=1000.0)
+    with h5py.File(path, "a") as file:
+        file["data"].attrs["t0"] = 862_148_165.25
+    source = FileSource("s", FileInput(path=path, speed=speed))
+    assert source.stream is not None
+    assert source.stream.t0 == t0
+    source.close()

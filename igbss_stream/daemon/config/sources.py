@@ -276,7 +276,8 @@ class FileInput(Section, frozen=True, kw_only=True, tag_field="kind", tag="file"
     missing : float or None
         Stored number that means that a sample is missing, such as -200; it becomes NaN.
     speed : float
-        Playback speed; 1 is real time, 0 plays as fast as samples can be separated.
+        Playback speed; 1 is real time, 0 plays as fast as samples can be separated. Samples have the time
+        of now at 1, that of their measurement at 0, and none at other speeds.
     block : float
         Seconds of the recording that are read at a time.
     loop : bool
