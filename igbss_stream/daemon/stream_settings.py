@@ -120,6 +120,9 @@ class StreamSettings:
         follow = "later models follow it" if self.is_learning else "it stays as it is"
         removed = describe_removed(calibration.separator.cleaner)
         yield f"starting with the model of '{calibration.path}'{removed}; {follow}"
+        if (labels := calibration.separator.labels) is not None:
+            names = [f"source-{n}" for n in range(len(labels.labels))]
+            yield f"labels in '{calibration.path}': {labels.summarize(names)}"
         if not (self.differences or self.preparation.does_nothing):
             steps = describe_steps(self.preparation)
             yield f"samples are prepared as those of '{calibration.path}': {steps}"

@@ -54,6 +54,23 @@ class Labelling:
         """The largest score of each source."""
         return np.asarray(np.nanmax(self.scores, axis=1))
 
+    def summarize(self, sources: Sequence[str]) -> str:
+        """List the sources that are not labelled as brain, and what could not be judged.
+
+        Parameters
+        ----------
+        sources : sequence of str
+            Names of all sources.
+        """
+        rows = zip(sources, self.labels, self.top_scores.tolist(), strict=True)
+        shown = [
+            f"{name} {label} {score:.2f}" if label != OTHER else f"{name} {label}"
+            for name, label, score in rows
+            if label != "brain"
+        ]
+        n_brain = len(self.labels) - len(shown)
+        return "; ".join([", ".join([*shown, f"{n_brain} brain"]), *self.notes])
+
     def __str__(self) -> str:
         rows = zip(self.labels, self.top_scores, self.reasons, strict=True)
         return "\n".join(

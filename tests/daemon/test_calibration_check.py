@@ -5,10 +5,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from igbss_stream.daemon.config.load import load
+from igbss_stream.daemon.stream_settings import StreamSettings
+from igbss_stream.files.results.output import OutputFile
 from tests.calibrations import FILE, configure
 from tests.commands import Command
+from tests.recordings import write_recording
 
 pytestmark = pytest.mark.jit  # learns structures
 
@@ -96,3 +101,23 @@ def test_keys_that_need_or_rule_out_a_file(igbss: Command, tmp_path: Path) -> No
     result = igbss("check", configure(tmp_path, "from: out/live.h5"))
     assert result.exit_code == 2
     assert "out/live.h5' is used by streams[0].model.from as well" in result.stderr
+
+
+def test_the_log_states_the_labels_of_the_file(igbss: Command, tmp_path: Path) -> None:
+    names = ("Fp1", "Fp2", "C3", "C4", "O1", "O2")
+    x = 1e-5 * np.random.default_rng(90_413).laplace(size=(2000, 6)) @ np.diag([9, 8, 1, 1, 1, 1])
+    write_recording(tmp_path / "in.h5", x, rate=250.0, unit="V", channels=names)
+    assert igbss("batch", tmp_path / "in.h5", "-o", tmp_path / "sources.h5").exit_code == 0
+    (tmp_path / "run.yaml").write_text(
+        "streams: [{name: s, source: {kind: file, path: in.h5}, model: {from: sources.h5}, "
+        "sinks: [{kind: hdf5, path: out.h5}]}]"
+    )
+    (stream,) = load(tmp_path / "run.yaml").streams
+    (line,) = (text for text in StreamSettings.create(stream).iter_start() if text.startswith("labels"))
+    with OutputFile(tmp_path / "sources.h5") as file:
+        labels = file.read_labels()
+    assert labels is not None
+    others = [name for name in labels.labels if name != "brain"]
+    assert line.startswith(f"labels in '{tmp_path / 'sources.h5'}': ")
+    assert f"{6 - len(others)} brain" in line
+    assert all(name in line for name in others)

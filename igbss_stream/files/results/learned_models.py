@@ -8,7 +8,7 @@ import numpy as np
 
 from igbss_stream.files.results.output import OutputFile
 from igbss_stream.files.results.stream_recording import StreamFile
-from igbss_stream.labels.labelling import OTHER, Labelling
+from igbss_stream.labels.labelling import Labelling
 from igbss_stream.labels.scores import LABELS
 from igbss_stream.model.learning import Learning, name_view
 
@@ -65,19 +65,8 @@ class LearnedModel:
             f"learned from: {learning.describe_view()}{which}",
             *([f"contradictions: {', '.join(tried)}"] if learning.contradictions else []),
             f"reliability: {', '.join(f'{name} {value:.0f} dB' for name, value in values)}",
-            *([] if self.labels is None else [f"labels: {self._list_labels(self.labels)}"]),
+            *([] if self.labels is None else [f"labels: {self.labels.summarize(self.sources)}"]),
         ]
-
-    def _list_labels(self, labels: Labelling) -> str:
-        """List the sources that are not labelled as brain, and what could not be judged."""
-        rows = zip(self.sources, labels.labels, labels.top_scores.tolist(), strict=True)
-        shown = [
-            f"{name} {label} {score:.2f}" if label != OTHER else f"{name} {label}"
-            for name, label, score in rows
-            if label != "brain"
-        ]
-        n_brain = len(labels.labels) - len(shown)
-        return "; ".join([", ".join([*shown, f"{n_brain} brain"]), *labels.notes])
 
 
 def read_learned_models(path: Path) -> tuple[LearnedModel, ...]:
