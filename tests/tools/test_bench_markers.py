@@ -1,25 +1,10 @@
-"""LSL markers land at their pulses in the recording of a daemon, which is killed meanwhile; none is lost."""
+"""The tool that compares markers with their pulses finds events that are lost or misplaced."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import bench_markers
 import h5py
 import numpy as np
-import pytest
-
-TOOL = Path(bench_markers.__file__)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(240)
-def test_every_pulse_has_its_event_over_kills_and_restarts() -> None:
-    pytest.importorskip("pylsl")
-    done = subprocess.run([sys.executable, TOOL, "--markers", "200"], capture_output=True, text=True)
-    print(done.stdout)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "disconnected, restart, restart, restart" in done.stdout
 
 
 def test_a_lost_and_a_misplaced_event_are_found(tmp_path: Path) -> None:
