@@ -802,3 +802,25 @@ def blocked_iterates(poset: Poset, p_hat: FloatArray, theta: FloatArray, n_steps
         theta = natural_gradient_step(features, p_hat, theta, mixing_block)
         iterates.append(Iterate(*unpack(poset, theta), objective(features, p_hat, theta)))
     return iterates
+
+
+def count_runs(x: FloatArray, usable: NDArray[np.bool_]) -> NDArray[np.int_]:
+    """Return for how many samples each channel has repeated its value, or had none, up to each sample.
+
+    Parameters
+    ----------
+    x : ndarray of shape (samples, channels)
+    usable : ndarray of shape (samples, channels)
+
+    Returns
+    -------
+    ndarray of shape (samples, channels)
+    """
+    runs = np.zeros(x.shape, int)
+    for m in range(len(x)):
+        for k in range(x.shape[1]):
+            n = 0
+            while n <= m and (not usable[m - n, k] or (m - n > 0 and x[m - n, k] == x[m - n - 1, k])):
+                n += 1
+            runs[m, k] = n
+    return runs

@@ -35,11 +35,11 @@ def test_spans_of_a_stream_are_those_of_its_bad_channel_at_the_new_rate(
     for at in range(5000, 8000, 250):
         watched.push(Chunk(x[at : at + 250], at))
     ((start, stop),) = watched.get_spans()
-    assert stop == round((6500 + 50) / 2)
+    assert stop == (6562 + 50) / 2  # a quarter of a second after that second
     assert not watched.bad
     assert watched.get_counts()["bad_channels_returned"] == 1
     name = simulation.stream("s").channels[2]
     assert f"stream s: {name} is missing from sample " in caplog.text
-    assert f"stream s: {name} is good from sample 6500" in caplog.text
+    assert f"stream s: {name} is good from sample 6562" in caplog.text
     watched.begin(simulation.stream("s"), 125.0)
     assert watched.get_counts()["bad_channels_left_out"] == 1  # counters never decrease

@@ -89,6 +89,34 @@ def test_chunks_do_not_matter() -> None:
         assert (other.pop_events(), other.counts) == (events, stage.counts)
 
 
+@pytest.mark.parametrize("every", [1, 3])
+def test_it_does_not_matter_when_cells_are_judged(every: int) -> None:
+    """Settling while no sample waits, now and then or never, gives the same bits, events and counts."""
+    x = spoil(37.5)
+    expected, stage = run(x)
+    other, out = BadChannelStage(STREAM), []
+    for number, at in enumerate(range(0, len(x), 25)):
+        out.append(other.push(Chunk(x[at : at + 25], at)))
+        if number % every == 0:
+            other.settle()
+    assert np.array_equal(np.concatenate([item.data for item in out if isinstance(item, Chunk)]), expected)
+    assert (other.pop_events(), other.counts) == (stage.pop_events(), stage.counts)
+    assert other.spans == stage.spans
+
+
+def test_a_channel_that_others_do_not_explain_may_do_as_it_likes() -> None:
+    """Sensors of different things: what is new in one of them is no fault."""
+    rng = np.random.default_rng(9313)
+    x = record().copy()
+    x[:, 6] = rng.standard_normal(len(x))  # a sensor of another kind
+    x[9000:9500, 6] += 100.0
+    x[10_000:12_000, 6] *= 40.0
+    x[13_000:14_000, 6] = x[13_000, 6]
+    out, stage = run(x)
+    assert np.array_equal(out, x)
+    assert stage.counts.left_out == 0
+
+
 def test_a_good_stream_is_passed_on_itself() -> None:
     stage = BadChannelStage(STREAM)
     for at in range(0, 10_000, 500):

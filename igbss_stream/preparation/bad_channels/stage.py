@@ -12,6 +12,9 @@ flat      without a change for longer than usual
 railed    the same, at its smallest or its largest value
 unlike    further from what the others predict than usual, in cells of a second
 ========  ===================================================================
+
+A cell is judged after its end, and the verdict takes effect a quarter of a cell later, at a fixed index. In
+between, `settle` computes it while no sample waits; if it was not called, `push` does.
 """
 
 from collections import deque
@@ -22,21 +25,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream.bad_channels.measures import remove_lines
 from igbss_stream.chunk import Chunk, Gap, Stream
-from igbss_stream.preparation.bad_channels.cells import CellJudge
+from igbss_stream.model.kernels import channels
+from igbss_stream.preparation.bad_channels.cells import Cell, CellJudge, Evidence, Verdict
 from igbss_stream.preparation.bad_channels.leaps import LeapDetector
-from igbss_stream.preparation.bad_channels.predictor import Array, ChannelPredictor, Mask
+from igbss_stream.preparation.bad_channels.predictor import ChannelPredictor, Mask
 from igbss_stream.preparation.bad_channels.settings import BadChannelSettings
 from igbss_stream.preparation.bad_channels.stuck_runs import StuckRuns
 
 _CELL = 1.0  # seconds
 _FEWEST_ROWS = 32  # in a cell
-_MOST_ROWS = 1024  # of a cell that are judged: enough, and the cost is bounded at any rate
+_SHARE_TO_JUDGE = 4  # of a cell: the time until its verdict takes effect
 _CELLS_TO_PREDICT = 3
-_CELLS_TO_CONVICT = 2  # in a row, for a channel that is unlike the others ...
-_FLAGRANT = 3.0  # ... unless it exceeds the limit this many times
-_ACQUITTED = 0.5  # of the limit: the largest deviation of a channel that is good again
 _MOST_UNEXPLAINED = 0.75  # for a flat channel to be bad: others may rest
 _MOST_SPANS = 256
 _MAX_EVENTS = 1024  # kept until they are read
@@ -108,36 +108,41 @@ class BadChannelStage:
         self.counts = BadChannelCounts()
         self._is_on = self.settings.action != "off" and stream.n_channels > 2
         self._cell = max(_FEWEST_ROWS, round(_CELL * stream.rate))
+        self._lag = self._cell // _SHARE_TO_JUDGE
         self._fade = round(self.settings.fade * stream.rate)
         self._recover = max(1, round(self.settings.recover * stream.rate / self._cell))
         self._largest = _LARGEST[stream.dtype.itemsize]
         self._fewest_good = max(2, (stream.n_channels + 1) // 2)
         self._events: deque[LeftOutEvent] = deque(maxlen=_MAX_EVENTS)
         self.spans: deque[tuple[int, int | None]] = deque(maxlen=_MOST_SPANS)
-        self._begin()
+        self._judge = CellJudge(self.settings.unlike)
+        if self._is_on:
+            self._begin()
 
     def _begin(self) -> None:
-        n_channels = self.stream.n_channels
+        n_channels, dtype = self.stream.n_channels, self.stream.dtype
         n_flat = round(self.settings.flat * self.stream.rate)
         self._predictor = ChannelPredictor(n_channels)
-        self._judge = CellJudge(self._predictor, self.settings.unlike)
-        self._runs = StuckRuns(n_channels, n_flat, self._cell)
-        self._leaps = LeapDetector(self._predictor, n_channels, self._runs.fewest // 2)
+        self._runs = StuckRuns(n_channels, n_flat, self._cell, dtype)
+        self._leaps = LeapDetector(n_channels, self._runs.fewest // 2)
         self._bad: dict[int, str] = {}  # kind of each bad channel
-        self._was_bad = np.zeros(n_channels, bool)  # at the start of this cell
+        self._was_bad = np.zeros(n_channels, bool)  # when a cell began or a verdict took effect
         self._fading: dict[int, int] = {}  # index at which a channel became good again
         self._n_good_cells = np.zeros(n_channels, np.int64)  # in a row, of bad channels
         self._n_unlike_cells = np.zeros(n_channels, np.int64)  # in a row, of the others
         self._low, self._high = np.full(n_channels, np.inf), np.full(n_channels, -np.inf)
-        self._rows: list[
-            tuple[NDArray[Any], NDArray[Any], Mask]
-        ] = []  # of this cell: given, output, replaced
-        self._n_rows = 0
+        # this cell, and the one before, which may not have been judged
+        self._rows, self._rows_before = (
+            Cell(self._cell, n_channels, dtype, self._largest) for _ in range(2)
+        )
+        self._evidence: Evidence | None = None
+        self._verdict: Verdict | None = None
+        self._due = 0  # index at which the verdict takes effect
 
     @property
     def bad(self) -> tuple[str, ...]:
         """Names of the channels that are currently bad."""
-        return tuple(self.stream.channels[i] for i in sorted(self._bad))
+        return tuple(self.stream.channels[i] for i in sorted(self._bad)) if self._is_on else ()
 
     def pop_events(self) -> list[LeftOutEvent]:
         """Return the events since the last call in the order of the index, at most the last 1024."""
@@ -168,48 +173,77 @@ class BadChannelStage:
             return item
         return replace(item, data=np.concatenate([data for data, _ in done]))
 
+    def settle(self) -> None:
+        """Judge the last cell, if that is still to do. The results do not depend on this call."""
+        if self._is_on and self._evidence is not None:
+            self._verdict = self._judge.judge(self._evidence, self._predictor)
+            self._evidence = None
+
     def _split(self, chunk: Chunk) -> Iterator[tuple[NDArray[Any], int]]:
-        """Split a chunk at the ends of cells, on a fixed grid of indices."""
+        """Split a chunk where cells end and verdicts take effect, on a fixed grid of indices."""
         start = chunk.start
         while start < chunk.stop:
-            stop = min(chunk.stop, (start // self._cell + 1) * self._cell)
-            yield chunk.data[start - chunk.start : stop - chunk.start], start
+            begin = start // self._cell * self._cell
+            end = begin + self._lag if start < begin + self._lag else begin + self._cell
+            stop = min(chunk.stop, end)
+            yield np.ascontiguousarray(chunk.data[start - chunk.start : stop - chunk.start]), start
             start = stop
 
     def _process(self, x: NDArray[Any], start: int) -> tuple[NDArray[Any], bool]:
         """Return the samples of a part of a cell, and whether they are unchanged."""
-        with np.errstate(invalid="ignore"):
-            usable = np.abs(x) <= self._largest
-        usable &= ~self._find_leaps(x, usable)
-        replaced = ~usable
-        for channel in self._bad:
-            replaced[:, channel] = True
-        for row, channel, repeats in self._runs.update(x, usable):
-            value = float(x[row, channel])
-            is_stuck = repeats or bool(usable[row, channel])
-            if channel not in self._bad and self._convict(channel, value, start + row, is_stuck):
-                replaced[row:, channel] = True
+        if start >= self._due and not (self._evidence is None and self._verdict is None):
+            self._take_effect(start)
+        usable = np.empty(x.shape, bool)
+        all_usable = channels.mark_usable(x, self._largest, usable)
+        leaps = self._find_leaps(x, usable, all_usable)
+        if leaps is not None:
+            usable &= ~leaps
+            all_usable = False
+        reached = self._runs.update(x, usable)
+        replaced = None
+        if not all_usable or self._bad or reached:
+            replaced = ~usable
+            replaced[:, [*self._bad]] = True
+            self._convict_stuck(x, usable, reached, start, replaced)
         out = self._fill(x, replaced, start)
-        self._rows.append((x.copy(), out, replaced))
-        self._n_rows += len(x)
+        self._rows.add(x, out, replaced)
         stop = start + len(x)
         if stop % self._cell == 0:
-            if self._n_rows == self._cell:
+            if self._rows.n_rows == self._cell:
                 self._finish_cell(stop)
             self._begin_cell()
         return out, out is x
 
-    def _find_leaps(self, x: NDArray[Any], usable: Mask) -> Mask:
-        """Return which usable samples are far from their prediction, (samples, channels)."""
-        if usable.all() and not self._bad:  # nearly always
-            return self._leaps.extend(self._leaps.find(x, self._was_bad))
+    def _find_leaps(self, x: NDArray[Any], usable: Mask, all_usable: bool) -> Mask | None:
+        """Return which usable samples are far from their prediction, (samples, channels); None if none."""
+        if all_usable or usable[:, ~self._was_bad].all():  # nearly always
+            return self._leaps.extend(self._find_leaps_without(x, self._was_bad), len(x))
         leaps = np.zeros(x.shape, bool)
-        patterns, which = np.unique(self._was_bad | ~usable, axis=0, return_inverse=True)
-        for number, pattern in enumerate(patterns):
-            if x.shape[1] - int(pattern.sum()) >= self._fewest_good:
-                rows = np.flatnonzero(which.ravel() == number)
-                leaps[rows] = self._leaps.find(np.where(pattern, 0, x[rows]).astype(x.dtype), pattern)
-        return self._leaps.extend(leaps)
+        for rows, pattern in _group(self._was_bad | ~usable):
+            found = self._find_leaps_without(x[rows], pattern)
+            if found is not None:
+                leaps[rows] = found
+        return self._leaps.extend(leaps, len(x))
+
+    def _find_leaps_without(self, x: NDArray[Any], left_out: Mask) -> Mask | None:
+        if x.shape[1] - int(left_out.sum()) < self._fewest_good:
+            return None
+        return self._leaps.find(self._predictor, x, left_out)
+
+    def _convict_stuck(
+        self,
+        x: NDArray[Any],
+        usable: Mask,
+        reached: list[tuple[int, int, bool]],
+        start: int,
+        replaced: Mask,
+    ) -> None:
+        """Leave out channels where their runs become unusual."""
+        for row, channel, repeats in reached:
+            value = float(x[row, channel])
+            is_stuck = repeats or bool(usable[row, channel])
+            if channel not in self._bad and self._convict(channel, value, start + row, is_stuck):
+                replaced[row:, channel] = True
 
     def _convict(self, channel: int, value: float, index: int, is_stuck: bool) -> bool:
         """Leave out a channel after an unusual run; return whether it is bad."""
@@ -237,11 +271,14 @@ class BadChannelStage:
         self.counts.left_out += 1
         self._events.append(LeftOutEvent(index, self.stream.channels[channel], kind, detail))
 
-    def _fill(self, x: NDArray[Any], replaced: Mask, start: int) -> NDArray[Any]:
+    def _fill(self, x: NDArray[Any], replaced: Mask | None, start: int) -> NDArray[Any]:
         """Return samples with replaced ones predicted, and channels that are good again faded in."""
-        self._fading = {i: since for i, since in self._fading.items() if start < since + self._fade}
-        if not (self._fading or replaced.any()):
+        if self._fading:
+            self._fading = {i: since for i, since in self._fading.items() if start < since + self._fade}
+        if replaced is None and not self._fading:
             return x
+        if replaced is None:
+            replaced = np.zeros(x.shape, bool)
         predicted = replaced.copy()
         for channel, since in self._fading.items():
             predicted[: since + self._fade - start, channel] = True
@@ -250,29 +287,29 @@ class BadChannelStage:
             replaced[:] = False
             return x
         predicted[~needs] = False
-        out, at = x.copy(), np.flatnonzero(needs)
-        patterns, which = np.unique(predicted[at], axis=0, return_inverse=True)
-        for number, pattern in enumerate(patterns):
-            rows = at[which.ravel() == number]
-            estimate = self._predictor.predict(x[rows], pattern)
-            weight = self._compute_weights(
-                replaced[rows][:, pattern], np.flatnonzero(pattern), start + rows
-            )
-            given = np.where(replaced[rows][:, pattern], 0, x[rows][:, pattern])
-            out[np.ix_(rows, pattern)] = weight * given + (1 - weight) * estimate
+        out = x.copy()
+        for rows, pattern in _group(predicted):
+            at = np.flatnonzero(pattern)
+            if at.size:
+                out[rows[:, None], at] = self._estimate(x[rows], replaced[rows], pattern, start + rows)
         self.counts.values += int((replaced & needs[:, None]).sum())
         return out
 
-    def _compute_weights(
-        self, replaced: Mask, channels: NDArray[np.int_], index: NDArray[np.int_]
-    ) -> Array:
-        """Return the weights of the given samples in a cross-fade; 0 where they are replaced."""
-        since = np.array([self._fading.get(int(i), 0) for i in channels])
+    def _estimate(
+        self, x: NDArray[Any], replaced: Mask, pattern: Mask, index: NDArray[np.int_]
+    ) -> NDArray[Any]:
+        """Return samples of channels that are predicted, or in a cross-fade."""
+        estimate = self._predictor.predict(x, pattern)
+        if not self._fading:
+            return estimate
+        was_replaced, at = replaced[:, pattern], np.flatnonzero(pattern)
+        since = np.array([self._fading.get(int(i), 0) for i in at])
         rising = (index[:, None] - since + 1.0) / (self._fade + 1.0)
-        return np.where(replaced, 0.0, np.minimum(rising, 1.0))
+        weight = np.where(was_replaced, 0.0, np.minimum(rising, 1.0))
+        return np.asarray(weight * np.where(was_replaced, 0, x[:, pattern]) + (1 - weight) * estimate)
 
     def _begin_cell(self) -> None:
-        self._rows, self._n_rows = [], 0
+        self._rows.begin()
         self._was_bad = self._mark_bad()
 
     def _mark_bad(self) -> Mask:
@@ -281,67 +318,62 @@ class BadChannelStage:
         return bad
 
     def _finish_cell(self, stop: int) -> None:
-        """Judge the channels of a cell, and learn from it."""
-        given, out, replaced = (np.concatenate(parts) for parts in zip(*self._rows, strict=True))
-        at = slice(len(out) - min(len(out), _MOST_ROWS), None)
-        output = out[at].astype(np.float64)
-        absent = ~np.isfinite(output).all(axis=0)
-        output[:, absent] = 0.0
-        was_bad = self._mark_bad() | absent
-        untouched = ~replaced.any(axis=0)
+        """Learn what is usual from a cell, and leave the rest to its judge."""
+        cell, bad, absent = self._rows, self._mark_bad(), self._rows.find_absent()
+        good = ~(cell.is_touched | bad | absent)
         stuck = self._runs.was_stuck
-        self._runs.finish_cell(untouched & ~was_bad)
-        self._leaps.finish_cell(untouched & ~was_bad)
-        if self.stream.n_channels - int(was_bad.sum()) < self._fewest_good:
+        self._runs.finish_cell(good)
+        self._leaps.finish_cell(good, is_learned=self._predictor.n_cells >= 2)
+        if self.stream.n_channels - int((bad | absent).sum()) < self._fewest_good:
             return
-        rows = remove_lines(output)
-        deviations = self._judge.find_deviations(rows, ~was_bad)
-        is_whole = (untouched | was_bad).all() and replaced[:, was_bad & ~absent].all()
-        self._convict_unlike(deviations, stop)
-        self._acquit(given[at], was_bad & ~stuck, stop)
-        if is_whole and not deviations:
-            self._predictor.learn(rows, output.mean(axis=0), was_bad)
-            self._extend_range(output, ~was_bad)
+        self._evidence = Evidence(cell, bad, absent, stuck, self._n_unlike_cells.copy())
+        self._due = stop + self._lag
+        self._rows, self._rows_before = self._rows_before, self._rows
 
-    def _convict_unlike(self, deviations: dict[int, float], stop: int) -> None:
-        unlike = np.zeros(self.stream.n_channels, bool)
-        unlike[[*deviations]] = True
-        self._n_unlike_cells = np.where(unlike, self._n_unlike_cells + 1, 0)
-        for channel, ratio in deviations.items():
-            is_flagrant = ratio > _FLAGRANT * self.settings.unlike
-            if is_flagrant or self._n_unlike_cells[channel] >= _CELLS_TO_CONVICT:
+    def _take_effect(self, index: int) -> None:
+        """Apply the verdict on the last cell."""
+        self.settle()
+        verdict, self._verdict = self._verdict, None
+        if verdict is None:
+            return
+        self._predictor = verdict.predictor
+        self._n_unlike_cells = np.where(verdict.unlike, self._n_unlike_cells + 1, 0)
+        for channel, ratio in verdict.convicted.items():
+            if channel not in self._bad:
                 detail = f"{ratio:.3g} times as far as usual from what the others predict"
-                self._leave_out(channel, stop, "unlike", detail)
+                self._leave_out(channel, index, "unlike", detail)
+        self._acquit(verdict.good, index)
+        if verdict.low is not None and verdict.high is not None:
+            used = verdict.used
+            self._low[used] = np.minimum(self._low, verdict.low)[used]
+            self._high[used] = np.maximum(self._high, verdict.high)[used]
+        self._was_bad = self._mark_bad()
 
-    def _acquit(self, given: NDArray[Any], candidates: Mask, stop: int) -> None:
+    def _acquit(self, good: Mask | None, index: int) -> None:
         """Count good cells of bad channels, and use those again that have enough of them."""
-        if not candidates.any():
+        if good is None:
             self._n_good_cells[:] = 0
             return
-        pattern = self._mark_bad()
-        usable = (np.abs(given) <= self._largest).all(axis=0)
-        good = np.zeros(given.shape[1], bool)
-        left, others = np.flatnonzero(pattern), np.flatnonzero(~pattern)
-        estimate = self._predictor.predict(np.where(usable, given, 0).astype(given.dtype), pattern)
-        for channel in np.flatnonzero(candidates & usable):
-            errors = given[:, channel].astype(np.float64) - estimate[:, np.searchsorted(left, channel)]
-            errors = remove_lines(errors[:, None])[:, 0]
-            ratio = self._judge.measure_deviation(errors, int(channel), others)
-            good[channel] = ratio < _ACQUITTED * self.settings.unlike
         self._n_good_cells = np.where(good, self._n_good_cells + 1, 0)
-        for returning in [i for i in self._bad if self._n_good_cells[i] >= self._recover]:
-            del self._bad[returning]
-            self._fading[returning] = stop
+        returning = [i for i in self._bad if self._n_good_cells[i] >= self._recover]
+        for channel in returning:
+            del self._bad[channel]
+            self._fading[channel] = index
             self.counts.returned += 1
-            self._events.append(LeftOutEvent(stop, self.stream.channels[returning], "good"))
-
-        if not self._bad:
-            self._end_span(stop + self._fade)
+            self._events.append(LeftOutEvent(index, self.stream.channels[channel], "good"))
+        if returning and not self._bad:
+            self._end_span(index + self._fade)
 
     def _end_span(self, stop: int) -> None:
         if self.spans and self.spans[-1][1] is None:
             self.spans[-1] = self.spans[-1][0], stop
 
-    def _extend_range(self, rows: Array, used: Mask) -> None:
-        self._low[used] = np.minimum(self._low, rows.min(axis=0))[used]
-        self._high[used] = np.maximum(self._high, rows.max(axis=0))[used]
+
+def _group(mask: Mask) -> Iterator[tuple[NDArray[np.int_], Mask]]:
+    """Yield the rows of a mask that are equal, and what they are."""
+    if (mask == mask[0]).all():  # nearly always
+        yield np.arange(len(mask)), mask[0]
+        return
+    patterns, which = np.unique(mask, axis=0, return_inverse=True)
+    for number, pattern in enumerate(patterns):
+        yield np.flatnonzero(which.ravel() == number), pattern

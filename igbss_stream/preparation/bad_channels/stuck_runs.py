@@ -3,7 +3,9 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
+
+from igbss_stream.model.kernels import channels
 
 Mask = NDArray[np.bool_]
 Counts = NDArray[np.int64]
@@ -23,30 +25,42 @@ class StuckRuns:
         Length from which on a run can be unusual.
     cell : int
         Number of samples in a cell.
+    dtype : dtype
+        Of the samples.
 
     Attributes
     ----------
     fewest : int
         Least length of an unusual run.
+    limit : ndarray of shape (channels,)
+        Length of a run from which on a channel is stuck.
+    usual : ndarray of shape (channels,)
+        Length of the longest run of a good channel so far.
+    n_cells : ndarray of shape (channels,)
+        Number of cells that this was learned from.
     """
 
-    def __init__(self, n_channels: int, n_samples: int, cell: int) -> None:
+    def __init__(self, n_channels: int, n_samples: int, cell: int, dtype: DTypeLike) -> None:
         self.fewest = max(n_samples, _FEWEST)
         self._least_at_first = max(self.fewest, (_CELLS_TO_LEARN - 3) * cell)
         self._length_of_cell = cell
-        self._last = np.full(n_channels, np.nan)
+        self._last = np.full(n_channels, np.nan, dtype)
         self._length = np.zeros(n_channels, np.int64)  # of the run at the last sample
         self._longest = np.zeros(n_channels, np.int64)  # in this cell
         self._longest_ended = np.zeros(n_channels, np.int64)  # of the runs that ended in this cell
         self._is_cell_new = True
-        self._usual = np.zeros(n_channels, np.int64)
-        self._n_cells = np.zeros(n_channels, np.int64)
+        self.set_usual(np.zeros(n_channels, np.int64), np.zeros(n_channels, np.int64))
 
-    @property
-    def limit(self) -> Counts:
-        """Length of a run from which on a channel is stuck, (channels,)."""
-        learned = np.maximum(self.fewest, _TIMES_USUAL * self._usual)
-        return np.where(self._n_cells < _CELLS_TO_LEARN, np.maximum(learned, self._least_at_first), learned)
+    def set_usual(self, usual: Counts, n_cells: Counts) -> None:
+        """Set what is usual, as an earlier run of the stream learned it.
+
+        Parameters
+        ----------
+        usual, n_cells : ndarray of shape (channels,)
+            See the attributes.
+        """
+        self.usual, self.n_cells = usual, n_cells
+        self._set_limit()
 
     @property
     def was_stuck(self) -> Mask:
@@ -74,32 +88,24 @@ class StuckRuns:
             Where runs reach the limit, or exceed it at the start of a cell, sorted, and whether the channel
             repeats a value there; none if half of the channels are stuck.
         """
-        before = np.concatenate((self._last[None], x[:-1].astype(np.float64, copy=False)))
-        is_equal = x == before
-        repeats = is_equal | ~usable
-        self._last = x[-1].astype(np.float64)
-        is_cell_new, self._is_cell_new = self._is_cell_new, False
-        at = np.flatnonzero(repeats.any(axis=0) | (self._length > 0))
-        if not at.size:
-            return []
-        rows, repeats = np.arange(len(x))[:, None], repeats[:, at]
-        ended = np.maximum.accumulate(np.where(repeats, -1, rows), axis=0)
-        length = np.where(ended >= 0, rows - ended, rows + 1 + self._length[at])
-        earlier = np.concatenate((self._length[None, at], length[:-1]))
-        self._length[at] = length[-1]
-        self._longest[at] = np.maximum(self._longest[at], length.max(axis=0))
-        lengths_ended = np.where(repeats, 0, earlier).max(axis=0)
-        self._longest_ended[at] = np.maximum(self._longest_ended[at], lengths_ended)
-        if is_cell_new:
-            earlier[0] = 0  # the limit may have changed
-        is_stuck, was_stuck = length >= self.limit[at], earlier >= self.limit[at]
-        is_common = 2 * is_stuck.sum(axis=1) >= x.shape[1]
-        reached = np.argwhere(is_stuck & ~was_stuck & ~is_common[:, None])
-        return [(int(row), int(at[i]), bool(is_equal[row, at[i]])) for row, i in reached]
+        is_new, self._is_cell_new = self._is_cell_new, False  # the limit may have changed
+        most = (len(x) // self.fewest + 2) * x.shape[1]
+        reached = np.empty((most, 3), np.int64)
+        n_reached = channels.track_runs(
+            x, usable, is_new, self.limit, self._last, self._length, self._longest, self._longest_ended,
+            reached,
+        )  # fmt: skip
+        return [(row, channel, bool(repeats)) for row, channel, repeats in reached[:n_reached].tolist()]
 
     def finish_cell(self, good: Mask) -> None:
         """End a cell, and learn what is usual from the channels that were good in it."""
         usual = good & ~self.was_stuck
-        self._usual[usual] = np.maximum(self._usual[usual], self._longest_ended[usual])
-        self._n_cells += usual & (self._longest < self._length_of_cell)
+        self.usual[usual] = np.maximum(self.usual[usual], self._longest_ended[usual])
+        self.n_cells += usual & (self._longest < self._length_of_cell)
         self._longest[:], self._longest_ended[:], self._is_cell_new = 0, 0, True
+        self._set_limit()
+
+    def _set_limit(self) -> None:
+        limit = np.maximum(self.fewest, _TIMES_USUAL * self.usual)
+        is_learned = self.n_cells >= _CELLS_TO_LEARN
+        self.limit = np.where(is_learned, limit, np.maximum(limit, self._least_at_first))
