@@ -21,10 +21,14 @@ class CollectingSink:
         self.items: list[Chunk | Gap] = []
         self.publish = self.items.append
         self.events: list[Event] = []
+        self.bad_channels: list[tuple[int, tuple[str, ...]]] = []  # after how many items, and which
 
     def start(self, stream: Stream) -> None: ...
 
     def set_model(self, mixing: Mixing | None, learning: LearningFacts | None) -> None: ...
+
+    def set_bad_channels(self, names: tuple[str, ...]) -> None:
+        self.bad_channels.append((len(self.items), names))
 
     def publish_events(self, events: Events) -> None:
         self.events.extend(events)

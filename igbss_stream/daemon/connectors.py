@@ -97,6 +97,7 @@ class _SocketSink:
         self._sink = sink = ZmqPublisher(config.address, high_water_mark=config.queue, keys=keys)
         self.start, self.publish, self.close = sink.start, sink.publish, sink.close
         self.set_model, self.publish_events = sink.publish_model, sink.publish_events
+        self.set_bad_channels = sink.publish_bad_channels
         self._logged: set[str] = set()
 
     def serve(self) -> None:
@@ -146,6 +147,9 @@ class _FileSink:
         """Record how the model of the next samples was learned; a recording does not contain the mixing."""
         self._sink.set_learning(learning)
 
+    def set_bad_channels(self, names: tuple[str, ...]) -> None:
+        """Ignore it: the events of a recording name them."""
+
     def publish_events(self, events: "Events") -> None:
         """Write events; those of a run whose samples have not begun wait for them."""
         if self._pending is None:
@@ -189,6 +193,9 @@ class _OutletSink:
 
     def set_model(self, mixing: "Mixing | None", learning: "LearningFacts | None") -> None:
         """Ignore it: the description of an outlet cannot change."""
+
+    def set_bad_channels(self, names: tuple[str, ...]) -> None:
+        """Ignore it: the outlet of its events names them."""
 
     def get_counts(self) -> dict[str, int]:
         """Return counters by name."""

@@ -35,6 +35,7 @@ from igbss_stream.model.kernels import jit
 from igbss_stream.streaming.model_updates import StreamModel
 
 if TYPE_CHECKING:
+    from igbss_stream.bad_channels.memory import ChannelMemory
     from igbss_stream.daemon.health import HealthServer
     from igbss_stream.daemon.viewer import ViewerProcess
 
@@ -218,6 +219,7 @@ class Daemon:
         except ConfigError as error:
             raise ConfigError(f"stream {stream.name}: {error}") from error
         model = self._load_model(stream, settings)
+        memory = None if model is None else self._load_memory(stream)
         source = open_source(stream)
         sinks: list[Any] = []
         try:
@@ -229,8 +231,9 @@ class Daemon:
             raise
         wait = isinstance(stream.source, FileInput)
         return StreamRunner(
-            stream, source, sinks, executor, settings=settings, model=model, wait=wait, stop=self._stopping
-        )
+            stream, source, sinks, executor, settings=settings, model=model, memory=memory, wait=wait,
+            stop=self._stopping,
+        )  # fmt: skip
 
     def _load_model(self, stream: StreamSection, settings: StreamSettings) -> StreamModel | None:
         """Return the model of the state, if there is one, and log which model the stream starts with."""
@@ -245,6 +248,14 @@ class Daemon:
             log.warning("stream %s: %s", stream.name, text)
         return model
 
+    def _load_memory(self, stream: StreamSection) -> "ChannelMemory | None":
+        """Return what the state has of the channels, next to a model that was taken from it."""
+        if self._config.state is None:
+            return None
+        from igbss_stream.daemon import state
+
+        return state.load_memory(self._config.state.get_file(stream.name))
+
     def _save(self) -> None:
         if self._config.state is None:
             return
@@ -258,7 +269,14 @@ class Daemon:
                 continue
             path, samples = self._config.state.get_file(runner.name), preparation.output_stream
             try:
-                state.save(path, model, runner.settings.preparation, samples.channels, samples.unit)
+                state.save(
+                    path,
+                    model,
+                    runner.settings.preparation,
+                    samples.channels,
+                    samples.unit,
+                    runner.bad_channels.get_memory(),
+                )
             except IgbssError as error:
                 log.error("stream %s: %s", runner.name, error)
 

@@ -24,6 +24,9 @@ class Sink(Protocol):
     def set_model(self, mixing: Mixing | None, learning: LearningFacts | None) -> None:
         """Describe the model of the next samples: what is known of its mixing, and how it was learned."""
 
+    def set_bad_channels(self, names: tuple[str, ...]) -> None:
+        """State which channels of the input are bad from the next samples on."""
+
     def publish(self, item: Chunk | Gap) -> None:
         """Publish samples or a gap."""
 
@@ -78,6 +81,10 @@ class GuardedSink:
     def set_model(self, mixing: Mixing | None, learning: LearningFacts | None) -> None:
         """Describe the model of the next samples: what is known of its mixing, and how it was learned."""
         self._try(self._sink.set_model, mixing, learning)
+
+    def set_bad_channels(self, names: tuple[str, ...]) -> None:
+        """State which channels of the input are bad from the next samples on."""
+        self._try(self._sink.set_bad_channels, names)
 
     def publish(self, item: Chunk | Gap) -> None:
         """Publish samples or a gap."""

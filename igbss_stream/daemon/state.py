@@ -10,12 +10,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from igbss_stream.bad_channels.memory import ChannelMemory
 from igbss_stream.errors import ParameterError, StateError
 from igbss_stream.files.checksum import verify_checksum
 from igbss_stream.files.results.output import OutputFile
 from igbss_stream.files.results.stored_model import StoredModel
 from igbss_stream.files.writers.hdf5_output import Hdf5Sink
-from igbss_stream.files.writers.model_file import write_excluded, write_model, write_stream_state
+from igbss_stream.files.writers.model_file import (
+    write_channel_memory,
+    write_excluded,
+    write_model,
+    write_stream_state,
+)
 from igbss_stream.preparation.settings import Preparation
 from igbss_stream.separation.cleaning import Cleaner, Cleaning
 from igbss_stream.separation.engine import Separator
@@ -25,7 +31,12 @@ from igbss_stream.streaming.restore import DAMAGE, restore_separator
 
 
 def save(
-    path: Path, model: StreamModel, preparation: Preparation, channels: Sequence[str], unit: str | None
+    path: Path,
+    model: StreamModel,
+    preparation: Preparation,
+    channels: Sequence[str],
+    unit: str | None,
+    memory: ChannelMemory | None = None,
 ) -> None:
     """Write a model to a temporary file, and rename it.
 
@@ -40,6 +51,8 @@ def save(
         Names of the channels.
     unit : str or None
         Unit of the channels, if known.
+    memory : ChannelMemory, optional
+        What the stream has learned of its channels.
 
     Raises
     ------
@@ -57,6 +70,8 @@ def save(
             if separator.cleaner is not None:
                 write_excluded(sink, separator.cleaner)
             write_stream_state(sink, separator, path.stem, model.version)
+            if memory is not None:
+                write_channel_memory(sink, memory)
     except (OSError, ValueError) as error:
         raise StateError(
             f"the state '{path}' cannot be written: {_get_reason(error)}; check the folder in state.path"
@@ -113,6 +128,27 @@ def load(
         if cleaning is not None:
             separator = separator.with_cleaner(cleaning, _restore_cleaner(stored, separator, cleaning))
         return StreamModel(stored.version, separator, 0)
+    except DAMAGE as error:
+        raise StateError(
+            f"the state '{path}' cannot be read: {error}. Remove it to start without it."
+        ) from None
+
+
+def load_memory(path: Path) -> ChannelMemory | None:
+    """Read what a stream has learned of its channels, from a state that `load` has read; None if nothing.
+
+    Parameters
+    ----------
+    path : Path
+
+    Raises
+    ------
+    StateError
+        If it is damaged.
+    """
+    try:
+        with OutputFile(path) as file:
+            return file.read_channel_memory()
     except DAMAGE as error:
         raise StateError(
             f"the state '{path}' cannot be read: {error}. Remove it to start without it."

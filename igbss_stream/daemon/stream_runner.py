@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from igbss_stream.bad_channels.memory import ChannelMemory
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.daemon.bad_channels import WatchedChannels
 from igbss_stream.daemon.config.schema import StreamSection
@@ -20,6 +21,7 @@ from igbss_stream.daemon.pause import Pause
 from igbss_stream.daemon.published import compute_mixing, describe_model, pick_cleaned
 from igbss_stream.daemon.sink_guard import GuardedSink, Sink
 from igbss_stream.daemon.sources import Source
+from igbss_stream.daemon.stage_log import StageLog
 from igbss_stream.daemon.stream_settings import StreamSettings
 from igbss_stream.daemon.trigger_channels import TriggerChannels
 from igbss_stream.errors import IgbssError, ParameterError
@@ -50,6 +52,8 @@ class StreamRunner:
         Settings that follow from the configuration and the file that it takes a model from.
     model : StreamModel, optional
         Model of an earlier run.
+    memory : ChannelMemory, optional
+        What an earlier run has learned of the channels.
     wait : bool
         Whether the source may be paused until a model is learned.
     stop : Event, optional
@@ -83,13 +87,13 @@ class StreamRunner:
         *,
         settings: StreamSettings | None = None,
         model: StreamModel | None = None,
+        memory: ChannelMemory | None = None,
         wait: bool = False,
         stop: Event | None = None,
     ) -> None:
         self.name = config.name
         self.source = source
         self.pipeline: Pipeline | None = None
-        self.bad_channels = WatchedChannels(config)
         self.repair: RepairStage | None = None
         self.preparation: OnlinePreparation | None = None
         self.samples_in = self.samples_out = self.samples_gap = 0
@@ -97,6 +101,7 @@ class StreamRunner:
         self.is_refused = False
         self.sinks = [GuardedSink(config.name, f"sinks[{i}]", sink) for i, sink in enumerate(sinks)]
         self.events = EventRelay(self._publish_events)
+        self.bad_channels = WatchedChannels(config, self.events.push, memory)
         self._config = config
         self.settings = StreamSettings.create(config) if settings is None else settings
         self._triggers: TriggerChannels | None = None
@@ -110,8 +115,9 @@ class StreamRunner:
         self._stop_index: int | None = None  # of the published items of this run
         self._published_kinds = [sink.publish for sink in config.sinks]
         self._descriptions: dict[str, Stream] = {}
+        self._sent_bad: tuple[str, ...] = ()  # channels that the sinks know to be bad
         self._sent_version = 0  # version of the samples whose model was described to the sinks
-        self._learning_failures = 0
+        self._log = StageLog(config.name)
 
     @property
     def model(self) -> StreamModel | None:
@@ -155,6 +161,7 @@ class StreamRunner:
             self._process(items)
             while self.source.has_pending:
                 self._process(self.source.receive(0.0))
+            self.bad_channels.settle()
         except Exception as error:  # any fault ends this stream at most, and it begins anew
             self._fail(error)
 
@@ -179,7 +186,7 @@ class StreamRunner:
             self._separate(item)
         self._has_failed = False
         self.delays.add(time.perf_counter() - arrived)
-        self._log_events()
+        self._log.update(self.repair, self.pipeline)
 
     def _fail(self, error: Exception) -> None:
         """Discard the stages; they begin anew after a pause, or never for a file, which does not change."""
@@ -337,6 +344,8 @@ class StreamRunner:
                     self._describe()
                 if item.model_version != self._sent_version:
                     self._send_model(item.model_version)
+                if self.bad_channels.bad != self._sent_bad:
+                    self._send_bad_channels()
             else:
                 self.samples_gap += item.n_samples
             for sink, kind in zip(self.sinks, self._published_kinds, strict=True):
@@ -365,7 +374,7 @@ class StreamRunner:
             if stream == self._descriptions.get(kind):
                 continue
             self._descriptions[kind] = stream
-            self._sent_version = 0  # a new run needs its model
+            self._sent_version, self._sent_bad = 0, ()  # a new run needs its model
             for sink, published in zip(self.sinks, self._published_kinds, strict=True):
                 if published == kind:
                     sink.start(stream)
@@ -381,18 +390,11 @@ class StreamRunner:
             if kind == "sources":
                 sink.set_model(mixing, learning)
 
-    def _log_events(self) -> None:
-        """Log events of channels, and failures to learn a model."""
-        if self.repair is None or self.pipeline is None:
-            return
-        for event in self.repair.pop_events():
-            log.warning(
-                "stream %s: %s is %s from sample %d", self.name, event.channel, event.kind, event.index
-            )
-        learner = self.pipeline.learner
-        if learner is not None and learner.counts.failed > self._learning_failures:
-            self._learning_failures = learner.counts.failed
-            log.warning("stream %s: no model could be learned: %s", self.name, learner.failure)
+    def _send_bad_channels(self) -> None:
+        """State in the description of the stream which channels are bad."""
+        self._sent_bad = self.bad_channels.bad
+        for sink in self.sinks:
+            sink.set_bad_channels(self._sent_bad)
 
 
 def _count_samples(items: Sequence[Chunk | Gap]) -> int:

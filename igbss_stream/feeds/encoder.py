@@ -59,6 +59,7 @@ class Encoder:
         }
         self._constant = self._encode_header("data", self._description)[:-1]
         self._model: dict[str, msgspec.Raw] = {}
+        self._bad_channels: tuple[str, ...] = ()
 
     def encode(self, item: Chunk | Gap) -> Frames:
         """Return the message of a chunk, whose buffer is its array, or of a gap."""
@@ -85,6 +86,10 @@ class Encoder:
             name: msgspec.Raw(msgspec.json.encode(part)) for name, part in parts.items() if part is not None
         }
 
+    def set_bad_channels(self, names: tuple[str, ...]) -> None:
+        """State in every later description which channels of the input are bad."""
+        self._bad_channels = names
+
     def encode_meta(self) -> Frames:
         """Return the message that describes the stream; it does not increase `seq`."""
         fields = {
@@ -96,6 +101,8 @@ class Encoder:
         }
         if self._positions is not None:
             fields["positions"] = self._positions
+        if self._bad_channels:
+            fields["bad_channels"] = self._bad_channels
         return [self._topic, self._encode_header("meta", self._description | fields | self._model), b""]
 
     def encode_events(self, events: Events) -> list[Frames]:

@@ -111,6 +111,7 @@ class MetaMessage(_StreamHeader, frozen=True, kw_only=True, tag="meta"):
     mixing: Mixing | None = None
     learning: LearningFacts | None = None
     positions: SensorPositions | None = None
+    bad_channels: tuple[Label, ...] = ()
 
     @property
     def description(self) -> Stream:

@@ -125,6 +125,25 @@ class ZmqPublisher(Closeable):
         self._next_meta = 0.0
         self.serve()
 
+    def publish_bad_channels(self, names: tuple[str, ...]) -> None:
+        """Publish a description with the bad channels of the input, and include them in every later one.
+
+        Parameters
+        ----------
+        names : tuple of str
+            Empty once all are good.
+
+        Raises
+        ------
+        RuntimeError
+            If `start` was not called.
+        """
+        if self._encoder is None:
+            raise RuntimeError("start a stream before publishing its bad channels")
+        self._encoder.set_bad_channels(names)
+        self._next_meta = 0.0
+        self.serve()
+
     def publish(self, item: Chunk | Gap, retry: Callable[[], bool] = _do_not_retry) -> None:
         """Publish samples or a gap. The array may be modified afterwards.
 

@@ -55,6 +55,9 @@ class FragileSink(CollectingSink):
     def set_model(self, mixing: Mixing | None, learning: LearningFacts | None) -> None:
         self._fail()
 
+    def set_bad_channels(self, names: tuple[str, ...]) -> None:
+        self._fail()
+
     def publish_events(self, events: Events) -> None:
         self._fail()
 
@@ -77,7 +80,9 @@ def sleep(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     return move
 
 
-@pytest.mark.parametrize("call", ["start", "set_model", "publish", "publish_events", "serve", "close"])
+@pytest.mark.parametrize(
+    "call", ["start", "set_model", "set_bad_channels", "publish", "publish_events", "serve", "close"]
+)
 def test_no_failure_is_raised(call: str) -> None:
     sink = FragileSink()
     guarded = GuardedSink("s", "sinks[0]", sink)
@@ -85,6 +90,7 @@ def test_no_failure_is_raised(call: str) -> None:
     arguments = {
         "start": (Stream("s", 1.0, ("a",)),),
         "set_model": (None, None),
+        "set_bad_channels": (("T8",),),
         "publish": (CHUNK,),
         "publish_events": (Events(),),
     }

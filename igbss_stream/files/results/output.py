@@ -9,6 +9,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from igbss_stream.bad_channels.memory import COLUMNS, ChannelMemory
 from igbss_stream.errors import RecordingError
 from igbss_stream.files.positions_dataset import POSITIONS_NAME, read_positions_dataset
 from igbss_stream.files.readers.hdf5.file import (
@@ -181,6 +182,31 @@ class OutputFile(CheckedFile):
             if handle is not None:
                 self._check_size(handle, POSITIONS_NAME)
             return read_positions_dataset(handle)
+
+    def read_channel_memory(self) -> ChannelMemory | None:
+        """Read what a stream has learned of its channels; None if the file has nothing on it.
+
+        Raises
+        ------
+        RecordingError
+            If the file is damaged.
+        """
+        if "channel_covariance" not in self._file:
+            return None
+        covariance = self._get_model_dataset("channel_covariance", 2)
+        table = self.read_table("channel_memory")
+        with report_damage(self.path):
+            attrs, unit = covariance.attrs, covariance.attrs.get("unit")
+            return ChannelMemory(
+                channels=tuple(map(str, attrs["channels"])),
+                rate=float(attrs["rate"]),
+                unit=None if unit is None else str(unit),
+                covariance=np.asarray(covariance[()], np.float64),
+                table=np.zeros(0, COLUMNS) if table is None else table.astype(COLUMNS),
+                n_cells=int(attrs["n_cells"]),
+                n_rows=int(attrs["n_rows"]),
+                n_leap_cells=int(attrs["n_leap_cells"]),
+            )
 
     def read_learning(self) -> Learning | None:
         """Read how the structure was learned; None if that is not stored, as before version 0.2.

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream._util.version import __version__
+from igbss_stream.bad_channels.memory import ChannelMemory
 from igbss_stream.files.writers.hdf5_output import Hdf5Sink
 from igbss_stream.labels.labelling import Labelling
 from igbss_stream.labels.scores import LABELS
@@ -128,6 +129,27 @@ def write_stream_state(sink: Hdf5Sink, separator: Separator, stream: str, versio
     if isinstance(stage, LinearStage) and stage.cut is not None:
         sink.write("cut", stage.cut)
     sink.set_attrs(learned_from=[stream], model_version=version)
+
+
+def write_channel_memory(sink: Hdf5Sink, memory: ChannelMemory) -> None:
+    """Write what a stream has learned of its channels.
+
+    Parameters
+    ----------
+    sink : Hdf5Sink
+    memory : ChannelMemory
+    """
+    sink.write("channel_memory", memory.table)
+    sink.write(
+        "channel_covariance",
+        memory.covariance,
+        channels=memory.channels,
+        unit=memory.unit,
+        rate=memory.rate,
+        n_cells=memory.n_cells,
+        n_rows=memory.n_rows,
+        n_leap_cells=memory.n_leap_cells,
+    )
 
 
 def _as_stored(weights: NDArray[np.float64]) -> NDArray[Any]:

@@ -128,6 +128,7 @@ class ViewState:
         self.marks: deque[Mark] = deque(maxlen=_MAX_MARKS)
         self.event_marks: deque[Mark] = deque(maxlen=_MAX_MARKS)
         self.problem = ""
+        self.bad_channels: tuple[str, ...] = ()
         self._raw, self._montage = raw, montage
         self._run: int | None = None
         self._mixings: dict[int, MixingWeights] = {}
@@ -146,6 +147,7 @@ class ViewState:
         if meta is None:
             return
         self._update_description(meta.description)
+        self.bad_channels = meta.bad_channels
         if meta.run != self._run:  # versions count from 1 again
             self._run = meta.run
             self._forget_models()

@@ -9,6 +9,7 @@ from igbss_stream.pages.view.feed import DaemonMetrics
 from igbss_stream.pages.view.state import ViewState
 from igbss_stream.playback.monitoring import Report
 
+_MOST_NAMES = 8  # of bad channels in a sentence
 _SILENT = 1.5  # seconds without a sample before the page reports silence
 
 
@@ -66,6 +67,10 @@ def describe_state(report: Report | None, state: ViewState, address: str) -> str
         return state.problem
     if state.marks and state.marks[-1].text == "learning" and state.version is None:
         return "The daemon is learning its first model. Sources appear when it has finished."
+    if state.bad_channels:
+        names = list(map(printable, state.bad_channels[:_MOST_NAMES]))
+        more = len(state.bad_channels) - len(names)
+        return f"Bad channels now: {', '.join(names)}{f' and {more} more' if more else ''}."
     return ""
 
 

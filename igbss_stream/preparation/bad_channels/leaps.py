@@ -48,6 +48,16 @@ class LeapDetector:
         self.usual = np.zeros(n_channels)
         self.n_cells = 0
 
+    def set_usual(self, usual: Array, n_cells: int) -> None:
+        """Set what is usual, as an earlier run of the stream learned it.
+
+        Parameters
+        ----------
+        usual : ndarray of shape (channels,)
+        n_cells : int
+        """
+        self.usual, self.n_cells = usual, n_cells
+
     def find(self, predictor: ChannelPredictor, x: NDArray[Any], left_out: Mask) -> Mask | None:
         """Return which samples are leaps.
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream._util.blas_threads import limit_blas_threads
+from igbss_stream.bad_channels.memory import ChannelMemory
 from igbss_stream.model.kernels import samples
 
 Array = NDArray[np.float64]
@@ -74,6 +75,15 @@ class ChannelPredictor:
         self._weights: dict[bytes, tuple[Array, Array]] = {}
         self._precisions: dict[bytes, tuple[Array, Array]] = {}
         self._tests: dict[bytes, DeviationTest] = {}
+
+    @classmethod
+    def restore(cls, memory: ChannelMemory) -> "ChannelPredictor":
+        """Return what an earlier run has learned."""
+        after = cls(len(memory.channels))
+        after.n_cells, after.n_rows = memory.n_cells, memory.n_rows
+        after.level, after.covariance = memory.table["level"].copy(), memory.covariance
+        after.n_learned = memory.table["n_good"].copy()
+        return after
 
     @property
     def is_known(self) -> Mask:

@@ -5,7 +5,10 @@ from dataclasses import dataclass
 
 from igbss_stream.errors import ParameterError
 
-ACTIONS = ("replace", "report", "off")
+ACTIONS = ("auto", "replace", "report", "off")
+
+FEWEST_CHANNELS = 8
+"""Of a stream that ``"auto"`` watches: fewer do not show what one of them should be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,9 +17,9 @@ class BadChannelSettings:
 
     Parameters
     ----------
-    action : {"replace", "report", "off"}
+    action : {"auto", "replace", "report", "off"}
         Replace the samples of bad channels by what the other channels predict, report bad channels only, or
-        do neither.
+        do neither. ``"auto"`` replaces them in streams of at least eight channels.
     flat : float
         Shortest time without a change, or without a usable sample, after which a channel is bad. It is four
         times as long as the longest such time that is usual in the channel, if that is more.
@@ -33,11 +36,16 @@ class BadChannelSettings:
         If a value is not valid.
     """
 
-    action: str = "replace"
+    action: str = "auto"
     flat: float = 0.05
     unlike: float = 8.0
     recover: float = 2.0
     fade: float = 0.2
+
+    def watches(self, n_channels: int) -> bool:
+        """Return whether the channels of a stream are watched."""
+        fewest = {"auto": FEWEST_CHANNELS, "off": n_channels + 1}
+        return n_channels >= fewest.get(self.action, 3)
 
     def __post_init__(self) -> None:
         if self.action not in ACTIONS:

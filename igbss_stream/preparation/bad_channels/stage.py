@@ -19,15 +19,17 @@ between, `settle` computes it while no sample waits; if it was not called, `push
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from igbss_stream.bad_channels.memory import COLUMNS, ChannelMemory
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.model.kernels import channels
 from igbss_stream.preparation.bad_channels.cells import Cell, CellJudge, Evidence, Verdict
+from igbss_stream.preparation.bad_channels.events import FAULTS, BadChannelCounts, LeftOutEvent
 from igbss_stream.preparation.bad_channels.leaps import LeapDetector
 from igbss_stream.preparation.bad_channels.predictor import ChannelPredictor, Mask
 from igbss_stream.preparation.bad_channels.settings import BadChannelSettings
@@ -43,50 +45,6 @@ _MAX_EVENTS = 1024  # kept until they are read
 _LARGEST = {4: 1e30, 8: 1e100}  # by the size of the dtype: the magnitude beyond which a value is not usable
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class LeftOutEvent:
-    """A channel becomes bad or good.
-
-    Parameters
-    ----------
-    index : int
-        First sample that is replaced, or first that is used again.
-    channel : str
-    kind : str
-        ``"missing"``, ``"flat"``, ``"railed"``, ``"unlike"``, or ``"good"``.
-    detail : str
-        The number that shows it.
-    """
-
-    index: int
-    channel: str
-    kind: str
-    detail: str = ""
-
-    def __str__(self) -> str:
-        detail = f" ({self.detail})" if self.detail else ""
-        return f"{self.channel} is {self.kind} from sample {self.index}{detail}"
-
-
-@dataclass(slots=True)
-class BadChannelCounts:
-    """Counts of bad channels.
-
-    Parameters
-    ----------
-    left_out : int
-        Number of times that a channel became bad.
-    returned : int
-        Number of times that a channel became good again.
-    values : int
-        Number of values that were replaced.
-    """
-
-    left_out: int = 0
-    returned: int = 0
-    values: int = 0
-
-
 class BadChannelStage:
     """Replace the samples of bad channels by what the other channels predict.
 
@@ -94,6 +52,8 @@ class BadChannelStage:
     ----------
     stream : Stream
     settings : BadChannelSettings, optional
+    memory : ChannelMemory, optional
+        What an earlier run of the same stream has learned.
 
     Attributes
     ----------
@@ -103,10 +63,15 @@ class BadChannelStage:
         the last one is None while channels are bad.
     """
 
-    def __init__(self, stream: Stream, settings: BadChannelSettings | None = None) -> None:
+    def __init__(
+        self,
+        stream: Stream,
+        settings: BadChannelSettings | None = None,
+        memory: ChannelMemory | None = None,
+    ) -> None:
         self.stream, self.settings = stream, settings or BadChannelSettings()
         self.counts = BadChannelCounts()
-        self._is_on = self.settings.action != "off" and stream.n_channels > 2
+        self._is_on = self.settings.watches(stream.n_channels)
         self._cell = max(_FEWEST_ROWS, round(_CELL * stream.rate))
         self._lag = self._cell // _SHARE_TO_JUDGE
         self._fade = round(self.settings.fade * stream.rate)
@@ -116,8 +81,11 @@ class BadChannelStage:
         self._events: deque[LeftOutEvent] = deque(maxlen=_MAX_EVENTS)
         self.spans: deque[tuple[int, int | None]] = deque(maxlen=_MOST_SPANS)
         self._judge = CellJudge(self.settings.unlike)
+        self._known_bad: dict[int, str] = {}  # from the first sample on
         if self._is_on:
             self._begin()
+            if memory is not None:
+                self._restore(memory)
 
     def _begin(self) -> None:
         n_channels, dtype = self.stream.n_channels, self.stream.dtype
@@ -138,6 +106,32 @@ class BadChannelStage:
         self._evidence: Evidence | None = None
         self._verdict: Verdict | None = None
         self._due = 0  # index at which the verdict takes effect
+
+    def _restore(self, memory: ChannelMemory) -> None:
+        table = memory.table.copy()
+        self._predictor = ChannelPredictor.restore(memory)
+        self._predictor.prepare(self._was_bad)
+        self._runs.set_usual(table["longest_run"], table["n_run_cells"])
+        self._leaps.set_usual(table["largest_deviation"], memory.n_leap_cells)
+        self._low, self._high = table["low"], table["high"]
+        kinds = (kind.decode(errors="replace") for kind in table["kind"].tolist())
+        self._known_bad = {i: kind for i, kind in enumerate(kinds) if kind in FAULTS}
+
+    def get_memory(self) -> ChannelMemory | None:
+        """Return what the stage has learned; None before it has learned anything."""
+        if not self._is_on or not self._predictor.n_cells:
+            return None
+        table = np.zeros(self.stream.n_channels, COLUMNS)
+        table["level"], table["n_good"] = self._predictor.level, self._predictor.n_learned
+        table["longest_run"], table["n_run_cells"] = self._runs.usual, self._runs.n_cells
+        table["largest_deviation"], table["low"], table["high"] = self._leaps.usual, self._low, self._high
+        for channel, kind in (self._known_bad | self._bad).items():
+            table["kind"][channel] = kind.encode()
+        stream, predictor = self.stream, self._predictor
+        return ChannelMemory(
+            stream.channels, stream.rate, stream.unit, predictor.covariance, table,
+            predictor.n_cells, predictor.n_rows, self._leaps.n_cells,
+        )  # fmt: skip
 
     @property
     def bad(self) -> tuple[str, ...]:
@@ -168,6 +162,10 @@ class BadChannelStage:
             self._leaps.skip()
             self._begin_cell()
             return item
+        for channel, kind in self._known_bad.items():
+            self._leave_out(channel, item.start, kind, "since before the start")
+        if self._known_bad:
+            self._known_bad, self._was_bad = {}, self._mark_bad()
         done = [self._process(*part) for part in self._split(item)]
         if self.settings.action == "report" or all(same for _, same in done):
             return item
@@ -263,7 +261,7 @@ class BadChannelStage:
         return True
 
     def _leave_out(self, channel: int, index: int, kind: str, detail: str) -> None:
-        if not self._bad and self.settings.action == "replace":
+        if not self._bad and self.settings.action != "report":
             self.spans.append((index, None))
         self._bad[channel] = kind
         self._fading.pop(channel, None)
