@@ -197,6 +197,13 @@ class LocatedChannels:
     source: str
     reason: str = ""
 
+    @property
+    def sphere(self) -> Array:
+        """Directions from the centre of the head, of shape (located, 3), with the ring at 90 degrees."""
+        angle = np.arccos(np.clip(self.directions[:, 2], -1.0, 1.0)) / _RING
+        turn = np.arctan2(self.directions[:, 1], self.directions[:, 0])
+        return np.column_stack([np.sin(angle) * np.cos(turn), np.sin(angle) * np.sin(turn), np.cos(angle)])
+
 
 def locate_channels(names: Sequence[str], positions: Positions | None = None) -> LocatedChannels:
     """Return the places of channels on the head: from positions, or else from names of the 10-20 system.

@@ -6,6 +6,7 @@ One recording, from top to bottom::
     settings            how to separate
     separate            read, separate and write block by block
     channels            the channels to read, prepared
+    interpolation       bad channels among the cleaned ones
     faulty_channels     the channels that are left out as bad by their samples
     prepare_separator   the separator, before the first sample
     windows             windows without gaps, where samples are not independent

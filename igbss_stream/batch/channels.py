@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from igbss_stream._util.compute_pool import BlockPool
 from igbss_stream.batch.faulty_channels import find_faulty_channels
+from igbss_stream.batch.interpolation import BadChannelInterpolation
 from igbss_stream.batch.models import KnownModel
 from igbss_stream.batch.settings import BatchSettings
 from igbss_stream.errors import InputError
@@ -147,13 +148,16 @@ def choose_channels(
     Raises
     ------
     InputError
-        If the channels are not those of the model.
+        If the channels are not those of the model, or bad ones cannot be interpolated.
     """
-    bad = [recording.channels[i] for i in left_out.bad]
+    stored, bad = recording, [recording.channels[i] for i in left_out.bad]
     recording, keep = prepare_recording(recording, settings.preparation, left_out)
     if model is not None:
         keep = keep[model.positions([recording.channels[i] for i in keep], recording.unit, bad)]
-    return Channels(recording, keep, rows, bad)
+    channels = Channels(recording, keep, rows, bad)
+    if settings.interpolate_bads and bad:
+        channels.interpolation = BadChannelInterpolation(stored, channels.names, bad)
+    return channels
 
 
 class Channels:
@@ -168,6 +172,11 @@ class Channels:
         First row and the row after the last; all rows by default.
     bad : sequence of str
         Names of channels that are left out as bad.
+
+    Attributes
+    ----------
+    interpolation : BadChannelInterpolation or None
+        Adds the bad channels to the cleaned ones.
     """
 
     def __init__(
@@ -178,6 +187,7 @@ class Channels:
         bad: Sequence[str] = (),
     ) -> None:
         self.recording, self.keep, self.bad = recording, keep, bad
+        self.interpolation: BadChannelInterpolation | None = None
         self._first, self._stop = (0, recording.n_samples) if rows is None else rows
         self._whole = np.array_equal(keep, np.arange(recording.n_channels))
         self.names = [recording.channels[i] for i in keep]
@@ -185,6 +195,17 @@ class Channels:
         self.dtype = recording.dtype
         self.block_length = min(_block_length(recording), self.n_samples)
         self.memory = BlockPool(self.block_length, len(keep), recording.dtype)
+
+    @property
+    def cleaned_names(self) -> list[str]:
+        """Names of the cleaned channels."""
+        return self.names if self.interpolation is None else self.interpolation.channels
+
+    def complete(self, cleaned: NDArray[Any] | None) -> NDArray[Any] | None:
+        """Return cleaned channels with those that are interpolated."""
+        return (
+            cleaned if self.interpolation is None or cleaned is None else self.interpolation.add_to(cleaned)
+        )
 
     def read_blocks(
         self, length: int, progress: Progress, doing: str

@@ -44,9 +44,9 @@ def reserve_samples(sink: Hdf5Sink, source: Channels, separator: Separator, comp
     if separator.cleaning is not None:
         sink.create(
             "cleaned",
-            (n_samples, len(source.names)),
+            (n_samples, len(source.cleaned_names)),
             compression=compression,
-            **describe_cleaned(recording, source.names),
+            **describe_cleaned(recording, source.cleaned_names),
         )
 
 
@@ -136,7 +136,13 @@ def name_left_out(recording: Recording, left_out: LeftOut) -> NamesLeftOut:
     return NamesLeftOut(flat, bad)
 
 
-def write_left_out(sink: Hdf5Sink, left_out: NamesLeftOut, excluded: Sequence[tuple[int, int]]) -> None:
+def write_left_out(
+    sink: Hdf5Sink,
+    left_out: NamesLeftOut,
+    excluded: Sequence[tuple[int, int]],
+    *,
+    interpolated: bool = False,
+) -> None:
     """Write which channels were left out, and which rows nothing was learned from.
 
     Parameters
@@ -145,10 +151,13 @@ def write_left_out(sink: Hdf5Sink, left_out: NamesLeftOut, excluded: Sequence[tu
     left_out : NamesLeftOut
     excluded : sequence of (int, int)
         Start and stop of the rows.
+    interpolated : bool
+        Whether the bad channels are among the cleaned ones.
     """
     sink.set_attrs(
         flat_channels=list(left_out.flat) or None,
         bad_channels=list(left_out.bad) or None,
+        interpolated_channels=list(left_out.bad) if interpolated else None,
     )
     write_excluded_rows(sink, excluded)
 

@@ -18,7 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from igbss_stream._util.compute_pool import compute_pool
-from igbss_stream.batch.channels import Progress, choose_channels, find_left_out, prepare_recording
+from igbss_stream.batch.channels import Progress, choose_channels, find_left_out
 from igbss_stream.batch.job import (
     DONE,
     FAILED,
@@ -253,14 +253,15 @@ def _join_parts(job: Job, notify: Notify) -> Outcome:
         Hdf5Sink(job.output, overwrite=job.overwrite, source=stored.path, virtual=True) as sink,
     ):
         named = name_left_out(stored, found.left_out)
-        recording, _ = prepare_recording(stored, job.settings.preparation, found.left_out)
-        _join_samples(sink, _list_parts(job, recording.n_samples), recording, separator, model.channels)
+        source = choose_channels(stored, job.settings, found.left_out, model)
+        recording, channels = source.recording, source.cleaned_names
+        _join_samples(sink, _list_parts(job, recording.n_samples), recording, separator, channels)
         write_gaps(sink, recording)
         write_events(sink, recording)
-        write_positions(sink, recording, model.channels)
+        write_positions(sink, stored, channels)
         write_model(sink, model.channels, recording.unit, separator, job.settings.preparation.to_json())
         write_origin(sink, recording, known, job=json.dumps(fingerprint_job(job, known)))
-        write_left_out(sink, named, found.excluded_rows)
+        write_left_out(sink, named, found.excluded_rows, interpolated=source.interpolation is not None)
         if separator.cleaner is not None:
             write_excluded(sink, separator.cleaner)
         return Outcome(

@@ -140,7 +140,7 @@ def separate_recording(
         source = choose_channels(
             recording, settings, left_out, model, None if segment is None else segment.rows
         )
-        recording = source.recording
+        stored, recording = recording, source.recording
         window = _get_window_length(settings.window, recording.rate)
         if segment is not None and model is not None:
             start, separator = None, segment.found.separator(model, settings.cleaning)
@@ -151,7 +151,7 @@ def separate_recording(
         if segment is None:
             write_gaps(sink, recording)
             write_events(sink, recording)
-            write_positions(sink, recording, source.names)
+            write_positions(sink, stored, source.cleaned_names)
         if separator.by_sample:
             fits = None
             on_the_way = start if start is not None and start.separator is not None else None
@@ -161,7 +161,7 @@ def separate_recording(
         write_model(sink, source.names, recording.unit, separator, settings.preparation.to_json())
         write_origin(sink, recording, model if segment is None else None, **(attrs or {}))
         excluded = () if start is None else start.excluded
-        write_left_out(sink, named, excluded)
+        write_left_out(sink, named, excluded, interpolated=source.interpolation is not None)
         if separator.cleaner is not None:
             write_excluded(sink, separator.cleaner)
             for notice in separator.cleaner.notices:
@@ -205,7 +205,7 @@ def _separate_by_sample(
     def separated(work: _Work) -> tuple[NDArray[Any], NDArray[Any] | None]:
         samples, first, out = work
         sources = separator.separate_samples(samples, first, out)
-        return sources, separator.clean_channels(samples, sources)
+        return sources, source.complete(separator.clean_channels(samples, sources))
 
     for sources, cleaned in map_in_order(pool, separated, good()):
         append_samples(sink, sources, cleaned)
@@ -222,7 +222,7 @@ def _separate_by_window(
     fits = FitWriter(sink, len(windows))
     for w, samples in cut_windows(source.read_blocks(length, progress, "separating"), windows):
         separation = separator.separate_window(samples, w.row, period=w.index)
-        cleaned = separator.clean_channels(samples, separation.sources, w.index)
+        cleaned = source.complete(separator.clean_channels(samples, separation.sources, w.index))
         append_samples(sink, separation.sources, cleaned)
         fits.add(w, separation)
     return fits

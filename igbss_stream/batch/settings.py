@@ -29,6 +29,8 @@ class BatchSettings:
     keep_bad : bool
         Whether channels that the file marks as bad are separated, and samples that it marks are learned
         from.
+    interpolate_bads : bool
+        Whether the bad channels are added to the cleaned channels, interpolated from the others.
     cleaning : Cleaning, optional
         Sources to remove; cleaned channels are written if it is given.
     compression : {"none", "gzip", "lz4"}
@@ -46,11 +48,17 @@ class BatchSettings:
     drop_flat: bool = False
     bad_channels: str | tuple[str, ...] = "off"
     keep_bad: bool = False
+    interpolate_bads: bool = False
     cleaning: Cleaning | None = None
     compression: str = "none"
 
     def __post_init__(self) -> None:
         check_compression(self.compression)
+        if self.interpolate_bads and self.cleaning is None:
+            raise ParameterError(
+                "--interpolate-bads adds the bad channels to the cleaned channels, and none are written: "
+                "pass --exclude, --exclude-like or --exclude-labelled as well, or omit it."
+            )
         if self.window is not None and not (math.isfinite(self.window) and self.window > 0):
             raise ParameterError(
                 f"--window must be a number of seconds above 0. Got {self.window} instead."

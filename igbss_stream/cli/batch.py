@@ -93,6 +93,7 @@ def batch(
     drop_flat: bool,
     bad_channels: str,
     keep_bad: bool,
+    interpolate_bads: bool,
     exclude: str | None,
     exclude_like: tuple[str, ...],
     exclude_labelled: str | None,
@@ -128,6 +129,7 @@ def batch(
         drop_flat=drop_flat,
         bad_channels=parse_bad_channels(bad_channels),
         keep_bad=keep_bad,
+        interpolate_bads=interpolate_bads,
         cleaning=parse_cleaning(exclude, exclude_like, exclude_labelled),
         compression=compression,
     )

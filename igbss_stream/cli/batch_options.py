@@ -96,6 +96,11 @@ bad_channel_options = add_options(
         is_flag=True,
         help="Separate channels that the file marks as bad, and learn from samples that it marks.",
     ),
+    click.option(
+        "--interpolate-bads",
+        is_flag=True,
+        help="Add bad channels to the cleaned channels, interpolated from the others by spherical splines.",
+    ),
 )
 
 storage_options = click.option(

@@ -1,11 +1,13 @@
 """A channel that goes bad in a stream is replaced by what the others predict, and returns."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from igbss_stream.bad_channels.splines import SphericalSplines
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import ParameterError
 from igbss_stream.files.open import open_recording
@@ -87,6 +89,38 @@ def test_chunks_do_not_matter() -> None:
         out, other = run(x, block)
         assert np.array_equal(out, expected)
         assert (other.pop_events(), other.counts) == (events, stage.counts)
+
+
+def test_a_channel_that_is_dead_from_the_start_is_interpolated_on_the_head() -> None:
+    x = record().copy()
+    dead, others = BAD[0], np.setdiff1d(np.arange(19), BAD[0])
+    x[:, dead] = 0.0
+    out, _ = run(x)
+    splines = SphericalSplines(STREAM.channels).compute_weights(np.array([dead]), others)[:, 0]
+    expected = (x[:, others] @ splines)[10_000:]
+    assert np.corrcoef(out[10_000:, dead], expected)[0, 1] > 0.999
+    mean = x[10_000:, others].mean(axis=1)
+    truth = record()[10_000:, dead]
+    by_splines, by_mean = (((y - y.mean() - truth + truth.mean()) ** 2).mean() for y in (expected, mean))
+    assert by_splines < 0.5 * by_mean
+
+
+def test_bad_channels_are_interpolated_where_that_is_asked_for() -> None:
+    """By the weights of the splines, around the usual level of each channel."""
+    out, stage = run(spoil(np.nan), settings=BadChannelSettings(action="interpolate"))
+    good = np.setdiff1d(np.arange(19), BAD)
+    splines = SphericalSplines(STREAM.channels).compute_weights(np.array(BAD), good)
+    during = slice(START + 300, STOP - 300)
+    y, expected = out[during][:, BAD], record()[during][:, good] @ splines
+    np.testing.assert_allclose(y - y.mean(axis=0), expected - expected.mean(axis=0), atol=2.0)
+    assert stage.counts.left_out == 3
+    names = tuple(f"e{i}" for i in range(19))
+    with pytest.raises(
+        ParameterError, match=r"0 of 19 channels have names of the 10-20 system\. Set bad_ch"
+    ):
+        BadChannelStage(
+            replace(STREAM, channels=names, positions=None), BadChannelSettings(action="interpolate")
+        )
 
 
 @pytest.mark.parametrize("every", [1, 3])

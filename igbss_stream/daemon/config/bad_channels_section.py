@@ -15,10 +15,12 @@ class BadChannelsSection(Section, frozen=True, kw_only=True):
 
     Parameters
     ----------
-    action : {"auto", "replace", "report", "off"}
+    action : {"auto", "replace", "interpolate", "report", "off"}
         `replace`: samples of bad channels are replaced by what the other channels predict, until the
-        channel is good again. `report`: bad channels are only reported. `off`: neither. `auto`: `replace`
-        for streams of at least eight channels, `off` for others.
+        channel is good again. `interpolate`: they are interpolated by spherical splines instead, which
+        needs positions of the channels, or names of the 10-20 system. `report`: bad channels are only
+        reported. `off`: neither. `auto`: `replace` for streams of at least eight channels, `off` for
+        others.
     flat : float
         Seconds without a change, or without a usable sample, after which a channel is bad. If longer times
         are usual in a channel, four times the longest of these.
@@ -31,7 +33,7 @@ class BadChannelsSection(Section, frozen=True, kw_only=True):
         Seconds of the cross-fade to the samples of a channel that is good again.
     """
 
-    action: Literal["auto", "replace", "report", "off"] = "auto"
+    action: Literal["auto", "replace", "interpolate", "report", "off"] = "auto"
     flat: PositiveSeconds = 0.05
     unlike: Annotated[float, Meta(gt=1, le=1e12)] = 8.0
     recover: PositiveSeconds = 2.0

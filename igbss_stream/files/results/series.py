@@ -1,6 +1,7 @@
 """Read samples from our own files in blocks."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -77,12 +78,27 @@ class Series:
         self.events: Events = read_events(file).select_samples(n_indices)
         self.positions: Positions | None = read_positions(file, handle)
         self.t0 = read_start_of_rows(file, handle, self.rate)
+        self._columns: NDArray[np.intp] | None = None
 
     @property
     def has_sources(self) -> bool:
         """Whether the channels are sources, by the name of the dataset, or theirs in a recorded stream."""
         named = tuple(f"source-{n}" for n in range(self.n_channels))
         return self.name == "sources" or (self.name == "data" and self.channels == named)
+
+    def pick(self, names: Sequence[str]) -> "Series":
+        """Return the same samples of some channels only.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Those that do not exist are left out.
+        """
+        columns = [self.channels.index(name) for name in names if name in self.channels]
+        picked = copy(self)
+        picked._columns = np.array(columns, np.intp)
+        picked.channels, picked.n_channels = tuple(self.channels[i] for i in columns), len(columns)
+        return picked
 
     def read_blocks(self, n: int) -> Iterator[tuple[int, NDArray[Any]]]:
         """Yield (start, samples) in blocks of at most `n` samples, of shape (samples, channels).
@@ -104,7 +120,9 @@ class Series:
             If they cannot be read.
         """
         try:
-            return np.asarray(self._handle[start:stop, channel], self.dtype)
+            if self._columns is None:
+                return np.asarray(self._handle[start:stop, channel], self.dtype)
+            return np.asarray(self._handle[start:stop], self.dtype)[:, self._columns[channel]]
         except LIBRARY_ERRORS as error:
             raise RecordingError(
                 f"samples {start} to {stop} of {self.what} cannot be read: {as_one_line(error)}; copy the "

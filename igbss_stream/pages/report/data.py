@@ -110,6 +110,8 @@ class ReportData:
         facts, model = output.read_facts(), output.read_model()
         sources = output.open_series("sources")
         cleaned = output.open_series("cleaned") if output.has_dataset("cleaned") else None
+        if cleaned is not None and facts.bad and cleaned.n_channels > len(model.channels):
+            cleaned = cleaned.pick(model.channels)  # without those that are interpolated
         _check(output.path, model, sources, cleaned)
         fits = _read_fits(output)
         return cls(

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from igbss_stream._util.blas_threads import limit_blas_threads
 from igbss_stream.bad_channels.memory import ChannelMemory
+from igbss_stream.bad_channels.splines import SphericalSplines
 from igbss_stream.model.kernels import samples
 
 Array = NDArray[np.float64]
@@ -55,6 +56,10 @@ class ChannelPredictor:
     Parameters
     ----------
     n_channels : int
+    splines : SphericalSplines, optional
+        Interpolate channels of which nothing is known.
+    prefers_splines : bool
+        Whether splines interpolate all channels that they can.
 
     Attributes
     ----------
@@ -64,26 +69,31 @@ class ChannelPredictor:
         Recent mean of each channel.
     covariance : ndarray of shape (channels, channels)
     n_learned : ndarray of shape (channels,)
-        Number of cells in which a channel was good.
+        Number of cells in which a channel was good, and moved.
     """
 
-    def __init__(self, n_channels: int) -> None:
+    def __init__(
+        self, n_channels: int, splines: SphericalSplines | None = None, *, prefers_splines: bool = False
+    ) -> None:
         self.n_cells = self.n_rows = 0
         self.level = np.zeros(n_channels)
         self.covariance = np.zeros((n_channels, n_channels))
         self.n_learned = np.zeros(n_channels, np.int64)
+        self._splines, self._prefers_splines = splines, prefers_splines
         self._weights: dict[bytes, tuple[Array, Array]] = {}
         self._precisions: dict[bytes, tuple[Array, Array]] = {}
         self._tests: dict[bytes, DeviationTest] = {}
 
-    @classmethod
-    def restore(cls, memory: ChannelMemory) -> "ChannelPredictor":
+    def restore(self, memory: ChannelMemory) -> "ChannelPredictor":
         """Return what an earlier run has learned."""
-        after = cls(len(memory.channels))
+        after = self._begin_anew()
         after.n_cells, after.n_rows = memory.n_cells, memory.n_rows
         after.level, after.covariance = memory.table["level"].copy(), memory.covariance
         after.n_learned = memory.table["n_good"].copy()
         return after
+
+    def _begin_anew(self) -> "ChannelPredictor":
+        return ChannelPredictor(len(self.level), self._splines, prefers_splines=self._prefers_splines)
 
     @property
     def is_known(self) -> Mask:
@@ -107,13 +117,14 @@ class ChannelPredictor:
         if missing.any():  # as in the EM algorithm: add the variance that the prediction leaves
             at = np.flatnonzero(missing & self.is_known)
             found[np.ix_(at, at)] += self._compute_rest(at, np.flatnonzero(~missing))
-        after = ChannelPredictor(len(self.level))
+        after = self._begin_anew()
         after.n_cells, after.n_rows = self.n_cells + 1, self.n_rows + len(rows)
         share = max(1.0 / after.n_cells, 1.0 / _MEMORY)
         after.covariance = self.covariance + share * (found - self.covariance)
-        after.n_learned = self.n_learned + ~missing
+        has_shown = ~missing & (np.diag(found) > 0)
+        after.n_learned = self.n_learned + has_shown
         share = max(1.0 / after.n_cells, 1.0 / _MEMORY_OF_LEVEL)
-        first = (after.n_learned == 1) & ~missing
+        first = (after.n_learned == 1) & has_shown
         after.level = np.where(first, mean, self.level + share * (mean - self.level))
         return after
 
@@ -221,10 +232,16 @@ class ChannelPredictor:
 
     def _compute_weights(self, missing: Mask) -> tuple[Array, Array]:
         others, at = np.flatnonzero(~missing), np.flatnonzero(missing)
-        weights = self._regress(at, others)
+        weights, is_known = self._regress(at, others), self.is_known[at]
         # of a channel that was never good nothing is known: the mean of the others is at least not constant
-        weights[:, ~self.is_known[at]] = 1.0 / len(others)
-        return np.ascontiguousarray(weights[None]), self.level[at] - self.level[others] @ weights
+        weights[:, ~is_known] = 1.0 / len(others)
+        level = self.level[at].copy()
+        if self._splines is not None:
+            for j in np.flatnonzero(self._prefers_splines | ~is_known):
+                if self._splines.can_interpolate(at[[j]], others):
+                    weights[:, j] = self._splines.compute_weights(at[[j]], others)[:, 0]
+                    level[j] = level[j] if is_known[j] else self.level[others] @ weights[:, j]
+        return np.ascontiguousarray(weights[None]), level - self.level[others] @ weights
 
     def _regress(self, at: NDArray[np.int_], others: NDArray[np.int_]) -> Array:
         scale, relation = self._scale(others)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from igbss_stream.errors import ParameterError
 
-ACTIONS = ("auto", "replace", "report", "off")
+ACTIONS = ("auto", "replace", "interpolate", "report", "off")
 
 FEWEST_CHANNELS = 8
 """Of a stream that ``"auto"`` watches: fewer do not show what one of them should be."""
@@ -17,9 +17,10 @@ class BadChannelSettings:
 
     Parameters
     ----------
-    action : {"auto", "replace", "report", "off"}
-        Replace the samples of bad channels by what the other channels predict, report bad channels only, or
-        do neither. ``"auto"`` replaces them in streams of at least eight channels.
+    action : {"auto", "replace", "interpolate", "report", "off"}
+        Replace the samples of bad channels by what the other channels predict, interpolate them on the head
+        by spherical splines, report bad channels only, or do nothing. ``"auto"`` replaces them in streams
+        of at least eight channels.
     flat : float
         Shortest time without a change, or without a usable sample, after which a channel is bad. It is four
         times as long as the longest such time that is usual in the channel, if that is more.

@@ -26,7 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream.bad_channels.memory import COLUMNS, ChannelMemory
+from igbss_stream.bad_channels.splines import SphericalSplines
 from igbss_stream.chunk import Chunk, Gap, Stream
+from igbss_stream.errors import ParameterError
 from igbss_stream.model.kernels import channels
 from igbss_stream.preparation.bad_channels.cells import Cell, CellJudge, Evidence, Verdict
 from igbss_stream.preparation.bad_channels.events import FAULTS, BadChannelCounts, LeftOutEvent
@@ -55,6 +57,11 @@ class BadChannelStage:
     memory : ChannelMemory, optional
         What an earlier run of the same stream has learned.
 
+    Raises
+    ------
+    ParameterError
+        If bad channels shall be interpolated, and too few positions are known.
+
     Attributes
     ----------
     counts : BadChannelCounts
@@ -81,6 +88,12 @@ class BadChannelStage:
         self._events: deque[LeftOutEvent] = deque(maxlen=_MAX_EVENTS)
         self.spans: deque[tuple[int, int | None]] = deque(maxlen=_MOST_SPANS)
         self._judge = CellJudge(self.settings.unlike)
+        self._splines = SphericalSplines(stream.channels, stream.positions)
+        if self.settings.action == "interpolate" and not self._splines.source:
+            raise ParameterError(
+                f"bad channels cannot be interpolated: {self._splines.reason}. Set bad_channels.action to "
+                "replace, which needs no positions."
+            )
         self._known_bad: dict[int, str] = {}  # from the first sample on
         if self._is_on:
             self._begin()
@@ -90,7 +103,9 @@ class BadChannelStage:
     def _begin(self) -> None:
         n_channels, dtype = self.stream.n_channels, self.stream.dtype
         n_flat = round(self.settings.flat * self.stream.rate)
-        self._predictor = ChannelPredictor(n_channels)
+        self._predictor = ChannelPredictor(
+            n_channels, self._splines, prefers_splines=self.settings.action == "interpolate"
+        )
         self._runs = StuckRuns(n_channels, n_flat, self._cell, dtype)
         self._leaps = LeapDetector(n_channels, self._runs.fewest // 2)
         self._bad: dict[int, str] = {}  # kind of each bad channel
@@ -109,7 +124,7 @@ class BadChannelStage:
 
     def _restore(self, memory: ChannelMemory) -> None:
         table = memory.table.copy()
-        self._predictor = ChannelPredictor.restore(memory)
+        self._predictor = self._predictor.restore(memory)
         self._predictor.prepare(self._was_bad)
         self._runs.set_usual(table["longest_run"], table["n_run_cells"])
         self._leaps.set_usual(table["largest_deviation"], memory.n_leap_cells)
