@@ -23,6 +23,15 @@ COLUMNS = np.dtype(
 """What is stored of each channel."""
 
 
+_MOST_LAGS = 4
+_LARGEST = 512  # channels at all lags: the cost of a prediction is bounded
+
+
+def count_lags(n_channels: int) -> int:
+    """Return how many samples, the present one included, a channel is predicted from."""
+    return max(1, min(_MOST_LAGS, _LARGEST // n_channels))
+
+
 @dataclass(frozen=True, eq=False)
 class ChannelMemory:
     """What a stream has learned of its channels.
@@ -33,7 +42,8 @@ class ChannelMemory:
     rate : float
         In Hz.
     unit : str or None
-    covariance : ndarray of shape (channels, channels)
+    covariance : ndarray of shape (lags, channels, channels)
+        Of the channels, and with the channels one sample earlier, and so on.
     table : structured array of shape (channels,)
         With `COLUMNS`.
     n_cells, n_rows : int
@@ -58,8 +68,12 @@ class ChannelMemory:
 
     def __post_init__(self) -> None:
         n, covariance = len(self.channels), self.covariance
-        fits = covariance.shape == (n, n) and self.table.shape == (n,) and self.table.dtype == COLUMNS
-        if not fits or not np.isfinite(covariance).all() or (np.diag(covariance) < 0).any():
+        fits = (
+            covariance.shape == (count_lags(n), n, n)
+            and self.table.shape == (n,)
+            and self.table.dtype == COLUMNS
+        )
+        if not fits or not np.isfinite(covariance).all() or (np.diagonal(covariance[0]) < 0).any():
             raise RecordingError("what it has of bad channels does not fit together")
         counts = (self.n_cells, self.n_rows, self.n_leap_cells)
         numbers = [self.table[name] for name in COLUMNS.names or () if name != "kind"]

@@ -112,7 +112,7 @@ def test_a_damaged_memory_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RecordingError, match="values that are not numbers"):
         replace(memory, n_rows=-1)
     with h5py.File(path, "r+") as file:
-        file["channel_covariance"][0, 0] = np.nan
+        file["channel_covariance"][0, 0, 0] = np.nan
     with pytest.raises(StateError, match="differs from its checksum"):
         state.load_memory(path)
 

@@ -53,7 +53,7 @@ def run(
 
 @pytest.mark.parametrize("dead", [np.nan, 0.0, 37.5])
 def test_predicted_channels_are_the_best_linear_ones(dead: float) -> None:
-    """The reference regresses the whole recording, which the stage does not know."""
+    """The reference regresses present samples of the whole recording, which the stage does not know."""
     out, stage = run(spoil(dead))
     x = record().astype(np.float64)
     good = np.setdiff1d(np.arange(19), BAD)
@@ -61,7 +61,7 @@ def test_predicted_channels_are_the_best_linear_ones(dead: float) -> None:
     best = (x[:, good] - x[:, good].mean(axis=0)) @ weights + x[:, BAD].mean(axis=0)
     during = slice(START + 20, STOP)
     error, least = (((y[during] - x[during][:, BAD]) ** 2).mean(axis=0) for y in (out[:, BAD], best))
-    assert (error < 1.15 * least).all()
+    assert (error < least).all()  # earlier samples of the others help
     assert not np.isnan(out).any()
     assert np.array_equal(out[:, good], record()[:, good])
     assert (stage.counts.left_out, stage.counts.returned, stage.bad) == (3, 3, ())
@@ -89,6 +89,7 @@ def test_chunks_do_not_matter() -> None:
         out, other = run(x, block)
         assert np.array_equal(out, expected)
         assert (other.pop_events(), other.counts) == (events, stage.counts)
+    assert np.array_equal(run(x[:9000], 2)[0], expected[:9000])
 
 
 def test_a_channel_that_is_dead_from_the_start_is_interpolated_on_the_head() -> None:
@@ -257,7 +258,7 @@ def test_recorded_streams_are_not_touched(path: str, block: int) -> None:
 def test_sources_of_the_other_channels_hold_and_no_sample_is_in_a_gap(dead: float) -> None:
     """The sources are estimated with the true mixing and covariance, from all channels and from those left.
 
-    What the channels that are left show of a source is the most that can be had.
+    What the present samples of the channels that are left show of a source is the reference.
     """
     x, truth = record().astype(np.float64), SIMULATION.sources(0, len(record()))
     left = np.setdiff1d(np.arange(19), BAD)
@@ -280,6 +281,6 @@ def test_sources_of_the_other_channels_hold_and_no_sample_is_in_a_gap(dead: floa
     best = correlate(x[:, left], of_left)
     undisturbed, found, bound = (10 * np.log10(r**2 / (1 - r**2)) for r in (before, after, best))
     assert (before * after > 0).all()  # no sign flips, of no source
-    assert (bound - found).max() < 0.3
-    assert (undisturbed - found)[undisturbed - bound < 0.7].max() < 1.0
-    assert (undisturbed - bound < 0.7).sum() >= 7
+    assert (bound - found).max() < 0.1
+    assert (undisturbed - found < 1.0).sum() > (undisturbed - bound < 1.0).sum()
+    assert (undisturbed - found)[undisturbed - bound < 1.0].max() < 1.0

@@ -193,7 +193,7 @@ class OutputFile(CheckedFile):
         """
         if "channel_covariance" not in self._file:
             return None
-        covariance = self._get_model_dataset("channel_covariance", 2)
+        covariance = self._get_model_dataset("channel_covariance", 3)
         table = self.read_table("channel_memory")
         with report_damage(self.path):
             attrs, unit = covariance.attrs, covariance.attrs.get("unit")

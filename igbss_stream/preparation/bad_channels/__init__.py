@@ -6,6 +6,7 @@
     stage       replace the samples of bad channels by what the other channels predict
     events      what the stage reports
     predictor   covariance of the channels, and the prediction of some from the others
+    recent      look back from each sample at those before it
     stuck_runs  find channels that repeat a value, or have none, for longer than they usually do
     cells       judge the channels of a second of samples
 """

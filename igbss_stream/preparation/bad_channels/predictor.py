@@ -1,10 +1,12 @@
 """Predict channels from the other channels, by the covariance of the stream.
 
-The prediction is the linear one with the least mean square error. Since sources are a linear map of the
+The prediction is the linear one with the least mean square error, from the present samples of the other
+channels and a few earlier ones: sources are smoother than noise. Since sources are a linear map of the
 channels, separating predicted channels gives the best linear estimate of the sources from the channels that
 are left: the same as an unmixing matrix made for these channels, with order, sign and scale of the sources.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream._util.blas_threads import limit_blas_threads
-from igbss_stream.bad_channels.memory import ChannelMemory
+from igbss_stream.bad_channels.memory import ChannelMemory, count_lags
 from igbss_stream.bad_channels.splines import SphericalSplines
 from igbss_stream.model.kernels import samples
 
@@ -67,7 +69,10 @@ class ChannelPredictor:
         Number of cells that were learned from, and of their samples.
     level : ndarray of shape (channels,)
         Recent mean of each channel.
-    covariance : ndarray of shape (channels, channels)
+    n_lags : int
+        Number of samples that a prediction uses, the present one included.
+    lagged : ndarray of shape (n_lags, channels, channels)
+        Covariance of the channels with the channels k samples earlier.
     n_learned : ndarray of shape (channels,)
         Number of cells in which a channel was good, and moved.
     """
@@ -77,10 +82,11 @@ class ChannelPredictor:
     ) -> None:
         self.n_cells = self.n_rows = 0
         self.level = np.zeros(n_channels)
-        self.covariance = np.zeros((n_channels, n_channels))
+        self.n_lags = count_lags(n_channels)
+        self.lagged = np.zeros((self.n_lags, n_channels, n_channels))
         self.n_learned = np.zeros(n_channels, np.int64)
         self._splines, self._prefers_splines = splines, prefers_splines
-        self._weights: dict[bytes, tuple[Array, Array]] = {}
+        self._weights: dict[tuple[bytes, bool], tuple[Array, Array]] = {}
         self._precisions: dict[bytes, tuple[Array, Array]] = {}
         self._tests: dict[bytes, DeviationTest] = {}
 
@@ -88,7 +94,7 @@ class ChannelPredictor:
         """Return what an earlier run has learned."""
         after = self._begin_anew()
         after.n_cells, after.n_rows = memory.n_cells, memory.n_rows
-        after.level, after.covariance = memory.table["level"].copy(), memory.covariance
+        after.level, after.lagged = memory.table["level"].copy(), memory.covariance
         after.n_learned = memory.table["n_good"].copy()
         return after
 
@@ -113,15 +119,15 @@ class ChannelPredictor:
             Which channels were predicted. What is known of their relation to the others is kept.
         """
         with limit_blas_threads():
-            found = rows.T @ rows / len(rows)
+            found = np.stack([rows[k:].T @ rows[: len(rows) - k] for k in range(self.n_lags)]) / len(rows)
         if missing.any():  # as in the EM algorithm: add the variance that the prediction leaves
             at = np.flatnonzero(missing & self.is_known)
-            found[np.ix_(at, at)] += self._compute_rest(at, np.flatnonzero(~missing))
+            found[0][np.ix_(at, at)] += self._compute_rest(at, np.flatnonzero(~missing), self.n_lags)
         after = self._begin_anew()
         after.n_cells, after.n_rows = self.n_cells + 1, self.n_rows + len(rows)
         share = max(1.0 / after.n_cells, 1.0 / _MEMORY)
-        after.covariance = self.covariance + share * (found - self.covariance)
-        has_shown = ~missing & (np.diag(found) > 0)
+        after.lagged = self.lagged + share * (found - self.lagged)
+        has_shown = ~missing & (np.diag(found[0]) > 0)
         after.n_learned = self.n_learned + has_shown
         share = max(1.0 / after.n_cells, 1.0 / _MEMORY_OF_LEVEL)
         first = (after.n_learned == 1) & has_shown
@@ -132,9 +138,9 @@ class ChannelPredictor:
         """Compute what is needed while some channels are missing, before samples wait for it."""
         self.get_test(missing)
         if missing.any():
-            self._get_weights(missing)
+            self._get_weights(missing, with_past=True)
 
-    def predict(self, x: NDArray[Any], missing: Mask) -> NDArray[Any]:
+    def predict(self, x: NDArray[Any], missing: Mask, past: Sequence[NDArray[Any]] = ()) -> NDArray[Any]:
         """Return the missing channels, (samples, missing channels), of the type of x.
 
         The result is the same to the bit however the samples are cut into calls.
@@ -144,9 +150,12 @@ class ChannelPredictor:
         x : ndarray of shape (samples, channels)
             Values of missing channels do not matter.
         missing : ndarray of shape (channels,)
+        past : sequence of ndarray of shape (samples, channels)
+            The samples one earlier, two earlier and so on, `n_lags` - 1 arrays, which make the prediction
+            better. Values of missing channels do not matter.
         """
-        weights, offset = self._get_weights(missing)
-        given = np.ascontiguousarray(x[:, ~missing])
+        weights, offset = self._get_weights(missing, with_past=len(past) > 0)
+        given = np.ascontiguousarray(np.hstack([rows[:, ~missing] for rows in (x, *past)]))
         out = np.empty((len(x), weights.shape[2]), x.dtype)
         samples.unmix(given, weights, offset, 0, out)
         return out
@@ -223,31 +232,48 @@ class ChannelPredictor:
         variance = float(self.covariance[channel, channel])
         return self.compute_usual_error(channel, others) ** 2 / variance if variance > 0 else 0.0
 
-    def _get_weights(self, missing: Mask) -> tuple[Array, Array]:
-        """Return weights (1, others, missing channels) and offset of the prediction."""
-        key = missing.tobytes()
+    @property
+    def covariance(self) -> Array:
+        """Covariance of the channels, (channels, channels)."""
+        return np.asarray(self.lagged[0])
+
+    def _get_weights(self, missing: Mask, *, with_past: bool) -> tuple[Array, Array]:
+        """Return weights (1, others at all lags, missing channels) and offset of the prediction."""
+        key = missing.tobytes(), with_past
         if key not in self._weights:
-            self._weights[key] = self._compute_weights(missing)
+            self._weights[key] = self._compute_weights(missing, self.n_lags if with_past else 1)
         return self._weights[key]
 
-    def _compute_weights(self, missing: Mask) -> tuple[Array, Array]:
+    def _compute_weights(self, missing: Mask, n_lags: int) -> tuple[Array, Array]:
         others, at = np.flatnonzero(~missing), np.flatnonzero(missing)
-        weights, is_known = self._regress(at, others), self.is_known[at]
+        n, is_known = len(others), self.is_known[at]
+        weights = self._regress(at, others, n_lags)
         # of a channel that was never good nothing is known: the mean of the others is at least not constant
-        weights[:, ~is_known] = 1.0 / len(others)
-        level = self.level[at].copy()
-        if self._splines is not None:
-            for j in np.flatnonzero(self._prefers_splines | ~is_known):
-                if self._splines.can_interpolate(at[[j]], others):
-                    weights[:, j] = self._splines.compute_weights(at[[j]], others)[:, 0]
-                    level[j] = level[j] if is_known[j] else self.level[others] @ weights[:, j]
-        return np.ascontiguousarray(weights[None]), level - self.level[others] @ weights
+        weights[:, ~is_known] = 0.0
+        weights[:n, ~is_known] = 1.0 / n
+        for j in np.flatnonzero(self._prefers_splines | ~is_known):
+            if self._splines is not None and self._splines.can_interpolate(at[[j]], others):
+                weights[:, j] = 0.0
+                weights[:n, j] = self._splines.compute_weights(at[[j]], others)[:, 0]
+        explained = np.tile(self.level[others], n_lags) @ weights
+        level = np.where(is_known, self.level[at], explained)
+        return np.ascontiguousarray(weights[None]), level - explained
 
-    def _regress(self, at: NDArray[np.int_], others: NDArray[np.int_]) -> Array:
+    def _regress(self, at: NDArray[np.int_], others: NDArray[np.int_], n_lags: int = 1) -> Array:
+        """Return the weights of channels, and of these at earlier samples, in some channels."""
+        n = len(others)
         scale, relation = self._scale(others)
-        cross = self.covariance[np.ix_(others, at)] / scale[:, None]
+        system = np.tile(relation, (n_lags, n_lags))
+        cross = np.empty((n_lags * n, len(at)))
+        cross[:n] = self.covariance[np.ix_(others, at)] / scale[:, None]
+        for k in range(1, n_lags):
+            earlier = self.lagged[k][np.ix_(others, others)] / np.outer(scale, scale)
+            for i in range(n_lags - k):
+                rows, columns = slice(i * n, (i + 1) * n), slice((i + k) * n, (i + k + 1) * n)
+                system[rows, columns], system[columns, rows] = earlier, earlier.T
+            cross[k * n : (k + 1) * n] = self.lagged[k][np.ix_(at, others)].T / scale[:, None]
         with limit_blas_threads():
-            return np.asarray(np.linalg.solve(relation, cross) / scale[:, None])
+            return np.asarray(np.linalg.solve(system, cross) / np.tile(scale, n_lags)[:, None])
 
     def _get_precision(self, channels: NDArray[np.int_]) -> tuple[Array, Array]:
         """Return deviations of channels, and the inverse of their correlation."""
@@ -258,11 +284,10 @@ class ChannelPredictor:
                 self._precisions[key] = scale, np.asarray(np.linalg.inv(relation), np.float64)
         return self._precisions[key]
 
-    def _compute_rest(self, at: NDArray[np.int_], others: NDArray[np.int_]) -> Array:
+    def _compute_rest(self, at: NDArray[np.int_], others: NDArray[np.int_], n_lags: int = 1) -> Array:
         """Return the covariance of channels that others do not explain."""
-        covariance = self.covariance
-        explained = covariance[np.ix_(at, others)] @ self._regress(at, others)
-        return np.asarray(covariance[np.ix_(at, at)] - explained)
+        cross = np.hstack([self.lagged[k][np.ix_(at, others)] for k in range(n_lags)])
+        return np.asarray(self.covariance[np.ix_(at, at)] - cross @ self._regress(at, others, n_lags))
 
     def _scale(self, channels: NDArray[np.int_]) -> tuple[Array, Array]:
         """Return deviations of channels, and their correlation with a ridge."""

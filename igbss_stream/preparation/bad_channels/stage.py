@@ -34,6 +34,7 @@ from igbss_stream.preparation.bad_channels.cells import Cell, CellJudge, Evidenc
 from igbss_stream.preparation.bad_channels.events import FAULTS, BadChannelCounts, LeftOutEvent
 from igbss_stream.preparation.bad_channels.leaps import LeapDetector
 from igbss_stream.preparation.bad_channels.predictor import ChannelPredictor, Mask
+from igbss_stream.preparation.bad_channels.recent import RecentSamples, group_rows
 from igbss_stream.preparation.bad_channels.settings import BadChannelSettings
 from igbss_stream.preparation.bad_channels.stuck_runs import StuckRuns
 
@@ -106,6 +107,7 @@ class BadChannelStage:
         self._predictor = ChannelPredictor(
             n_channels, self._splines, prefers_splines=self.settings.action == "interpolate"
         )
+        self._recent = RecentSamples(self._predictor.n_lags - 1, n_channels, dtype)
         self._runs = StuckRuns(n_channels, n_flat, self._cell, dtype)
         self._leaps = LeapDetector(n_channels, self._runs.fewest // 2)
         self._bad: dict[int, str] = {}  # kind of each bad channel
@@ -144,7 +146,7 @@ class BadChannelStage:
             table["kind"][channel] = kind.encode()
         stream, predictor = self.stream, self._predictor
         return ChannelMemory(
-            stream.channels, stream.rate, stream.unit, predictor.covariance, table,
+            stream.channels, stream.rate, stream.unit, predictor.lagged, table,
             predictor.n_cells, predictor.n_rows, self._leaps.n_cells,
         )  # fmt: skip
 
@@ -173,6 +175,7 @@ class BadChannelStage:
             if item.n_samples == 0:  # a restart: the channels may be others
                 self._end_span(item.start)
                 self._begin()
+            self._recent.forget()
             self._runs.skip()
             self._leaps.skip()
             self._begin_cell()
@@ -218,7 +221,11 @@ class BadChannelStage:
             replaced = ~usable
             replaced[:, [*self._bad]] = True
             self._convict_stuck(x, usable, reached, start, replaced)
-        out = self._fill(x, replaced, start)
+        predicted, out = self._mark_predicted(x.shape, replaced, start), x
+        if predicted is not None:
+            replaced = np.zeros(x.shape, bool) if replaced is None else replaced
+            out = self._fill(x, replaced, predicted, start)
+        self._recent.add(x, predicted)
         self._rows.add(x, out, replaced)
         stop = start + len(x)
         if stop % self._cell == 0:
@@ -232,7 +239,7 @@ class BadChannelStage:
         if all_usable or usable[:, ~self._was_bad].all():  # nearly always
             return self._leaps.extend(self._find_leaps_without(x, self._was_bad), len(x))
         leaps = np.zeros(x.shape, bool)
-        for rows, pattern in _group(self._was_bad | ~usable):
+        for rows, pattern in group_rows(self._was_bad | ~usable):
             found = self._find_leaps_without(x[rows], pattern)
             if found is not None:
                 leaps[rows] = found
@@ -284,42 +291,51 @@ class BadChannelStage:
         self.counts.left_out += 1
         self._events.append(LeftOutEvent(index, self.stream.channels[channel], kind, detail))
 
-    def _fill(self, x: NDArray[Any], replaced: Mask | None, start: int) -> NDArray[Any]:
-        """Return samples with replaced ones predicted, and channels that are good again faded in."""
+    def _mark_predicted(self, shape: tuple[int, ...], replaced: Mask | None, start: int) -> Mask | None:
+        """Return which samples are replaced, or belong to channels that are faded in; None if none."""
         if self._fading:
             self._fading = {i: since for i, since in self._fading.items() if start < since + self._fade}
         if replaced is None and not self._fading:
-            return x
-        if replaced is None:
-            replaced = np.zeros(x.shape, bool)
-        predicted = replaced.copy()
+            return None
+        predicted = np.zeros(shape, bool) if replaced is None else replaced.copy()
         for channel, since in self._fading.items():
             predicted[: since + self._fade - start, channel] = True
+        return predicted
+
+    def _fill(self, x: NDArray[Any], replaced: Mask, predicted: Mask, start: int) -> NDArray[Any]:
+        """Return samples with replaced ones predicted, and channels that are good again faded in."""
+        is_steady, past = self._recent.look_back(x, predicted)
         needs = predicted.any(axis=1) & ((~replaced).sum(axis=1) >= self._fewest_good)
         if self._predictor.n_cells < _CELLS_TO_PREDICT or not needs.any():
             replaced[:] = False
             return x
-        predicted[~needs] = False
         out = x.copy()
-        for rows, pattern in _group(predicted):
-            at = np.flatnonzero(pattern)
+        for rows, key in group_rows(np.column_stack((predicted & needs[:, None], is_steady))):
+            pattern, at = key[:-1], np.flatnonzero(key[:-1])
             if at.size:
-                out[rows[:, None], at] = self._estimate(x[rows], replaced[rows], pattern, start + rows)
+                earlier = [samples[rows] for samples in past] if key[-1] else ()
+                estimate = self._predictor.predict(x[rows], pattern, earlier)
+                out[rows[:, None], at] = self._fade_in(
+                    x[rows][:, at], replaced[rows][:, at], estimate, at, start + rows
+                )
         self.counts.values += int((replaced & needs[:, None]).sum())
         return out
 
-    def _estimate(
-        self, x: NDArray[Any], replaced: Mask, pattern: Mask, index: NDArray[np.int_]
+    def _fade_in(
+        self,
+        given: NDArray[Any],
+        replaced: Mask,
+        estimate: NDArray[Any],
+        channels: NDArray[np.int_],
+        index: NDArray[np.int_],
     ) -> NDArray[Any]:
-        """Return samples of channels that are predicted, or in a cross-fade."""
-        estimate = self._predictor.predict(x, pattern)
+        """Return the estimate of channels, or the cross-fade from it to the samples given."""
         if not self._fading:
             return estimate
-        was_replaced, at = replaced[:, pattern], np.flatnonzero(pattern)
-        since = np.array([self._fading.get(int(i), 0) for i in at])
+        since = np.array([self._fading.get(int(i), 0) for i in channels])
         rising = (index[:, None] - since + 1.0) / (self._fade + 1.0)
-        weight = np.where(was_replaced, 0.0, np.minimum(rising, 1.0))
-        return np.asarray(weight * np.where(was_replaced, 0, x[:, pattern]) + (1 - weight) * estimate)
+        weight = np.where(replaced, 0.0, np.minimum(rising, 1.0))
+        return np.asarray(weight * np.where(replaced, 0, given) + (1 - weight) * estimate)
 
     def _begin_cell(self) -> None:
         self._rows.begin()
@@ -380,13 +396,3 @@ class BadChannelStage:
     def _end_span(self, stop: int) -> None:
         if self.spans and self.spans[-1][1] is None:
             self.spans[-1] = self.spans[-1][0], stop
-
-
-def _group(mask: Mask) -> Iterator[tuple[NDArray[np.int_], Mask]]:
-    """Yield the rows of a mask that are equal, and what they are."""
-    if (mask == mask[0]).all():  # nearly always
-        yield np.arange(len(mask)), mask[0]
-        return
-    patterns, which = np.unique(mask, axis=0, return_inverse=True)
-    for number, pattern in enumerate(patterns):
-        yield np.flatnonzero(which.ravel() == number), pattern
