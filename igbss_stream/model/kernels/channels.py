@@ -73,17 +73,25 @@ def track_runs(
     half of the channels do. Returns their number.
     """
     n_channels, n_reached = x.shape[1], 0
-    is_first = np.zeros(n_channels, np.bool_)
-    is_equal = np.zeros(n_channels, np.bool_)
+    is_equal, is_first = np.zeros(n_channels, np.bool_), np.zeros(n_channels, np.bool_)
+    n_running = 0
+    for k in range(n_channels):
+        n_running += length[k] > 0
     for m in range(x.shape[0]):
-        n_stuck, n_first = 0, 0
+        repeats = False
         for k in range(n_channels):
             is_equal[k] = x[m, k] == last[k]
             last[k] = x[m, k]
+            repeats |= is_equal[k] | (not usable[m, k])
+        if not repeats and n_running == 0:  # nearly always
+            continue
+        n_stuck, n_first, n_running = 0, 0, 0
+        for k in range(n_channels):
             before = length[k]
             is_first[k] = False
             if is_equal[k] or not usable[m, k]:
                 length[k] = before + 1
+                n_running += 1
                 longest[k] = max(longest[k], length[k])
                 if length[k] >= limit[k]:
                     n_stuck += 1
