@@ -76,6 +76,12 @@ class Cell:
             self.is_touched |= replaced.any(axis=0)
             self.is_replaced &= replaced.all(axis=0)
 
+    def read_out(self, absent: Mask, most: int = _MOST_ROWS) -> Array:
+        """Return samples as they were passed on, at most so many, evenly spaced; 0 for absent channels."""
+        rows = self.out[:: -(-len(self.out) // most)].astype(np.float64)
+        rows[:, absent] = 0.0
+        return rows
+
     def find_absent(self) -> Mask:
         """Return which channels have samples that are not usable, and were not replaced."""
         with np.errstate(invalid="ignore"):
@@ -121,7 +127,7 @@ class Verdict:
         Those that become bad, with their deviation as a multiple of the usual one.
     good : ndarray of shape (channels,), or None
         Channels that are bad, and were good in this cell. None if no channel was examined.
-    low, high : ndarray of shape (channels,), or None
+    low, high : ndarray of shape (channels,), of the type of the samples, or None
         Extremes of the samples, if they are learned from.
     used : ndarray of shape (channels,)
         Channels that were used as they are.
@@ -131,8 +137,8 @@ class Verdict:
     unlike: Mask
     convicted: dict[int, float] = field(default_factory=dict)
     good: Mask | None = None
-    low: Array | None = None
-    high: Array | None = None
+    low: NDArray[Any] | None = None
+    high: NDArray[Any] | None = None
     used: Mask | None = None
 
 
@@ -151,10 +157,8 @@ class CellJudge:
     def judge(self, evidence: Evidence, predictor: ChannelPredictor) -> Verdict:
         """Return what a cell shows. Nothing is changed."""
         cell, bad = evidence.cell, evidence.bad | evidence.absent
-        output = cell.out.astype(np.float64)
-        output[:, evidence.absent] = 0.0
-        rows = remove_lines(output)
-        deviations = self._find_deviations(predictor, rows, ~bad)
+        judged = cell.read_out(evidence.absent, _MOST_JUDGED)
+        deviations = self._find_deviations(predictor, remove_lines(judged), ~bad)
         unlike = np.zeros(len(bad), bool)
         unlike[[*deviations]] = True
         convicted = {
@@ -169,9 +173,14 @@ class CellJudge:
         is_whole = not (cell.is_touched & ~bad).any() and cell.is_replaced[bad & ~evidence.absent].all()
         if deviations or not is_whole:
             return Verdict(predictor, unlike, convicted, good)
-        learned = predictor.learn(rows, output.mean(axis=0), bad)
+        if predictor.needs_cell:
+            output = cell.read_out(evidence.absent)
+            learned = predictor.learn(remove_lines(output), output.mean(axis=0), bad)
+        else:
+            learned = predictor.follow(judged.mean(axis=0))
         learned.prepare(pattern)
-        return Verdict(learned, unlike, convicted, good, output.min(axis=0), output.max(axis=0), ~bad)
+        low, high = cell.out.min(axis=0), cell.out.max(axis=0)
+        return Verdict(learned, unlike, convicted, good, low, high, ~bad)
 
     def _find_deviations(self, predictor: ChannelPredictor, rows: Array, used: Mask) -> dict[int, float]:
         """Return the channels that deviate, with their deviation as a multiple of the usual one.
@@ -182,10 +191,9 @@ class CellJudge:
         left, found = np.flatnonzero(used & predictor.is_known), dict[int, float]()
         if predictor.n_cells < _CELLS_TO_LEARN:
             return found
-        judged = np.ascontiguousarray(rows[:: -(-len(rows) // _MOST_JUDGED)])
         most = len(left) // _MOST_AT_ONCE
         while len(left) > 2:
-            errors, usual, unexplained = predictor.compute_errors(judged, left)
+            errors, usual, unexplained = predictor.compute_errors(rows, left)
             ratios = measure_spread(errors) / usual
             usual_of_all = float(np.median(ratios))
             ratios[unexplained > MOST_UNEXPLAINED] = 0.0

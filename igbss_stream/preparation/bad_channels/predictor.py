@@ -7,6 +7,7 @@ are left: the same as an unmixing matrix made for these channels, with order, si
 """
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +25,8 @@ Mask = NDArray[np.bool_]
 MOST_UNEXPLAINED = 0.5
 """Share of the variance of a channel; if the others explain less, a deviation from them means little."""
 
-_MEMORY = 60.0  # cells over which the covariance is learned
+_MEMORY = 20.0  # cells over which the covariance is learned ...
+_EVERY = 3  # ... of which, once there are as many, each third is used
 _MEMORY_OF_LEVEL = 4.0  # cells over which the level of a channel is learned
 _RIDGE = 0.01  # of the number of channels per sample
 _LEAST_RIDGE = 1e-6
@@ -87,6 +89,7 @@ class ChannelPredictor:
         self.n_learned = np.zeros(n_channels, np.int64)
         self._splines, self._prefers_splines = splines, prefers_splines
         self._weights: dict[tuple[bytes, bool], tuple[Array, Array]] = {}
+        self._regressions: dict[tuple[bytes, bool], Array] = {}
         self._precisions: dict[bytes, tuple[Array, Array]] = {}
         self._tests: dict[bytes, DeviationTest] = {}
 
@@ -129,10 +132,31 @@ class ChannelPredictor:
         after.lagged = self.lagged + share * (found - self.lagged)
         has_shown = ~missing & (np.diag(found[0]) > 0)
         after.n_learned = self.n_learned + has_shown
-        share = max(1.0 / after.n_cells, 1.0 / _MEMORY_OF_LEVEL)
         first = (after.n_learned == 1) & has_shown
-        after.level = np.where(first, mean, self.level + share * (mean - self.level))
+        after.level = np.where(first, mean, self._follow_level(mean))
         return after
+
+    @property
+    def needs_cell(self) -> bool:
+        """Whether to learn from the next cell; otherwise its level is enough."""
+        return self.n_cells < _MEMORY or self.n_cells % _EVERY == 0
+
+    def follow(self, mean: Array) -> "ChannelPredictor":
+        """Return what is known after a cell of which only the level is taken.
+
+        Parameters
+        ----------
+        mean : ndarray of shape (channels,)
+            Mean of the cell.
+        """
+        after = copy(self)
+        after.n_cells, after.level = self.n_cells + 1, self._follow_level(mean)
+        after._weights, after._tests = {}, {}
+        return after
+
+    def _follow_level(self, mean: Array) -> Array:
+        share = max(1.0 / (self.n_cells + 1), 1.0 / _MEMORY_OF_LEVEL)
+        return self.level + share * (mean - self.level)
 
     def prepare(self, missing: Mask) -> None:
         """Compute what is needed while some channels are missing, before samples wait for it."""
@@ -240,11 +264,18 @@ class ChannelPredictor:
     def _get_weights(self, missing: Mask, *, with_past: bool) -> tuple[Array, Array]:
         """Return weights (1, others at all lags, missing channels) and offset of the prediction."""
         key = missing.tobytes(), with_past
-        if key not in self._weights:
-            self._weights[key] = self._compute_weights(missing, self.n_lags if with_past else 1)
+        if key in self._weights:
+            return self._weights[key]
+        n_lags = self.n_lags if with_past else 1
+        if key not in self._regressions:
+            self._regressions[key] = self._compute_weights(missing, n_lags)
+        weights, at = self._regressions[key], np.flatnonzero(missing)
+        explained = np.tile(self.level[~missing], n_lags) @ weights[0]
+        level = np.where(self.is_known[at], self.level[at], explained)
+        self._weights[key] = weights, level - explained
         return self._weights[key]
 
-    def _compute_weights(self, missing: Mask, n_lags: int) -> tuple[Array, Array]:
+    def _compute_weights(self, missing: Mask, n_lags: int) -> Array:
         others, at = np.flatnonzero(~missing), np.flatnonzero(missing)
         n, is_known = len(others), self.is_known[at]
         weights = self._regress(at, others, n_lags)
@@ -255,9 +286,7 @@ class ChannelPredictor:
             if self._splines is not None and self._splines.can_interpolate(at[[j]], others):
                 weights[:, j] = 0.0
                 weights[:n, j] = self._splines.compute_weights(at[[j]], others)[:, 0]
-        explained = np.tile(self.level[others], n_lags) @ weights
-        level = np.where(is_known, self.level[at], explained)
-        return np.ascontiguousarray(weights[None]), level - explained
+        return np.ascontiguousarray(weights[None])
 
     def _regress(self, at: NDArray[np.int_], others: NDArray[np.int_], n_lags: int = 1) -> Array:
         """Return the weights of channels, and of these at earlier samples, in some channels."""
