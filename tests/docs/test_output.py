@@ -49,9 +49,9 @@ def output(request: pytest.FixtureRequest, separated: Command, tmp_path: Path) -
 def write_marked(path: Path) -> Path:
     """Write the same samples with a flat channel, a bad channel and bad samples."""
     mne = pytest.importorskip("mne")
-    info = mne.create_info([*NAMES, "flat", "bad"], 250.0, "eeg")
+    info = mne.create_info([*NAMES, "flat", "C3"], 250.0, "eeg")
     raw = mne.io.RawArray(np.column_stack([X, np.zeros(120), X[:, 0]]).T * 1e-6, info, verbose="ERROR")
-    raw.info["bads"] = ["bad"]
+    raw.info["bads"] = ["C3"]
     for channel, y in zip(raw.info["chs"], (0.0, 0.05, -0.05), strict=False):
         channel["loc"][:3] = 0.0, y, 2 * y  # the first has no position
     raw.set_annotations(mne.Annotations([0.1], [0.04], ["BAD_x"]))
@@ -138,7 +138,8 @@ def test_what_is_described_exists(separated: Command, tmp_path: Path) -> None:
             {"rate": 250.0, "unit": "uV", "channels": NAMES, "t0": 1e9}
         )
         file["gaps"] = np.array([(20, 20, 40, b"missing")], GAP)
-    marked = (write_marked(tmp_path / "in_raw.fif"), "--drop-flat")
+    interpolated = "--drop-flat", "--exclude", 1, "--interpolate-bads"
+    marked = (write_marked(tmp_path / "in_raw.fif"), *interpolated)
     runs = [(tmp_path / "in.h5", *options) for options in OUTPUTS.values()]
     for run in (*runs, (tmp_path / "in.h5", "--model", tmp_path / "earlier.h5"), marked):
         separated(*run, "--overwrite")
