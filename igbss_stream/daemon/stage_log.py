@@ -19,9 +19,10 @@ class StageLog:
 
     def __init__(self, name: str) -> None:
         self._name, self._n_failures = name, 0
+        self._logged: tuple[str, int] | None = None  # last failure, and the model that stayed
 
     def update(self, repair: RepairStage | None, pipeline: Pipeline | None) -> None:
-        """Log events of channels, and failures to learn a model.
+        """Log events of channels, and failures to learn a model; a failure that goes on is logged once.
 
         Parameters
         ----------
@@ -35,4 +36,8 @@ class StageLog:
         learner = None if pipeline is None else pipeline.learner
         if learner is not None and learner.counts.failed > self._n_failures:
             self._n_failures = learner.counts.failed
-            log.warning("stream %s: no model could be learned: %s", self._name, learner.failure)
+            model = None if pipeline is None else pipeline.model
+            failure = str(learner.failure), 0 if model is None else model.version
+            if failure != self._logged:
+                log.warning("stream %s: no model could be learned: %s", self._name, learner.failure)
+            self._logged = failure
