@@ -10,6 +10,7 @@ from base64 import b64decode
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -525,6 +526,25 @@ def test_what_a_page_remembers_is_bounded_whatever_comes() -> None:
     assert state.sources.ring.stop == 5
     state.update([], MetaMessage(**head | {"channels": ("a", "b")}))
     assert (state.sources.names, len(state.marks), state.seconds) == (("a", "b"), 0, 60)
+
+
+def test_bad_channels_are_named_while_there_are_any() -> None:
+    state, report = ViewState(), SimpleNamespace(refusal="", stream="s", index=5, ended=False, silence=0.0)
+    head: dict[str, Any] = {
+        "version": 1,
+        "stream": "s",
+        "rate": 250.0,
+        "dtype": "float32",
+        "channels": ("a",),
+    }
+    for bad, sentence in (
+        ((), ""),
+        (("T8", "O1"), "Bad channels now: T8, O1."),
+        (tuple("abcdefghij"), "Bad channels now: a, b, c, d, e, f, g, h and 2 more."),
+        ((), ""),
+    ):
+        state.update([], MetaMessage(**head, bad_channels=bad))
+        assert describe_state(report, state, "5560") == sentence  # type: ignore[arg-type]
 
 
 def test_a_model_of_another_run_is_another_model() -> None:
