@@ -11,6 +11,7 @@ from igbss_stream.daemon.config.sources import ZmqInput
 from igbss_stream.daemon.sources import SocketSource
 from igbss_stream.daemon.stream_runner import StreamRunner
 from igbss_stream.events import Event, Events
+from igbss_stream.feeds.cleaning_facts import CleaningFacts
 from igbss_stream.feeds.model_facts import LearningFacts, Mixing
 
 
@@ -22,6 +23,7 @@ class CollectingSink:
         self.publish = self.items.append
         self.events: list[Event] = []
         self.bad_channels: list[tuple[int, tuple[str, ...]]] = []  # after how many items, and which
+        self.cleaning: list[CleaningFacts | None] = []
 
     def start(self, stream: Stream) -> None: ...
 
@@ -29,6 +31,9 @@ class CollectingSink:
 
     def set_bad_channels(self, names: tuple[str, ...]) -> None:
         self.bad_channels.append((len(self.items), names))
+
+    def set_cleaning(self, cleaning: CleaningFacts | None) -> None:
+        self.cleaning.append(cleaning)
 
     def publish_events(self, events: Events) -> None:
         self.events.extend(events)

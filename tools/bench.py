@@ -44,8 +44,8 @@ from igbss_stream.model.poset import Poset, make_incidence
 from igbss_stream.model.solve import solve
 from igbss_stream.separation.plan import SeparationPlan
 from igbss_stream.separation.settings import ModelSettings
-from igbss_stream.streaming.model_updates import StreamModel
 from igbss_stream.streaming.separators import WindowSeparator
+from igbss_stream.streaming.stream_model import StreamModel
 
 COMMAND = [str(Path(sys.executable).parent / "igbss-stream")]
 published = partial(separate, structure="systematic")

@@ -137,7 +137,7 @@ def parse_cleaning(
     from igbss_stream.separation.cleaning import Cleaning
 
     return Cleaning(
-        exclude=_parse_numbers(exclude),
+        exclude=() if exclude is None else parse_numbers(exclude, "--exclude"),
         exclude_like=tuple(map(_parse_like, exclude_like)),
         exclude_labelled=_parse_labels(exclude_labelled),
     )
@@ -167,14 +167,19 @@ def parse_bad_channels(text: str) -> str | tuple[str, ...]:
     return names
 
 
-def _parse_numbers(text: str | None) -> tuple[int, ...]:
-    if text is None:
-        return ()
+def parse_numbers(text: str, option: str) -> tuple[int, ...]:
+    """Return the numbers of sources in an option, such as ``"0,3"``.
+
+    Raises
+    ------
+    ParameterError
+        If there is anything else.
+    """
     words = [word.strip() for word in text.split(",")]
     for word in words:
         if not (word.isascii() and word.isdigit()):
             raise ParameterError(
-                f"--exclude must be numbers of sources separated by commas, such as 0,3. Got {text!r} "
+                f"{option} must be numbers of sources separated by commas, such as 0,3. Got {text!r} "
                 "instead."
             )
     return tuple(map(int, words))

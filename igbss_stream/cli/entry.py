@@ -13,6 +13,7 @@ import click
 
 from igbss_stream._util.version import __version__
 from igbss_stream.cli.batch import batch
+from igbss_stream.cli.choose import choose
 from igbss_stream.cli.console import progress_bar, reading_options, report_errors, say, say_lines, warn
 from igbss_stream.cli.daemon_commands import check, init, run, schema
 from igbss_stream.cli.export import export
@@ -73,6 +74,7 @@ for _command in (
     simulate,
     listen,
     view,
+    choose,
     check,
     init,
     schema,

@@ -20,8 +20,8 @@ from igbss_stream.separation.cleaning import Cleaner, Cleaning
 from igbss_stream.separation.engine import Separator
 from igbss_stream.separation.parameters import PARAMETERS
 from igbss_stream.separation.settings import ModelSettings
-from igbss_stream.streaming.model_updates import StreamModel
 from igbss_stream.streaming.restore import DAMAGE, restore_preparation, restore_separator, restore_settings
+from igbss_stream.streaming.stream_model import StreamModel
 
 _N_LISTED = 6  # channels that a message names
 _RATE_TOLERANCE = 1e-3  # largest relative difference of device clocks

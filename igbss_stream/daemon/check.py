@@ -111,6 +111,7 @@ def _check_state(section: StateSection, stream: StreamSection, settings: "Stream
         return
     try:
         settings.load_state(path)
+        settings.load_choice(path)
     except IgbssError as error:
         yield f"state: {error}"
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from igbss_stream.daemon.sink_guard import Sink
     from igbss_stream.daemon.stream_runner import StreamRunner
     from igbss_stream.events import Events
+    from igbss_stream.feeds.cleaning_facts import CleaningFacts
     from igbss_stream.feeds.lsl_publisher import LslPublisher
     from igbss_stream.feeds.model_facts import LearningFacts, Mixing
     from igbss_stream.files.writers.stream_recording import RecordingSink
@@ -97,7 +98,7 @@ class _SocketSink:
         self._sink = sink = ZmqPublisher(config.address, high_water_mark=config.queue, keys=keys)
         self.start, self.publish, self.close = sink.start, sink.publish, sink.close
         self.set_model, self.publish_events = sink.publish_model, sink.publish_events
-        self.set_bad_channels = sink.publish_bad_channels
+        self.set_bad_channels, self.set_cleaning = sink.publish_bad_channels, sink.publish_cleaning
         self._logged: set[str] = set()
 
     def serve(self) -> None:
@@ -150,6 +151,9 @@ class _FileSink:
     def set_bad_channels(self, names: tuple[str, ...]) -> None:
         """Ignore it: the events of a recording name them."""
 
+    def set_cleaning(self, cleaning: "CleaningFacts | None") -> None:
+        """Ignore it: a recording has the event of each choice."""
+
     def publish_events(self, events: "Events") -> None:
         """Write events; those of a run whose samples have not begun wait for them."""
         if self._pending is None:
@@ -196,6 +200,9 @@ class _OutletSink:
 
     def set_bad_channels(self, names: tuple[str, ...]) -> None:
         """Ignore it: the outlet of its events names them."""
+
+    def set_cleaning(self, cleaning: "CleaningFacts | None") -> None:
+        """Ignore it: the outlet has the event of each choice."""
 
     def get_counts(self) -> dict[str, int]:
         """Return counters by name."""

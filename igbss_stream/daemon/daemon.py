@@ -20,6 +20,7 @@ from igbss_stream._util.scheduling import use_normal_priority
 from igbss_stream._util.signals import DaemonSignals
 from igbss_stream._util.version import __version__
 from igbss_stream.daemon import logs
+from igbss_stream.daemon.choice import SourceChoice
 from igbss_stream.daemon.config.load import format_keys, load
 from igbss_stream.daemon.config.reload import apply_reloadable, iter_differences
 from igbss_stream.daemon.config.schema import Config, StreamSection
@@ -32,10 +33,11 @@ from igbss_stream.daemon.stream_settings import StreamSettings
 from igbss_stream.daemon.viewer_keys import ViewerKeys
 from igbss_stream.errors import ConfigError, IgbssError
 from igbss_stream.model.kernels import jit
-from igbss_stream.streaming.model_updates import StreamModel
+from igbss_stream.streaming.stream_model import StreamModel
 
 if TYPE_CHECKING:
     from igbss_stream.bad_channels.memory import ChannelMemory
+    from igbss_stream.daemon.control import ControlServer
     from igbss_stream.daemon.health import HealthServer
     from igbss_stream.daemon.viewer import ViewerProcess
 
@@ -111,6 +113,7 @@ class Daemon:
         executor = LearningThread()
         self.runners: list[StreamRunner] = []
         self._health: HealthServer | None = None
+        self._control: ControlServer | None = None
         self._viewer: ViewerProcess | None = None
         viewer_keys = ViewerKeys.create(config)
         try:
@@ -124,11 +127,15 @@ class Daemon:
                     section.host, config.health.port, self.runners, section.allowed_hosts
                 )
                 log.info("health at http://%s:%d/health", config.health.host, self._health.port)
+            if config.control is not None:
+                from igbss_stream.daemon import control
+
+                self._control = control.open_control(config.control, self.runners)
             if config.view is not None:
                 from igbss_stream.daemon import viewer
 
-                port = None if self._health is None else self._health.port
-                self._viewer = viewer.ViewerProcess(config, port, viewer_keys)
+                health_port = None if self._health is None else self._health.port
+                self._viewer = viewer.ViewerProcess(config, health_port, viewer_keys)
         except BaseException:
             self._close()
             raise
@@ -183,6 +190,8 @@ class Daemon:
         """Do periodic work besides the streams."""
         for runner in self.runners:
             runner.serve()
+        if [runner for runner in self.runners if runner.chooser.take_unsaved()]:
+            self._save()
         if self._viewer is not None:
             self._viewer.check()
         if self._signals.take_reload():
@@ -218,7 +227,7 @@ class Daemon:
             settings = StreamSettings.create(stream)
         except ConfigError as error:
             raise ConfigError(f"stream {stream.name}: {error}") from error
-        model = self._load_model(stream, settings)
+        model, choice = self._load_model(stream, settings), self._load_choice(stream, settings)
         memory = None if model is None else self._load_memory(stream)
         source = open_source(stream)
         sinks: list[Any] = []
@@ -231,9 +240,26 @@ class Daemon:
             raise
         wait = isinstance(stream.source, FileInput)
         return StreamRunner(
-            stream, source, sinks, executor, settings=settings, model=model, memory=memory, wait=wait,
+            stream,
+            source,
+            sinks,
+            executor,
+            settings=settings,
+            model=model,
+            memory=memory,
+            choice=choice,
+            wait=wait,
             stop=self._stopping,
-        )  # fmt: skip
+        )
+
+    def _load_choice(self, stream: StreamSection, settings: StreamSettings) -> SourceChoice | None:
+        """Return the choice of sources of the state, if there is one."""
+        if self._config.state is None:
+            return None
+        choice = settings.load_choice(self._config.state.get_file(stream.name))
+        if choice is not None:
+            log.info("stream %s: continuing with the sources chosen in the previous run", stream.name)
+        return choice
 
     def _load_model(self, stream: StreamSection, settings: StreamSettings) -> StreamModel | None:
         """Return the model of the state, if there is one, and log which model the stream starts with."""
@@ -265,7 +291,8 @@ class Daemon:
             model, preparation = runner.model, runner.preparation
             if model is None or preparation is None:  # before the first samples nothing has changed
                 continue
-            if not runner.settings.has_state:
+            choice = runner.chooser.choice
+            if not runner.settings.has_state and choice.is_default:
                 continue
             path, samples = self._config.state.get_file(runner.name), preparation.output_stream
             try:
@@ -275,7 +302,8 @@ class Daemon:
                     runner.settings.preparation,
                     samples.channels,
                     samples.unit,
-                    runner.bad_channels.get_memory(),
+                    memory=runner.bad_channels.get_memory(),
+                    choice=choice,
                 )
             except IgbssError as error:
                 log.error("stream %s: %s", runner.name, error)
@@ -285,6 +313,8 @@ class Daemon:
             self._viewer.stop()
         if self._health is not None:
             self._health.close()
+        if self._control is not None:
+            self._control.close()
         for runner in self.runners:
             runner.finish()
         if self._viewer is not None:
@@ -299,6 +329,8 @@ def load_kernels(config: Config) -> None:
         modules += ["igbss_stream.separation.structure_fit", "scipy.optimize"]
     if config.health.port is not None:
         modules.append("igbss_stream.daemon.health")
+    if config.control is not None:
+        modules.append("igbss_stream.daemon.control")
     for module in modules:
         import_module(module)
     jit.load_kernels()

@@ -5,6 +5,7 @@ the ratio of the rates. Filters run forward in a stream and delay it, but sample
 is moved by the delay of a pulse, and marks the sample that shows what it marked before.
 """
 
+import math
 from bisect import bisect_left, insort
 from collections.abc import Callable
 from operator import attrgetter
@@ -37,6 +38,7 @@ class EventRelay:
         self.n_in = self.n_out = self.n_dropped = 0
         self._publish = publish
         self._waiting: list[Event] = []  # in indices of the source, sorted
+        self._published: list[Event] = []  # in indices of the published samples
         self._preparation: OnlinePreparation | None = None
 
     def prepare(self, preparation: OnlinePreparation) -> None:
@@ -53,6 +55,11 @@ class EventRelay:
             del self._waiting[_MOST:]
             self.n_dropped += excess
 
+    def push_published(self, events: list[Event]) -> None:
+        """Add events of the daemon itself, in indices of the published samples."""
+        self.n_in += len(events)
+        self._published += events
+
     def release(self, stop: int) -> None:
         """Publish the events whose nearest sample is before an index.
 
@@ -61,6 +68,8 @@ class EventRelay:
         stop : int
             Index after the last published sample.
         """
+        if self._published:
+            self._release_published(stop)
         if self._waiting and self._preparation is not None:
             end = self._preparation.find_source_index(stop - 0.5)
             self._release(bisect_left(self._waiting, end, key=_get_index))
@@ -68,10 +77,18 @@ class EventRelay:
     def end_run(self) -> None:
         """Publish the events that wait, also those after the last sample; later ones are of another run."""
         if self._preparation is not None:
+            self._release_published(math.inf)
             self._release(len(self._waiting))
         self.n_dropped += len(self._waiting)
         self._waiting.clear()
         self._preparation = None
+
+    def _release_published(self, stop: float) -> None:
+        due = [event for event in self._published if event.index < stop - 0.5]
+        if due:
+            self._published = [event for event in self._published if event.index >= stop - 0.5]
+            self.n_out += len(due)
+            self._publish(Events.from_rows(due))
 
     def _release(self, n: int) -> None:
         if n == 0 or self._preparation is None:

@@ -4,7 +4,7 @@ from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.feeds.model_facts import Mixing, SensorPositions
 from igbss_stream.separation.cleaning import Cleaner
 from igbss_stream.separation.stages import LinearStage
-from igbss_stream.streaming.model_updates import StreamModel
+from igbss_stream.streaming.stream_model import StreamModel
 
 
 def pick_cleaned(item: Chunk | Gap) -> Chunk | Gap:
@@ -29,7 +29,7 @@ def describe_model(model: StreamModel) -> str:
     learning = model.separator.learning
     if model.seconds:
         text += f", learned in {model.seconds:.2f} s" + ("" if learning is None else f" from {learning}")
-    return text + describe_removed(model.separator.cleaner)
+    return text + describe_removed(model.cleaner)
 
 
 def compute_mixing(model: StreamModel, stream: Stream) -> Mixing | None:

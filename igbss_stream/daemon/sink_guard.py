@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import IgbssError
 from igbss_stream.events import Events
+from igbss_stream.feeds.cleaning_facts import CleaningFacts
 from igbss_stream.feeds.model_facts import LearningFacts, Mixing
 
 log = logging.getLogger(__name__)
@@ -26,6 +27,9 @@ class Sink(Protocol):
 
     def set_bad_channels(self, names: tuple[str, ...]) -> None:
         """State which channels of the input are bad from the next samples on."""
+
+    def set_cleaning(self, cleaning: CleaningFacts | None) -> None:
+        """Describe which sources are taken out of the channels from the next samples on."""
 
     def publish(self, item: Chunk | Gap) -> None:
         """Publish samples or a gap."""
@@ -85,6 +89,10 @@ class GuardedSink:
     def set_bad_channels(self, names: tuple[str, ...]) -> None:
         """State which channels of the input are bad from the next samples on."""
         self._try(self._sink.set_bad_channels, names)
+
+    def set_cleaning(self, cleaning: CleaningFacts | None) -> None:
+        """Describe which sources are taken out of the channels from the next samples on."""
+        self._try(self._sink.set_cleaning, cleaning)
 
     def publish(self, item: Chunk | Gap) -> None:
         """Publish samples or a gap."""

@@ -10,7 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from igbss_stream.bad_channels.memory import ChannelMemory
+from igbss_stream.daemon.choice import SourceChoice, decode_choice, encode_choice
 from igbss_stream.errors import ParameterError, StateError
 from igbss_stream.files.checksum import verify_checksum
 from igbss_stream.files.results.output import OutputFile
@@ -18,6 +21,7 @@ from igbss_stream.files.results.stored_model import StoredModel
 from igbss_stream.files.writers.hdf5_output import Hdf5Sink
 from igbss_stream.files.writers.model_file import (
     write_channel_memory,
+    write_choice,
     write_excluded,
     write_model,
     write_stream_state,
@@ -26,8 +30,8 @@ from igbss_stream.preparation.settings import Preparation
 from igbss_stream.separation.cleaning import Cleaner, Cleaning
 from igbss_stream.separation.engine import Separator
 from igbss_stream.separation.settings import ModelSettings
-from igbss_stream.streaming.model_updates import StreamModel
 from igbss_stream.streaming.restore import DAMAGE, restore_separator
+from igbss_stream.streaming.stream_model import StreamModel
 
 
 def save(
@@ -37,6 +41,7 @@ def save(
     channels: Sequence[str],
     unit: str | None,
     memory: ChannelMemory | None = None,
+    choice: SourceChoice | None = None,
 ) -> None:
     """Write a model to a temporary file, and rename it.
 
@@ -53,6 +58,8 @@ def save(
         Unit of the channels, if known.
     memory : ChannelMemory, optional
         What the stream has learned of its channels.
+    choice : SourceChoice, optional
+        Choice of sources while the stream ran.
 
     Raises
     ------
@@ -72,6 +79,8 @@ def save(
             write_stream_state(sink, separator, path.stem, model.version)
             if memory is not None:
                 write_channel_memory(sink, memory)
+            if choice is not None and not choice.is_default:
+                write_choice(sink, encode_choice(choice))
     except (OSError, ValueError) as error:
         raise StateError(
             f"the state '{path}' cannot be written: {_get_reason(error)}; check the folder in state.path"
@@ -153,6 +162,43 @@ def load_memory(path: Path) -> ChannelMemory | None:
         raise StateError(
             f"the state '{path}' cannot be read: {error}. Remove it to start without it."
         ) from None
+
+
+def load_choice(path: Path, fixed: Separator | None = None) -> SourceChoice | None:
+    """Read the choice of sources, if there is a state with one.
+
+    Parameters
+    ----------
+    path : Path
+    fixed : Separator, optional
+        The model of the stream, if it is not the one of the state. The choice is for its sources only if
+        both have the same weights.
+
+    Raises
+    ------
+    StateError
+        If the file is damaged, or the choice is for the sources of another model.
+    """
+    if not path.exists():
+        return None
+    try:
+        with OutputFile(path) as file:
+            found = file.read_choice()
+            stored = file.read_model() if found is not None and fixed is not None else None
+        choice = None if found is None else decode_choice(found)
+    except DAMAGE as error:
+        raise StateError(
+            f"the choice of sources in the state '{path}' cannot be read: {error}. Remove the state to "
+            "start without it."
+        ) from None
+    if stored is not None and fixed is not None:
+        mixing = fixed.stage.mixing
+        if not np.array_equal(stored.mixing.reshape(-1), mixing.reshape(-1)):
+            raise StateError(
+                f"the state '{path}' has a choice of sources of another model than that of model.from; "
+                "remove the state, and choose again"
+            )
+    return choice
 
 
 def _get_reason(error: Exception) -> str:

@@ -4,7 +4,6 @@ import logging
 import time
 from collections.abc import Sequence
 from concurrent.futures import Executor
-from dataclasses import replace
 from threading import Event
 from typing import TYPE_CHECKING
 
@@ -12,25 +11,27 @@ import numpy as np
 
 from igbss_stream.bad_channels.memory import ChannelMemory
 from igbss_stream.chunk import Chunk, Gap, Stream
+from igbss_stream.daemon.announcer import Announcer
 from igbss_stream.daemon.bad_channels import WatchedChannels
+from igbss_stream.daemon.choice import SourceChoice
 from igbss_stream.daemon.config.schema import StreamSection
 from igbss_stream.daemon.config.sources import FileInput
 from igbss_stream.daemon.delay_histogram import DelayHistogram
 from igbss_stream.daemon.event_relay import EventRelay
 from igbss_stream.daemon.pause import Pause
-from igbss_stream.daemon.published import compute_mixing, describe_model, pick_cleaned
+from igbss_stream.daemon.published import describe_model, pick_cleaned
 from igbss_stream.daemon.sink_guard import GuardedSink, Sink
+from igbss_stream.daemon.source_chooser import SourceChooser
 from igbss_stream.daemon.sources import Source
 from igbss_stream.daemon.stage_log import StageLog
 from igbss_stream.daemon.stream_settings import StreamSettings
 from igbss_stream.daemon.trigger_channels import TriggerChannels
 from igbss_stream.errors import IgbssError, ParameterError
 from igbss_stream.events import Events
-from igbss_stream.feeds.model_facts import LearningFacts
 from igbss_stream.preparation.online import OnlinePreparation
 from igbss_stream.preparation.repair.stage import RepairStage
-from igbss_stream.streaming.model_updates import StreamModel
 from igbss_stream.streaming.pipeline import LearningPlan, Pipeline
+from igbss_stream.streaming.stream_model import StreamModel
 
 if TYPE_CHECKING:
     from igbss_stream.daemon.calibration import ChannelOrder
@@ -54,6 +55,8 @@ class StreamRunner:
         Model of an earlier run.
     memory : ChannelMemory, optional
         What an earlier run has learned of the channels.
+    choice : SourceChoice, optional
+        Choice of sources of an earlier run.
     wait : bool
         Whether the source may be paused until a model is learned.
     stop : Event, optional
@@ -67,6 +70,8 @@ class StreamRunner:
         Number of times that a stage or the source failed.
     error : Exception or None
         What ended the stream for good.
+    chooser : SourceChooser
+        Applies choices of sources while the stream runs.
     settings : StreamSettings
     sinks : list of GuardedSink
         The sinks, whose failures do not stop the stream.
@@ -88,6 +93,7 @@ class StreamRunner:
         settings: StreamSettings | None = None,
         model: StreamModel | None = None,
         memory: ChannelMemory | None = None,
+        choice: SourceChoice | None = None,
         wait: bool = False,
         stop: Event | None = None,
     ) -> None:
@@ -104,6 +110,7 @@ class StreamRunner:
         self.bad_channels = WatchedChannels(config, self.events.push, memory)
         self._config = config
         self.settings = StreamSettings.create(config) if settings is None else settings
+        self.chooser = SourceChooser(config.name, self.settings.initial, choice)
         self._triggers: TriggerChannels | None = None
         self._order: ChannelOrder | None = None
         self._executor, self._wait, self._stop = executor, wait, stop
@@ -114,9 +121,7 @@ class StreamRunner:
         self._run = 0  # of the source, which the stages belong to
         self._stop_index: int | None = None  # of the published items of this run
         self._published_kinds = [sink.publish for sink in config.sinks]
-        self._descriptions: dict[str, Stream] = {}
-        self._sent_bad: tuple[str, ...] = ()  # channels that the sinks know to be bad
-        self._sent_version = 0  # version of the samples whose model was described to the sinks
+        self._announcer = Announcer(self.sinks, self._published_kinds, self.chooser, self.events)
         self._log = StageLog(config.name)
 
     @property
@@ -170,6 +175,7 @@ class StreamRunner:
         arrived = time.perf_counter()
         if self._run != self.source.run:
             self._end_stages()
+        self._apply_choices()
         self._take_events()
         if not items or not self._has_triggers():
             return
@@ -210,10 +216,11 @@ class StreamRunner:
         self.repair = self.preparation = self.pipeline = self._model = None
         self._run, self._stop_index, self.is_refused = self.source.run, None, False
         self._triggers = None
-        self._descriptions.clear()
+        self._announcer.begin_run()
 
     def serve(self) -> None:
-        """Do periodic work of the sinks."""
+        """Apply choices of sources, also while no samples arrive, and do periodic work of the sinks."""
+        self._apply_choices()
         for sink in self.sinks:
             sink.serve()
 
@@ -315,6 +322,7 @@ class StreamRunner:
             model=model,
             learning=plan if settings.is_learning else None,
             cleaning=settings.cleaning,
+            chosen=self.chooser.excluded,
         )
         return repair, preparation, pipeline
 
@@ -339,13 +347,11 @@ class StreamRunner:
             self._stop_index = item.stop
             if isinstance(item, Chunk):
                 self.samples_out += len(item.data)
-                known = self._descriptions.get("sources")
-                if known is None or item.data.shape[1] != known.n_channels:
+                if not self._announcer.fits(item):
                     self._describe()
-                if item.model_version != self._sent_version:
-                    self._send_model(item.model_version)
-                if self.bad_channels.bad != self._sent_bad:
-                    self._send_bad_channels()
+                if self.preparation is not None:
+                    self._announcer.announce_model(item, self.model, self.preparation.output_stream)
+                self._announcer.announce_bad_channels(self.bad_channels.bad)
             else:
                 self.samples_gap += item.n_samples
             for sink, kind in zip(self.sinks, self._published_kinds, strict=True):
@@ -369,32 +375,13 @@ class StreamRunner:
         if self.pipeline is None or self.preparation is None or self.repair is None:
             return
         outputs = {"sources": self.pipeline.output_stream, "cleaned": self.pipeline.cleaned_stream}
-        for kind, out in outputs.items():
-            stream = replace(out, delay=out.delay + self.preparation.compute_delay(self.repair.delay))
-            if stream == self._descriptions.get(kind):
-                continue
-            self._descriptions[kind] = stream
-            self._sent_version, self._sent_bad = 0, ()  # a new run needs its model
-            for sink, published in zip(self.sinks, self._published_kinds, strict=True):
-                if published == kind:
-                    sink.start(stream)
+        self._announcer.announce_streams(outputs, self.preparation.compute_delay(self.repair.delay))
 
-    def _send_model(self, version: int) -> None:
-        """Describe a model to the sinks before its first samples."""
-        self._sent_version = version
-        if self.model is None or self.preparation is None:
-            return
-        mixing = compute_mixing(self.model, self.preparation.output_stream)
-        learning = LearningFacts.from_learning(self.model.version, self.model.separator.learning)
-        for sink, kind in zip(self.sinks, self._published_kinds, strict=True):
-            if kind == "sources":
-                sink.set_model(mixing, learning)
-
-    def _send_bad_channels(self) -> None:
-        """State in the description of the stream which channels are bad."""
-        self._sent_bad = self.bad_channels.bad
-        for sink in self.sinks:
-            sink.set_bad_channels(self._sent_bad)
+    def _apply_choices(self) -> None:
+        """Apply the choices of sources that were requested, from the next published sample on."""
+        events = self.chooser.apply(self.pipeline, self._stop_index)
+        if events:
+            self._announcer.announce_choice(events)
 
 
 def _count_samples(items: Sequence[Chunk | Gap]) -> int:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from igbss_stream.chunk import Stream
+from igbss_stream.daemon.choice import SourceChoice
 from igbss_stream.daemon.config.prepare_section import PrepareSection
 from igbss_stream.daemon.config.schema import StreamSection
 from igbss_stream.daemon.published import describe_removed
@@ -13,7 +14,7 @@ from igbss_stream.errors import ConfigError, IgbssError, ParameterError
 from igbss_stream.preparation.settings import Preparation, describe_differences, describe_steps
 from igbss_stream.separation.cleaning import Cleaning
 from igbss_stream.separation.settings import ModelSettings
-from igbss_stream.streaming.model_updates import StreamModel
+from igbss_stream.streaming.stream_model import StreamModel
 
 if TYPE_CHECKING:
     from igbss_stream.daemon.calibration import Calibration, ChannelOrder
@@ -30,6 +31,9 @@ class StreamSettings:
     cleaning : Cleaning or None
     calibration : Calibration or None
         The model to start with, if the configuration names a file.
+    initial : tuple of int or None
+        Sources that are removed until others are chosen, instead of those that `cleaning` determines: none,
+        where the section `clean` is empty.
     is_learning : bool
         Whether models are learned from the stream, if they depend on its samples.
     """
@@ -38,6 +42,7 @@ class StreamSettings:
     preparation: Preparation
     cleaning: Cleaning | None
     calibration: "Calibration | None" = None
+    initial: tuple[int, ...] | None = None
     is_learning: bool = True
 
     @classmethod
@@ -56,7 +61,8 @@ class StreamSettings:
         preparation = config.prepare.as_settings()
         cleaning = None if config.clean is None else config.clean.as_cleaning()
         if config.model.file is None:
-            return cls(config.model.as_settings(), preparation, cleaning)
+            initial = () if config.clean is not None and cleaning is None else None
+            return cls(config.model.as_settings(), preparation, cleaning, initial=initial)
         try:
             return cls._load(config, config.model.file, preparation, cleaning)
         except IgbssError as error:
@@ -78,14 +84,15 @@ class StreamSettings:
         if config.prepare == PrepareSection():
             preparation = loaded.preparation
         for j, sink in enumerate(config.sinks):
-            if sink.publish == "cleaned" and cleaning is None:
+            if sink.publish == "cleaned" and cleaning is None and config.clean is None:
                 raise ParameterError(
                     f"sinks[{j}].publish is cleaned, but '{loaded.path}' removes no sources: add a section "
                     "clean, or pass --exclude or --exclude-like to batch."
                 )
         depends = loaded.settings.is_learned or (cleaning is not None and cleaning.needs_survey)
         is_learning = config.model.follow and depends
-        return cls(loaded.settings, preparation, cleaning, loaded, is_learning)
+        initial = () if config.clean is not None and cleaning is None else None
+        return cls(loaded.settings, preparation, cleaning, loaded, initial, is_learning)
 
     @property
     def has_state(self) -> bool:
@@ -111,6 +118,26 @@ class StreamSettings:
 
         channels = None if self.calibration is None else self.calibration.channels
         return state.load(path, self.model, self.preparation, self.cleaning, channels)
+
+    def load_choice(self, path: Path) -> SourceChoice | None:
+        """Return the choice of sources that an earlier run stored; None if there is none.
+
+        The sources of a file with a fixed model are those of the choice only if the model is the same.
+
+        Parameters
+        ----------
+        path : Path
+            File of the state.
+
+        Raises
+        ------
+        StateError
+            If it cannot be used.
+        """
+        from igbss_stream.daemon import state  # imports h5py, which other configurations do not need
+
+        fixed = None if self.has_state or self.calibration is None else self.calibration.separator
+        return state.load_choice(path, fixed)
 
     def iter_start(self) -> Iterator[str]:
         """Yield what a stream takes from the file of its model, for the log."""

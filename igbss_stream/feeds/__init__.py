@@ -6,6 +6,8 @@
     encoder          encode messages
     event_rows       the events in a message
     model_facts      what a description states on a model
+    cleaning_facts   what it states on the sources that are taken out
+    control_client   ask a daemon to take sources out
     sequencer        order messages by sample index; declare gaps
     placed_message   a message with its position
     sequencer_counts counts of messages and samples by a sequencer

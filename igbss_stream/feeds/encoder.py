@@ -9,6 +9,7 @@ import numpy as np
 from igbss_stream._util.version import __version__
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.events import Events
+from igbss_stream.feeds.cleaning_facts import CleaningFacts
 from igbss_stream.feeds.event_rows import split_rows
 from igbss_stream.feeds.model_facts import LearningFacts, Mixing, SensorPositions
 from igbss_stream.feeds.wire import EVENTS_VERSION, VERSION, Frames
@@ -60,6 +61,7 @@ class Encoder:
         self._constant = self._encode_header("data", self._description)[:-1]
         self._model: dict[str, msgspec.Raw] = {}
         self._bad_channels: tuple[str, ...] = ()
+        self._cleaning: CleaningFacts | None = None
 
     def encode(self, item: Chunk | Gap) -> Frames:
         """Return the message of a chunk, whose buffer is its array, or of a gap."""
@@ -90,6 +92,10 @@ class Encoder:
         """State in every later description which channels of the input are bad."""
         self._bad_channels = names
 
+    def set_cleaning(self, cleaning: CleaningFacts | None) -> None:
+        """Include in every later description which sources are taken out of the channels."""
+        self._cleaning = cleaning
+
     def encode_meta(self) -> Frames:
         """Return the message that describes the stream; it does not increase `seq`."""
         fields = {
@@ -99,6 +105,8 @@ class Encoder:
             "software": f"igbss_stream {__version__}",
             "extra": self._extra,
         }
+        if self._cleaning is not None:
+            fields["cleaning"] = self._cleaning
         if self._positions is not None:
             fields["positions"] = self._positions
         if self._bad_channels:

@@ -18,6 +18,7 @@ from igbss_stream._util.dtypes import get_working_dtype
 from igbss_stream.chunk import Stream
 from igbss_stream.errors import WireError
 from igbss_stream.events import Event, Events
+from igbss_stream.feeds.cleaning_facts import CleaningFacts
 from igbss_stream.feeds.event_rows import MAX_EVENTS, EventRow, find_long_text
 from igbss_stream.feeds.model_facts import MAX_INTEGER, Count, Label, LearningFacts, Mixing, SensorPositions
 
@@ -112,6 +113,7 @@ class MetaMessage(_StreamHeader, frozen=True, kw_only=True, tag="meta"):
     learning: LearningFacts | None = None
     positions: SensorPositions | None = None
     bad_channels: tuple[Label, ...] = ()
+    cleaning: CleaningFacts | None = None
 
     @property
     def description(self) -> Stream:

@@ -16,6 +16,7 @@ import zmq
 from igbss_stream._util.closeable import Closeable
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.events import Events
+from igbss_stream.feeds.cleaning_facts import CleaningFacts
 from igbss_stream.feeds.encoder import Encoder
 from igbss_stream.feeds.endpoint import ZmqEndpoint
 from igbss_stream.feeds.keys import ServerKeys
@@ -141,6 +142,25 @@ class ZmqPublisher(Closeable):
         if self._encoder is None:
             raise RuntimeError("start a stream before publishing its bad channels")
         self._encoder.set_bad_channels(names)
+        self._next_meta = 0.0
+        self.serve()
+
+    def publish_cleaning(self, cleaning: CleaningFacts | None) -> None:
+        """Publish a description with the sources that are taken out, and include it in every later one.
+
+        Parameters
+        ----------
+        cleaning : CleaningFacts or None
+            None if the stream has no cleaned channels, and its sources no names.
+
+        Raises
+        ------
+        RuntimeError
+            If `start` was not called.
+        """
+        if self._encoder is None:
+            raise RuntimeError("start a stream before publishing which sources are taken out")
+        self._encoder.set_cleaning(cleaning)
         self._next_meta = 0.0
         self.serve()
 

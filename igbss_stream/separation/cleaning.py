@@ -98,6 +98,8 @@ class Cleaner:
         -------
         ndarray of shape (samples, channels), of the type of x
         """
+        if not self.excluded:
+            return x
         return (x - self._compute_contribution(sources, period)).astype(x.dtype, copy=False)
 
     def _compute_contribution(self, sources: NDArray[Any], period: int) -> Array:

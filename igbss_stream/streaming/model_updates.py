@@ -32,6 +32,7 @@ from igbss_stream.separation.engine import Separator
 from igbss_stream.separation.plan import SeparationPlan
 from igbss_stream.separation.settings import ModelSettings
 from igbss_stream.separation.source_labels import LabelContext
+from igbss_stream.streaming.stream_model import StreamModel
 
 GetSpans = Callable[[], list[tuple[int, int]]]
 """Returns start and stop of spans of samples."""
@@ -95,31 +96,6 @@ class LearningSchedule:
             round(ahead * rate),
             round(fade * rate),
         )
-
-
-@dataclass(frozen=True, eq=False)
-class StreamModel:
-    """A separator with its version and its position in a stream.
-
-    Parameters
-    ----------
-    version : int
-        1 for the first model.
-    separator : Separator
-        Prepared.
-    since : int
-        Index from which on the model is active.
-    learned_from : (int, int)
-        Start and stop index of the samples that it was learned from; (0, 0) if it was given.
-    seconds : float
-        Time that learning took; 0 if it was given.
-    """
-
-    version: int
-    separator: Separator
-    since: int
-    learned_from: tuple[int, int] = (0, 0)
-    seconds: float = 0.0
 
 
 @dataclass(slots=True)

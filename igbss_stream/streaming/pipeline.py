@@ -16,13 +16,15 @@ from numpy.typing import NDArray
 from igbss_stream._util.runs import split_runs
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import InputError, ParameterError
-from igbss_stream.separation.cleaning import Cleaning
+from igbss_stream.separation.cleaning import Cleaner, Cleaning
 from igbss_stream.separation.engine import Separator
 from igbss_stream.separation.plan import SeparationPlan
 from igbss_stream.separation.settings import ModelSettings
+from igbss_stream.separation.source_choice import Excluded
 from igbss_stream.separation.source_labels import LabelContext, locate_electrodes
-from igbss_stream.streaming.model_updates import GetSpans, Learner, LearningSchedule, StreamModel
+from igbss_stream.streaming.model_updates import GetSpans, Learner, LearningSchedule
 from igbss_stream.streaming.separators import SampleSeparator, WindowSeparator
+from igbss_stream.streaming.stream_model import StreamModel
 
 Item = Chunk | Gap
 
@@ -65,6 +67,8 @@ class Pipeline:
         Needed if there is no model and one has to be learned from the samples.
     cleaning : Cleaning, optional
         Sources to remove from the channels. Chunks then contain cleaned channels in addition to sources.
+    chosen : tuple of int, optional
+        Sources to remove instead of those that `cleaning` determines, see `choose`.
 
     Raises
     ------
@@ -86,7 +90,9 @@ class Pipeline:
         model: StreamModel | None = None,
         learning: LearningPlan | None = None,
         cleaning: Cleaning | None = None,
+        chosen: tuple[int, ...] | None = None,
     ) -> None:
+        self._chosen = chosen
         self.settings, self._stream = settings, stream
         if cleaning is not None:
             cleaning.check_channels(stream.channels)
@@ -164,6 +170,27 @@ class Pipeline:
             self._activate(self.learner.take_late_model(item.start))
         return [done for part in self._split_at_boundaries(item) for done in self._separate(part)]
 
+    def choose(self, sources: tuple[int, ...] | None) -> None:
+        """Remove other sources from the channels from the next samples on, whatever model is active.
+
+        Windows that were fitted before are still joined to the next ones.
+
+        Parameters
+        ----------
+        sources : tuple of int or None
+            Numbers of sources, sorted; None for those that the model determines.
+
+        Raises
+        ------
+        IgbssError
+            If a source does not exist, or none would remain. The earlier ones are removed then.
+        """
+        if self.model is not None:
+            Cleaner(self.model.separator.stage, tuple(map(Excluded, sources or ())))
+            self.model = self.model.choose(sources)
+        self._chosen = sources
+        self.stream_separator.choose(sources)
+
     def flush(self) -> list[Item]:
         """Return the remaining items at the end of the stream."""
         return [*self.stream_separator.flush()]
@@ -215,8 +242,8 @@ class Pipeline:
 
     def _activate(self, model: StreamModel | None) -> None:
         if model is not None:
-            self.model = model
-            self.stream_separator.activate(model)
+            self.model = model.choose(self._chosen)
+            self.stream_separator.activate(self.model)
 
 
 def split_by_domain(chunk: Chunk, in_domain: NDArray[np.bool_]) -> Iterator[Item]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from igbss_stream.chunk import Chunk
 from igbss_stream.errors import InputError, ParameterError
 from igbss_stream.separation.result import Separation
-from igbss_stream.streaming.model_updates import StreamModel
+from igbss_stream.streaming.stream_model import StreamModel
 from igbss_stream.streaming.windowing import OverlapAdd, WindowSplitter
 
 
@@ -37,6 +37,12 @@ class SampleSeparator:
     def activate(self, model: StreamModel) -> None:
         """Use a model from its index `since` on."""
         self._previous, self._model = self._model, model
+
+    def choose(self, sources: tuple[int, ...] | None) -> None:
+        """Remove other sources from the channels from the next sample on, see `StreamModel.choose`."""
+        self._previous, self._model = (
+            None if model is None else model.choose(sources) for model in (self._previous, self._model)
+        )
 
     def push(self, chunk: Chunk) -> list[Chunk]:
         """Return the sources of a chunk; none of its samples is before the active model."""
@@ -71,9 +77,13 @@ class SampleSeparator:
 
 
 def _separate_samples(chunk: Chunk, model: StreamModel) -> Chunk:
-    separator = model.separator
-    sources = separator.separate_samples(chunk.data, chunk.start)
-    return Chunk(sources, chunk.start, model.version, separator.clean_channels(chunk.data, sources))
+    sources = model.separator.separate_samples(chunk.data, chunk.start)
+    return Chunk(sources, chunk.start, model.version, _clean_channels(chunk, sources, model))
+
+
+def _clean_channels(chunk: Chunk, sources: NDArray[Any], model: StreamModel) -> NDArray[Any] | None:
+    """Return the channels without the removed sources; None if no cleaned channels are computed."""
+    return None if model.cleaner is None else model.cleaner.clean(chunk.data, sources)
 
 
 def _interpolate(old: NDArray[Any], new: NDArray[Any], weight: NDArray[Any]) -> NDArray[Any]:
@@ -135,6 +145,10 @@ class WindowSeparator:
             )
         self._model, self._last = model, None
 
+    def choose(self, sources: tuple[int, ...] | None) -> None:
+        """Remove other sources from the channels of later windows, see `StreamModel.choose`."""
+        self._model = None if self._model is None else self._model.choose(sources)
+
     def push(self, chunk: Chunk) -> list[Chunk]:
         """Return the sources of samples that no later window overlaps."""
         out = []
@@ -176,7 +190,7 @@ class WindowSeparator:
         self.counts.unconverged += not separation.converged
         self._last = (window.start, separation)
         sources = separation.sources
-        return Chunk(sources, window.start, version, separator.clean_channels(window.data, sources))
+        return Chunk(sources, window.start, version, _clean_channels(window, sources, self._model))
 
     def _get_initial_values(self, window: Chunk) -> tuple[NDArray[Any], NDArray[Any]] | None:
         """Return theta of the previous window where they overlap, else least squares at its level."""

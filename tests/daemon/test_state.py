@@ -14,7 +14,7 @@ from igbss_stream.preparation.settings import Preparation
 from igbss_stream.separation.engine import Separator
 from igbss_stream.separation.plan import SeparationPlan
 from igbss_stream.separation.settings import ModelSettings
-from igbss_stream.streaming.model_updates import StreamModel
+from igbss_stream.streaming.stream_model import StreamModel
 from tests.commands import Command
 from tests.recordings import RATE, read_output, write_recording
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import IgbssError, ParameterError, WireError
+from igbss_stream.feeds.cleaning_facts import CleaningFacts
 from igbss_stream.feeds.encoder import Encoder
 from igbss_stream.feeds.model_facts import LearningFacts, Mixing
 from igbss_stream.feeds.wire import (
@@ -116,6 +117,42 @@ def test_the_mixing_comes_back_to_the_bit_with_every_description() -> None:
         assert np.array(meta.mixing.matrix).tobytes() == rows.tobytes()
     encoder.set_model(None)
     assert b"mixing" not in sent(encoder.encode_meta())[1]
+
+
+def test_what_is_taken_out_comes_back_with_every_description() -> None:
+    encoder = Encoder(STREAM, 1)
+    assert b"cleaning" not in sent(encoder.encode_meta())[1]
+    most = tuple((i, "\U0001f9e0" * 64) for i in range(1024))
+    for facts in (
+        CleaningFacts(start=3),
+        CleaningFacts(start=7, excluded=(0, 2), names=((2, "\u03b1"),), chosen=True, undo=1),
+        CleaningFacts(start=2**53 - 1, excluded=tuple(range(65536)), names=most),
+    ):
+        encoder.set_cleaning(facts)
+        frames = sent(encoder.encode_meta())
+        assert len(frames[1]) < WireLimits().header_bytes
+        meta = decode(frames)
+        assert isinstance(meta, MetaMessage)
+        assert meta.cleaning == facts
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {},
+        {"start": -1},
+        {"start": 0, "excluded": [-1]},
+        {"start": 0, "excluded": [65536]},
+        {"start": 0, "names": [[0, "x" * 65]]},
+        {"start": 0, "names": [[0, "a\u0000"]]},
+        {"start": 0, "names": [[0]]},
+    ],
+)
+def test_invalid_statements_of_what_is_taken_out_are_rejected(facts: dict[str, Any]) -> None:
+    topic, head, buffer = sent(Encoder(STREAM, 1).encode_meta())
+    header = json.dumps(json.loads(head) | {"cleaning": facts}).encode()
+    with pytest.raises(WireError, match="header"):
+        decode([topic, header, buffer])
 
 
 def test_a_mixing_that_no_header_holds_is_left_out() -> None:

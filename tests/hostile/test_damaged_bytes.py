@@ -15,7 +15,7 @@ from igbss_stream.errors import RecordingError, StateError
 from igbss_stream.preparation.settings import Preparation
 from igbss_stream.separation.plan import SeparationPlan
 from igbss_stream.separation.settings import ModelSettings
-from igbss_stream.streaming.model_updates import StreamModel
+from igbss_stream.streaming.stream_model import StreamModel
 
 NAMES = ("a", "b", "c", "d")
 SETTINGS = ModelSettings(structure="systematic")

@@ -19,7 +19,7 @@ from igbss_stream.separation.engine import Separator
 from igbss_stream.separation.plan import SeparationPlan
 from igbss_stream.separation.settings import ModelSettings
 from igbss_stream.separation.statistics import survey_array
-from igbss_stream.streaming.model_updates import StreamModel
+from igbss_stream.streaming.stream_model import StreamModel
 from tests.hostile.mutated_files import mutate
 
 pytestmark = pytest.mark.jit  # learns

@@ -19,8 +19,9 @@ from igbss_stream.separation.settings import ModelSettings
 from igbss_stream.separation.source_choice import Excluded
 from igbss_stream.separation.stages import LinearStage, PolynomialStage
 from igbss_stream.separation.statistics import survey_array
-from igbss_stream.streaming.model_updates import Learner, LearningSchedule, StreamModel
+from igbss_stream.streaming.model_updates import Learner, LearningSchedule
 from igbss_stream.streaming.pipeline import Item, LearningPlan, Pipeline
+from igbss_stream.streaming.stream_model import StreamModel
 from tests.published import model_settings
 from tests.streaming.test_pipeline import Immediate, cut
 

@@ -14,8 +14,9 @@ from igbss_stream.playback.simulate import Simulation
 from igbss_stream.separation.api import separate
 from igbss_stream.separation.settings import ModelSettings
 from igbss_stream.separation.stages import LinearStage, Stage
-from igbss_stream.streaming.model_updates import LearningSchedule, StreamModel
+from igbss_stream.streaming.model_updates import LearningSchedule
 from igbss_stream.streaming.pipeline import LearningPlan, Pipeline
+from igbss_stream.streaming.stream_model import StreamModel
 from tests.realdata import DATA, needs_data
 from tests.streaming.test_pipeline import Immediate
 

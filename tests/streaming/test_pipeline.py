@@ -17,9 +17,10 @@ from igbss_stream.errors import InputError, ParameterError
 from igbss_stream.separation.api import separate
 from igbss_stream.separation.plan import SeparationPlan
 from igbss_stream.separation.settings import ModelSettings
-from igbss_stream.streaming.model_updates import LearningSchedule, StreamModel
+from igbss_stream.streaming.model_updates import LearningSchedule
 from igbss_stream.streaming.pipeline import Item, LearningPlan, Pipeline
 from igbss_stream.streaming.separators import FitCounts
+from igbss_stream.streaming.stream_model import StreamModel
 from igbss_stream.streaming.windowing import OverlapAdd, WindowSplitter
 from tests.published import model_settings
 

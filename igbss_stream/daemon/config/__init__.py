@@ -11,7 +11,7 @@
                       channels that are left out while they are bad
     prepare_section   re-reference, filter, resample
     clean_section     remove sources from the channels
-    web_sections      metrics, health and the live page over HTTP
+    web_sections      metrics, health, the live page and control over HTTP
     keys              secrets and CURVE keys
     base              the base class of sections and common types of values
     type_text         describe types of values in words

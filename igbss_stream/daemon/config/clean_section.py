@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from msgspec import Meta
 
 from igbss_stream.daemon.config.base import Section, Text
-from igbss_stream.errors import ParameterError
 
 if TYPE_CHECKING:
     from igbss_stream.separation.cleaning import Cleaning
@@ -57,6 +56,9 @@ class ExcludeLabelled(Section, frozen=True, kw_only=True):
 class CleanSection(Section, frozen=True, kw_only=True):
     """Sources to remove from the channels, for sinks that publish `cleaned` (docs/cleaning.md).
 
+    With a section `control`, the section may be empty (`clean: {}`): no source is removed until one is
+    chosen while the stream runs (docs/live.md).
+
     Parameters
     ----------
     exclude : tuple of int
@@ -72,15 +74,15 @@ class CleanSection(Section, frozen=True, kw_only=True):
     exclude_like: tuple[ExcludeLike, ...] = ()
     exclude_labelled: tuple[ExcludeLabelled, ...] = ()
 
-    def __post_init__(self) -> None:
-        if not (self.exclude or self.exclude_like or self.exclude_labelled):
-            raise ParameterError(
-                "exclude must name a source, exclude_like a channel, or exclude_labelled a label.",
-                parameter="exclude",
-            )
+    @property
+    def is_empty(self) -> bool:
+        """Whether no source is named."""
+        return not (self.exclude or self.exclude_like or self.exclude_labelled)
 
-    def as_cleaning(self) -> "Cleaning":
-        """Return the settings of the stage that removes sources."""
+    def as_cleaning(self) -> "Cleaning | None":
+        """Return the settings of the stage that removes sources; None if no source is named."""
+        if self.is_empty:
+            return None
         from igbss_stream.separation.cleaning import Cleaning
 
         like = tuple((item.channel, item.min_correlation) for item in self.exclude_like)

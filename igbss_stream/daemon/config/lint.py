@@ -37,6 +37,10 @@ def lint(config: Config, path: str | os.PathLike[str]) -> list[str]:
 def _lint_config(config: Config, path: Path) -> Iterator[str]:
     if config.health.endpoint is not None and not config.health.endpoint.is_local:
         yield "health.host is open to the network without a password: use 127.0.0.1, or a proxy"
+    if config.control is not None and not config.control.endpoint.is_local:
+        yield "control.host is open to the network without encryption: use 127.0.0.1, or a proxy"
+    if config.control is not None and config.state is None:
+        yield "control: sources that are chosen are forgotten at the end: add a section state to keep them"
     if config.view is not None and config.find_viewed()[1].curve is not None:
         yield (
             "view shows an encrypted stream to every user of this machine: remove view if they should not "

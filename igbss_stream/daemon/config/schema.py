@@ -18,7 +18,7 @@ from igbss_stream.daemon.config.model_section import ModelSection
 from igbss_stream.daemon.config.prepare_section import PrepareSection
 from igbss_stream.daemon.config.sinks import Hdf5Output, LslOutput, Output, ZmqOutput
 from igbss_stream.daemon.config.sources import FileInput, Input, ZmqInput
-from igbss_stream.daemon.config.web_sections import HealthSection, ViewSection
+from igbss_stream.daemon.config.web_sections import ControlSection, HealthSection, ViewSection
 from igbss_stream.errors import ParameterError
 from igbss_stream.feeds.addresses import SocketAddress, parse_address
 
@@ -144,7 +144,7 @@ class StreamSection(Section, frozen=True, kw_only=True):
     window : WindowSection
         Windows of the fit.
     clean : CleanSection or None
-        Sources to remove from the channels; `null` publishes no cleaned channels.
+        Sources to remove from the channels; `null` publishes no cleaned channels, and allows no choice.
     sinks : tuple of Output
         Destinations of sources or cleaned channels, at least one.
     """
@@ -231,6 +231,8 @@ class Config(Section, frozen=True, kw_only=True):
         Metrics and health over HTTP.
     view : ViewSection or None
         Live page of a stream; `null` serves none.
+    control : ControlSection or None
+        Choice of the sources to remove while the streams run; `null` allows none.
     log : LogSection
         Log on standard error.
     """
@@ -239,10 +241,12 @@ class Config(Section, frozen=True, kw_only=True):
     state: StateSection | None = None
     health: HealthSection = HealthSection()
     view: ViewSection | None = None
+    control: ControlSection | None = None
     log: LogSection = LogSection()
 
     def __post_init__(self) -> None:
         _check_names(self.streams)
+        _check_cleaning(self.streams, has_control=self.control is not None)
         _check_outputs(self.streams, self.state)
         _check_endpoints(list(self.iter_bound()))
         if self.view is not None:
@@ -297,6 +301,8 @@ class Config(Section, frozen=True, kw_only=True):
             yield "health.port", self.health.endpoint
         if self.view is not None:
             yield "view.port", self.view.endpoint
+        if self.control is not None:
+            yield "control.port", self.control.endpoint
 
 
 def _check_names(streams: tuple[StreamSection, ...]) -> None:
@@ -309,6 +315,17 @@ def _check_names(streams: tuple[StreamSection, ...]) -> None:
                 f"streams[{i}].name {stream.name!r} is taken by streams[{j}]; choose another (upper and "
                 "lower case count as the same).",
                 parameter=f"streams[{i}].name",
+            )
+
+
+def _check_cleaning(streams: tuple[StreamSection, ...], *, has_control: bool) -> None:
+    """Check that sources can be removed from the channels: named in the configuration, or chosen later."""
+    for i, stream in enumerate(streams):
+        if stream.clean is not None and stream.clean.is_empty and not has_control:
+            raise ParameterError(
+                f"streams[{i}].clean.exclude must name a source, exclude_like a channel, or "
+                "exclude_labelled a label. To choose sources while the stream runs, add a section control.",
+                parameter=f"streams[{i}].clean.exclude",
             )
 
 

@@ -94,7 +94,7 @@ def _describe_removed(clean: CleanSection) -> str:
     numbered = [f"source-{source}" for source in clean.exclude]
     labelled = [f"sources labelled {one.label} ({one.min_score:g})" for one in clean.exclude_labelled]
     similar = [f"sources like {like.channel} ({like.min_correlation:g})" for like in clean.exclude_like]
-    return ", ".join([*numbered, *similar, *labelled])
+    return ", ".join([*numbered, *similar, *labelled]) or "the sources that are chosen while it runs"
 
 
 def _describe_sink(sink: Output) -> str:

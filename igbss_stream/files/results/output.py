@@ -290,6 +290,13 @@ class OutputFile(CheckedFile):
             return ()
         return make_excluded(rows)
 
+    def read_choice(self) -> bytes | None:
+        """Read the choice of sources of a state of the daemon, as JSON; None if it has none."""
+        handle = get_dataset(self._file, "choice")
+        if handle is None or handle.shape != (1,) or handle.dtype.kind != "S":
+            return None
+        return bytes(handle[0])
+
     def read_labels(self) -> Labelling | None:
         """Read the labels of the sources; None if they were not labelled.
 

@@ -152,6 +152,11 @@ def write_channel_memory(sink: Hdf5Sink, memory: ChannelMemory) -> None:
     )
 
 
+def write_choice(sink: Hdf5Sink, choice: bytes) -> None:
+    """Write which sources were chosen to be removed while the stream ran, as JSON."""
+    sink.write("choice", np.array([choice]))
+
+
 def _as_stored(weights: NDArray[np.float64]) -> NDArray[Any]:
     """Return weights without the axis of periods if there is a single one."""
     return weights if len(weights) > 1 else weights[0]

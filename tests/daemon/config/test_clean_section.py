@@ -20,7 +20,7 @@ from igbss_stream.separation.engine import Separator
 from igbss_stream.separation.plan import SeparationPlan
 from igbss_stream.separation.settings import ModelSettings
 from igbss_stream.separation.source_choice import LABEL_GROUPS, Excluded
-from igbss_stream.streaming.model_updates import StreamModel
+from igbss_stream.streaming.stream_model import StreamModel
 from tests.configurations import FindMistakes, LoadConfig, stream
 from tests.doc_pages import blocks
 
@@ -48,7 +48,9 @@ def test_sources_by_label(load_config: LoadConfig) -> None:
     (found,) = load_config(stream(**yaml.safe_load(block.text), sinks=[ZMQ])).streams
     labels = (ExcludeLabelled(label="eye"), ExcludeLabelled(label="heart", min_score=0.7))
     assert found.clean == CleanSection(exclude_labelled=labels)
-    assert found.clean.as_cleaning().exclude_labelled == (("eye", MIN_SCORE), ("heart", 0.7))
+    cleaning = found.clean.as_cleaning()
+    assert cleaning is not None
+    assert cleaning.exclude_labelled == (("eye", MIN_SCORE), ("heart", 0.7))
     assert found.is_model_learned
 
 
