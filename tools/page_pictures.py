@@ -24,6 +24,7 @@ from PIL import Image
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from igbss_stream.chunk import Chunk, Gap
+from igbss_stream.feeds.control_client import ControlClient
 from igbss_stream.feeds.zmq_publisher import ZmqPublisher
 from igbss_stream.playback.simulate import Simulation
 from tests.browser import MISSING, browser, is_there
@@ -38,9 +39,11 @@ streams:
   - name: eeg
     source: {{kind: zmq, address: "{source}"}}
     learning: {{first: 10, window: 20, every: 10, ahead: 2}}
+    clean: {{}}
     sinks: [{{kind: zmq, address: "tcp://127.0.0.1:{sink}"}}]
 health: {{port: {health}}}
 view: {{port: {view}}}
+control: {{port: {control}, token_file: control.token}}
 log: {{level: error}}
 """
 
@@ -85,9 +88,9 @@ class Head(threading.Thread):
 
 
 @contextmanager
-def daemon(sink: ZmqPublisher, folder: Path) -> Iterator[str]:
-    """Run a daemon behind a sink; return the address of its page."""
-    ports = dict(zip(("sink", "health", "view"), map(_free_port, range(3)), strict=True))
+def daemon(sink: ZmqPublisher, folder: Path) -> Iterator[tuple[str, ControlClient]]:
+    """Run a daemon behind a sink; return the address of its page, and what chooses sources."""
+    ports = dict(zip(("sink", "health", "view", "control"), map(_free_port, range(4)), strict=True))
     path = folder / "picture.yaml"
     path.write_text(CONFIG.format(source=sink.address, **ports))
     process = subprocess.Popen([str(Path(sys.executable).parent / "igbss-stream"), "run", str(path)])
@@ -97,7 +100,7 @@ def daemon(sink: ZmqPublisher, folder: Path) -> Iterator[str]:
             if process.poll() is not None or time.monotonic() > deadline:
                 raise click.ClickException("the daemon serves no page")
             time.sleep(0.1)
-        yield f"http://127.0.0.1:{ports['view']}/"
+        yield f"http://127.0.0.1:{ports['view']}/", ControlClient(f"http://127.0.0.1:{ports['control']}")
     finally:
         process.terminate()
         process.wait(10)
@@ -108,7 +111,7 @@ def take(picture: Picture, out: Path) -> None:
     with (
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name,
         ZmqPublisher("tcp://127.0.0.1:*") as sink,
-        daemon(sink, Path(name)) as url,
+        daemon(sink, Path(name)) as (url, control),
         browser(Path(name), _WIDTH, _HEIGHT) as driver,
     ):
         head = Head(sink, picture)
@@ -122,10 +125,14 @@ def take(picture: Picture, out: Path) -> None:
             if time.monotonic() > deadline:
                 raise click.ClickException(f"{picture.name}: no second model came")
             time.sleep(0.1)
-        time.sleep(3.5)
+        time.sleep(3.0)
         head.lose.set()
         driver.execute_script("igbssView.panels[0].choose(1)")
-        time.sleep(3.5)
+        time.sleep(1.0)
+        token = (Path(name) / "control.token").read_text().strip()
+        control.send({"add": [0, 1]}, token)
+        control.send({"names": [[1, "blink"]]}, token)
+        time.sleep(5.0)  # there is a blink in it
         save(driver.get_screenshot_as_png(), out / picture.name)
         head.over.set()
         head.join()

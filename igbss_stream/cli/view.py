@@ -42,6 +42,17 @@ Examples:
     help="Positions of the channels on the map, as for `batch`.  [default: of the stream, or by name]",
 )
 @click.option(
+    "--control",
+    metavar="URL",
+    help="Address of the section control of the daemon, such as http://127.0.0.1:9465, to choose sources.",
+)
+@click.option(
+    "--token-file",
+    type=click.Path(path_type=Path),
+    help="File with the token of --control; everybody who can open the page can choose then.  "
+    "[default: the page asks for the token]",
+)
+@click.option(
     "--port",
     default=5006,
     show_default=True,
@@ -66,6 +77,8 @@ def view(
     channels_server_key: str | None,
     metrics: str | None,
     montage: str | None,
+    control: str | None,
+    token_file: Path | None,
     port: int,
     allowed_hosts: tuple[str, ...],
     opened: bool,
@@ -81,6 +94,8 @@ def view(
         raise ParameterError(
             f"--metrics must be an address such as http://127.0.0.1:9464/metrics. Got {metrics!r} instead."
         )
+    if token_file is not None and control is None:
+        raise ParameterError("--token-file requires --control; pass the address of the control server.")
     for name in allowed_hosts:
         if not is_host_name(name):
             raise ParameterError(
@@ -102,7 +117,10 @@ def view(
     from igbss_stream._util.scheduling import use_normal_priority
     from igbss_stream._util.signals import StopSignal
     from igbss_stream.cli.key_file import load_client_keys
+    from igbss_stream.daemon.control_token import load_token
+    from igbss_stream.feeds.control_client import ControlClient
     from igbss_stream.files.montage import load_montage
+    from igbss_stream.pages.view.control_access import ControlAccess
     from igbss_stream.pages.view.feed import Feed
 
     if parent is not None:
@@ -117,6 +135,11 @@ def view(
     keys, channels_keys = load_client_keys(
         key_file, {"--server-key": server_key, "--channels-server-key": channels_server_key}
     )
+    access = None
+    if control is not None:
+        access = ControlAccess(
+            ControlClient(control), None if token_file is None else load_token(token_file)
+        )
     feed = Feed(
         address,
         topic,
@@ -125,6 +148,7 @@ def view(
         channels_keys=channels_keys,
         metrics=metrics,
         montage=None if montage is None else load_montage(montage),
+        control=access,
     )
     with StopSignal() as stop, feed:
         serve(

@@ -1,4 +1,4 @@
-"""Describe a stream to its sinks: what is published, models, bad channels, and which sources are taken out."""
+"""Describe a stream to its sinks: models, bad channels, and which sources are taken out."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -135,7 +135,8 @@ class Daemon:
                 from igbss_stream.daemon import viewer
 
                 health_port = None if self._health is None else self._health.port
-                self._viewer = viewer.ViewerProcess(config, health_port, viewer_keys)
+                control_port = None if self._control is None else self._control.port
+                self._viewer = viewer.ViewerProcess(config, health_port, control_port, viewer_keys)
         except BaseException:
             self._close()
             raise

@@ -30,6 +30,8 @@ class ViewerProcess:
         With a section `view`.
     health_port : int or None
         Port of the metrics, if they are served.
+    control_port : int or None
+        Port of the control server, if there is one.
     keys : ViewerKeys, optional
         Keys of the page, if the sink that it reads is encrypted.
 
@@ -48,7 +50,13 @@ class ViewerProcess:
         If the port is in use.
     """
 
-    def __init__(self, config: Config, health_port: int | None, keys: ViewerKeys | None = None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        health_port: int | None,
+        control_port: int | None = None,
+        keys: ViewerKeys | None = None,
+    ) -> None:
         view = config.view or ViewSection()
         if importlib.util.find_spec("bokeh") is None:
             raise ParameterError(
@@ -70,6 +78,9 @@ class ViewerProcess:
         if health_port is not None and config.health.endpoint is not None:
             host = parse_address(str(config.health.endpoint)).reachable.host
             command += ["--metrics", f"http://{host}:{health_port}/metrics"]
+        if control_port is not None and config.control is not None:
+            host = parse_address(str(config.control.endpoint)).reachable.host
+            command += ["--control", f"http://{host}:{control_port}"]
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 # closed by `close`
         self._process: subprocess.Popen[bytes] | None = self._start(command, keys)
         self.pid = self._process.pid

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from igbss_stream.chunk import Chunk, Gap, Stream
+from igbss_stream.daemon.control_token import load_token
 from igbss_stream.feeds.zmq_publisher import ZmqPublisher
 from tests import browser
 from tests.commands import COMMAND
@@ -70,6 +71,7 @@ class Open:
 
     def __init__(self, driver: Any, daemon: DaemonProcess, sender: Sender, url: str, out: int) -> None:
         self.driver, self.daemon, self.sender, self.url, self.out = driver, daemon, sender, url, out
+        self.cleaned, self.token = 0, ""  # port of cleaned channels, and what allows a choice of sources
 
     def js(self, expression: str) -> Any:
         return self.driver.execute_script(f"return {expression}")
@@ -109,18 +111,27 @@ class Open:
 
 
 @contextmanager
-def opened(folder: Path, settings: str = "model: {structure: systematic}") -> Iterator[Open]:
-    """Start a sender and a daemon, and open its page."""
+def opened(
+    folder: Path, settings: str = "model: {structure: systematic}", *, control: bool = False
+) -> Iterator[Open]:
+    """Start a sender and a daemon, and open its page; with control, sources can be chosen."""
     with ExitStack() as ends:
         sink = ends.enter_context(ZmqPublisher("tcp://127.0.0.1:*"))
-        health, port, out = free_port(), free_port(), free_port()
+        health, port, out, cleaned, choice = (free_port() for _ in range(5))
+        sinks = [f"{{kind: zmq, address: 'tcp://127.0.0.1:{out}'}}"]
+        more = ""
+        if control:
+            settings += "\n    clean: {}"
+            sinks.append(f"{{kind: zmq, address: 'tcp://127.0.0.1:{cleaned}', publish: cleaned}}")
+            more = f"control: {{port: {choice}, token_file: control.token}}\nstate: {{path: state}}\n"
         config = folder / "run.yaml"
         config.write_text(
             f"streams:\n"
             f"  - name: s\n"
             f"    source: {{kind: zmq, address: '{sink.address}'}}\n"
             f"    {settings}\n"
-            f"    sinks: [{{kind: zmq, address: 'tcp://127.0.0.1:{out}'}}]\n"
+            f"    sinks: [{', '.join(sinks)}]\n"
+            f"{more}"
             f"health: {{port: {health}}}\n"
             f"view: {{port: {port}}}\n"
             f"log: {{format: json}}\n"
@@ -141,6 +152,8 @@ def opened(folder: Path, settings: str = "model: {structure: systematic}") -> It
         until(lambda: answers(port))
         driver.get(url)
         open_page = Open(driver, daemon, sender, url, out)
+        if control:
+            open_page.cleaned, open_page.token = cleaned, load_token(folder / "control.token")
         until(
             lambda: open_page.js("window.igbssView && igbssView.state.columns > 100"),
             describe=lambda: str(driver.get_log("browser")),

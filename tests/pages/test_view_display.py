@@ -19,16 +19,18 @@ pytestmark = [
     pytest.mark.skipif(not browser.is_there(), reason=browser.MISSING),
 ]
 
-SCRIPTS = ("colours.js", "panel.js", "page.js")
+SCRIPTS = ("colours.js", "panel.js", "choose.js", "page.js")
 LIGHTNESS = {"light": (200, 255), "dark": (0, 60)}  # mean grey of a picture of the page
 
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Open]:
-    with opened(tmp_path_factory.mktemp("page"), "learning: {first: 4, window: 4, every: null}") as shared:
+    learning = "learning: {first: 4, window: 4, every: null}"
+    with opened(tmp_path_factory.mktemp("page"), learning, control=True) as shared:
         until(lambda: shared.figures().get("model") == "1")
         shared.sender.lose(100)
         until(lambda: shared.figures()["lost"] == "100")
+        shared.click("#take")  # shows the form for the token
         yield shared
 
 
@@ -101,16 +103,21 @@ HARNESS = """<!DOCTYPE html><meta charset="utf-8"><style>STYLE</style>
 <p id="sentence"></p><dl id="figures"></dl><button id="pause"></button>
 <select id="span"><option>1</option></select><p id="note"></p><h2 id="chosen"></h2>
 <main><section class="panel" id="panel-0"></section><section class="panel" id="panel-1"></section></main></div>
+<div hidden>CHOICE</div>
 <script>
 const nothing = {properties: {}, setv() {}}
 window.Bokeh = {documents: [{get_model_by_name: () => ({title: nothing, below: [], left: [], right: [], center: [], renderers: []})}]}
 window.igbssView = (() => {
 SCRIPT
 })()
-const properties = Object.fromEntries(["layout", "marks", "strip", "status"].map((n) => [n, {change: {connect() {}}}]))
+const properties = Object.fromEntries(["layout", "marks", "strip", "status", "taken", "answer"].map((n) => [n, {change: {connect() {}}}]))
 window.live = {properties, layout: JSON.stringify(LAYOUT), marks: JSON.stringify(MARKS), strip: "", status: ""}
 igbssView.start(live)
 </script>"""
+CHOICE = dict.fromkeys(["highpass", "lowpass", "notch", "reference", "shown"], "select") | dict.fromkeys(
+    ["taken", "taken-text", "undo", "token-form", "token-cancel", "choose", "take", "name", "shown-label"],
+    "b",
+)
 DRAW = """
 const [half, steps, gap] = arguments, panel = igbssView.panels[0], canvas = panel.canvas
 const first = 1000
@@ -175,6 +182,7 @@ def build_harness(broken: bool = False) -> str:
         {"kind": "event", "start": EVENT, "stop": EVENT, "text": "square"},
     ]
     parts = {
+        "CHOICE": "".join(f'<{name} id="{one}"></{name}>' for one, name in CHOICE.items()),
         "STYLE": folder.joinpath("page.css").read_text("utf-8"),
         "SCRIPT": script,
         "LAYOUT": json.dumps(layout | {"panels": [panel]}),

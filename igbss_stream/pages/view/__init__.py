@@ -8,7 +8,11 @@
     feed         threads that read the stream and the metrics of the daemon
     state        what the page shows of the stream
     traces       the last seconds, reduced to the columns of the screen
-    page         one open page; page.html, page.css, colours.js, panel.js and page.js are its parts
+    page         one open page; page.html, page.css and *.js are its parts
+    display      filter and re-reference traces for display
+    choosing     what an open page asks of the daemon, and what is taken out
+    control_access
+                 pass the requests of pages on to the daemon
     side_plots   plots of the selected source
     status       sentences and figures on the stream
 """

@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from igbss_stream._util.closeable import Closeable
 from igbss_stream.feeds.addresses import check_address
 from igbss_stream.feeds.keys import ClientKeys
+from igbss_stream.pages.view.control_access import ControlAccess
 from igbss_stream.pages.view.state import ViewState
 from igbss_stream.playback.monitoring import Monitor, Report
 from igbss_stream.positions import Positions
@@ -99,6 +100,8 @@ class Feed(Closeable):
         Address of the metrics of the daemon, such as ``"http://127.0.0.1:9464/metrics"``.
     montage : Positions, optional
         Replace those that the stream states.
+    control : ControlAccess, optional
+        Passes the choices of sources of the pages on to the daemon; closed with the feed.
 
     Attributes
     ----------
@@ -126,6 +129,7 @@ class Feed(Closeable):
         channels_keys: ClientKeys | None = None,
         metrics: str | None = None,
         montage: Positions | None = None,
+        control: ControlAccess | None = None,
     ) -> None:
         for one in (address, channels):
             if one is not None:
@@ -136,6 +140,7 @@ class Feed(Closeable):
         self.state = ViewState(raw=channels is not None, montage=montage)
         self.report: Report | None = None
         self.daemon_metrics: DaemonMetrics | None = None
+        self.control = control
         self._keys, self._channels_keys = keys, channels_keys
         self._metrics = metrics
         self._stopping = threading.Event()
@@ -154,6 +159,8 @@ class Feed(Closeable):
     def close(self) -> None:
         """Stop reading. Closing twice is allowed."""
         self._stopping.set()
+        if self.control is not None:
+            self.control.close()
         for thread in self._threads:
             thread.join(2 * _TIMEOUT)
 
@@ -182,7 +189,7 @@ class Feed(Closeable):
             items = sources.receive(_WAIT)
             meta = sources.meta if sources.described else None
             with self.lock:
-                self.state.update(items, meta)
+                self.state.update(items, meta, sources.index_offset)
                 self.state.update_events(sources.pop_events())
             now = time.monotonic()
             monitor.take(items, meta.description if meta else None, now, time.time())

@@ -62,7 +62,8 @@ const onStrip = () => {
 
 const onStatus = () => {
   if (!live.status) return
-  const {sentence, note, figures, reliability} = JSON.parse(live.status)
+  const {sentence, note, figures, reliability, references} = JSON.parse(live.status)
+  listReferences(references)
   panels[0].rate(reliability)
   if ($("sentence").textContent !== sentence) $("sentence").textContent = sentence
   $("note").textContent = note
@@ -90,10 +91,11 @@ const span = (by) => {
 }
 
 const onKey = (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target.tagName === "SELECT") return
+  if (event.ctrlKey || event.metaKey || event.altKey || ["SELECT", "INPUT"].includes(event.target.tagName)) return
   if (event.key === " ") pause()
   else if (event.key === "+" || event.key === "=") panels[0].gain(false)
   else if (event.key === "-") panels[0].gain(true)
+  else if (event.key === "x" || event.key === "X") toggle(state.chosen ?? 0)
   else if (event.key === "[") span(-1)
   else if (event.key === "]") span(1)
   else if (event.key.startsWith("Arrow") && event.target === document.body) panels[0].key(event)
@@ -105,7 +107,7 @@ const start = (model) => {
   live = model
   recolour()
   panels.push(new Panel($("panel-0"), "Sources", true), new Panel($("panel-1"), "Channels", false))
-  const handlers = {layout: onLayout, marks: onMarks, strip: onStrip, status: onStatus}
+  const handlers = {layout: onLayout, marks: onMarks, strip: onStrip, status: onStatus, taken: onTaken, answer: onAnswer}
   for (const [name, act] of Object.entries(handlers)) {
     live.properties[name].change.connect(act)
   }
@@ -113,6 +115,7 @@ const start = (model) => {
   $("pause").onkeyup = (event) => { if (event.key === " ") event.preventDefault() }
   $("span").onchange = () => { live.span = Number($("span").value) }
   document.addEventListener("keydown", onKey)
+  startChoosing()
   $("sentence").textContent = ""
   wantColumns()
   onLayout()

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from igbss_stream.pages.plotting.scales import choose_unit
 from igbss_stream.pages.plotting.spectrum import compute_spectrum
+from igbss_stream.pages.view.choosing import Choosing
+from igbss_stream.pages.view.display import Display, parse_display
 from igbss_stream.pages.view.feed import Feed
 from igbss_stream.pages.view.side_plots import ScalpMap, SpectrumPlot, WeightBars
 from igbss_stream.pages.view.state import MixingWeights, TracePanel, ViewState
@@ -47,17 +49,22 @@ _MORE, _LESS = 1.9, 0.3  # of the current spacing: beyond these a new spacing is
 class Live(DataModel):
     """Properties that the server and the script of a page exchange.
 
-    The server writes `layout`, `marks` and `status` (JSON) and `strip`. A strip is encoded in base64,
-    because the script of Bokeh does not accept documents with bytes. It contains four float64 (number of
-    the layout, first column, number of columns, 0), then in float32 the lows and highs of the sources and
-    of the channels, column by column. The script writes the other properties, and sets `ready` once it
-    listens.
+    The server writes `layout`, `marks`, `status`, `taken` and `answer` (JSON), `control`, `locked` and
+    `strip`. A strip is encoded in base64, because the script of Bokeh does not accept documents with bytes.
+    It contains four float64 (number of the layout, first column, number of columns, 0), then in float32 the
+    lows and highs of the sources and of the channels, column by column. The script writes the other
+    properties, and sets `ready` once it listens. `request` has a request to choose sources, with the token,
+    which no other page gets.
     """
 
     layout: Any = bp.String("")
     marks: Any = bp.String("[]")
     status: Any = bp.String("")
     strip: Any = bp.String("")
+    taken: Any = bp.String("")
+    answer: Any = bp.String("")
+    control: Any = bp.Bool(False)
+    locked: Any = bp.Bool(False)
 
     ready: Any = bp.Bool(False)
     columns: Any = bp.Int(600)
@@ -65,6 +72,8 @@ class Live(DataModel):
     paused: Any = bp.Bool(False)
     chosen: Any = bp.Int(0)
     seen: Any = bp.Int(0)
+    display: Any = bp.String("{}")
+    request: Any = bp.String("")
 
 
 class ScrollPosition:
@@ -117,6 +126,8 @@ class Page:
         self._scroll = ScrollPosition()
         self._column: int | None = None  # next column to send
         self._panels: list[TracePanel] = []
+        self._display, self._is_cleaned = Display(), False
+        self._choosing = Choosing(document, self.live, feed)
         self._fitted: list[dict[str, Any]] = []
         self._layout_key: tuple[Any, ...] = ()
         self._marked = 0.0
@@ -138,14 +149,16 @@ class Page:
             return
         with self._feed.lock:
             state = self._feed.state
+            self._choosing.show(state.cleaning)
             if state.sources is None or state.stream is None or state.sources.ring.stop is None:
                 return
             width, count = self._compute_grid(state)
+            panels = self._pick_panels(state)
             stop = (
                 self._scroll.advance(state.sources.ring.stop, state.stream.rate, time.monotonic()) // width
             )
-            if self._is_changed(state, width, count) or self._column is None or stop < self._column:
-                self._start_layout(state, width, count, stop)
+            if self._is_changed(panels, state, width, count) or self._column is None or stop < self._column:
+                self._start_layout(panels, state, width, count, stop)
             first = max(self._column or 0, stop - count - 1, 0)
             self._send_marks(state)
             if stop <= first:
@@ -158,10 +171,10 @@ class Page:
         feed = self._feed
         with feed.lock:
             state = feed.state
-            words = describe_state(feed.report, state, feed.address)
+            words = describe_state(feed.report, state, feed.address) or self._display.problem
             stretch = None if self.live.paused else self._read_selected(state)
             weights, unit, learning = state.weights, self._get_unit(state), state.learning
-            rate = state.stream.rate if state.stream else 1.0
+            rate, channels = state.stream.rate if state.stream else 1.0, state.channels
             if self._ticks % _FIT == 0 and self._column is not None and not self.live.paused:
                 self._fit(state)
         self._ticks += 1
@@ -175,6 +188,7 @@ class Page:
                 "note": self._describe_plots(weights),
                 "figures": line,
                 "reliability": reliability,
+                "references": [] if channels is None else channels.names,
             }
         )
         if stretch is not None:
@@ -204,16 +218,31 @@ class Page:
         width = compute_width(span, rate, n_columns)
         return width, n_columns if width > 1 else int(np.ceil(span * rate))
 
-    def _is_changed(self, state: ViewState, width: int, count: int) -> bool:
+    def _pick_panels(self, state: ViewState) -> list[TracePanel]:
+        """Return the traces to draw, cleaned, filtered and re-referenced as the viewer wants them."""
+        settings, rate = parse_display(self.live.display), state.stream.rate if state.stream else 1.0
+        self._is_cleaned = state.cleaned is not None and settings.shown == "cleaned"
+        shown = [state.sources, state.cleaned if self._is_cleaned else state.channels]
+        self._display.problem = ""
+        span = min(float(self.live.span), state.seconds)
+        return [
+            self._display.get_panel(place, panel, rate, settings, span)
+            for place, panel in enumerate(shown)
+            if panel is not None
+        ]
+
+    def _is_changed(self, panels: list[TracePanel], state: ViewState, width: int, count: int) -> bool:
         """Check whether everything must be drawn again: traces, unit or time span have changed."""
-        of = (state.sources, state.channels, state.weights is None, width, count)
+        of = (*panels, state.weights is None, width, count)
         changed = of != self._layout_key
         self._layout_key = of
         return changed
 
-    def _start_layout(self, state: ViewState, width: int, count: int, stop: int) -> None:
+    def _start_layout(
+        self, panels: list[TracePanel], state: ViewState, width: int, count: int, stop: int
+    ) -> None:
         """Start a layout: the next columns are drawn on an empty page."""
-        self._panels = [panel for panel in (state.sources, state.channels) if panel is not None]
+        self._panels = panels
         self._width, self._count = width, count
         self._number += 1
         self._column = max(0, stop - count - 1)
@@ -234,8 +263,10 @@ class Page:
     def _send_layout(self, state: ViewState) -> None:
         if state.stream is None:
             return
-        units = [self._get_unit(state), state.channels.unit if state.channels else None]
-        abouts = ["", "as received" if self._feed.channels_address else "as modelled by the sources"]
+        units = [self._get_unit(state), self._panels[1].unit if len(self._panels) > 1 else None]
+        received = self._feed.channels_address and not self._is_cleaned
+        modelled = "cleaned, as modelled" if self._is_cleaned else "as modelled by the sources"
+        abouts = ["", "as received" if received else modelled]
         panels = [
             {"about": about, "names": panel.names, **asdict(choose_unit(unit, fitted["spacing"])), **fitted}
             for about, unit, panel, fitted in zip(abouts, units, self._panels, self._fitted, strict=False)
@@ -310,6 +341,6 @@ def _read_template() -> str:
     """Return the page with style and script included: it loads nothing from elsewhere."""
     folder = files("igbss_stream.pages.view")
     text = folder.joinpath("page.html").read_text("utf-8")
-    for name in ("page.css", "colours.js", "panel.js", "page.js"):
+    for name in ("page.css", "colours.js", "panel.js", "choose.js", "page.js"):
         text = text.replace(f"/* {name} */", folder.joinpath(name).read_text("utf-8"))
     return text

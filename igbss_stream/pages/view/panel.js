@@ -97,8 +97,10 @@ class Panel {
     if (value !== null) element("span", {className: value < 0 ? "decibels low" : "decibels", textContent: ` · ${value} dB`}, parent)
   }
 
+  label(i) { return this.isSources ? nameOf(i) || this.names[i] : this.names[i] } // a name that a source was given
+
   entitle() {
-    $("chosen").textContent = this.names[this.current] ?? "No source selected"
+    $("chosen").textContent = this.label(this.current) ?? "No source selected"
     this.mark(this.current, $("chosen"))
   }
 
@@ -297,7 +299,7 @@ class Panel {
     if (this.isSources) {
       state.chosen = i
       live.chosen = i
-      this.entitle()
+      showTaken()
     }
     this.relabel()
     this.all()
@@ -319,6 +321,16 @@ class Panel {
     if (this.current === i) this.choose(this.order[Math.min(at, this.order.length - 1)])
     this.relabel()
     this.all()
+  }
+
+  offer(i, item, row) { // a box that takes a source out of the channels, or puts it back
+    item.classList.toggle("out", isOut(i))
+    if (this.label(i) !== this.names[i]) item.title = `${this.names[i]}, ${item.title}`
+    if (!canChoose() || row < 14) return
+    const box = element("input", {type: "checkbox", checked: !isOut(i), tabIndex: -1}, item)
+    box.title = isOut(i) ? `Put ${this.label(i)} back into the channels` : `Take ${this.label(i)} out of the channels`
+    box.setAttribute("aria-label", box.title)
+    box.onclick = (event) => { event.stopPropagation(); event.preventDefault(); toggle(i) }
   }
 
   showAll() {
@@ -344,12 +356,13 @@ class Panel {
     const every = Math.max(1, Math.ceil(9 / Math.max(row, 0.1)))
     this.labels.style.fontSize = `${Math.min(12, Math.max(8, row * 0.95))}px`
     const items = this.order.map((i, r) => {
-      const item = element("li", {textContent: this.names[i], id: `${this.isSources ? "source" : "channel"}-row-${i}`})
+      const item = element("li", {textContent: this.label(i), id: `${this.isSources ? "source" : "channel"}-row-${i}`})
       item.setAttribute("role", "option")
       item.setAttribute("aria-selected", String(this.isSources ? i === state.chosen : false))
       item.title = this.isSources ? `${this.names[i]}: click to select it` : this.names[i]
       this.mark(i, item)
-      if (item.childElementCount) item.title += ". Reliability: the predicted ratio to the interference of all other sources"
+      if (this.isSources) this.offer(i, item, row)
+      if (this.decibels(i) !== null) item.title += ". Reliability: the predicted ratio to the interference of all other sources"
       item.style.height = `${row}px`
       item.style.lineHeight = `${row}px`
       if (r % every && i !== state.chosen) item.style.color = "transparent"

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.events import Events
+from igbss_stream.feeds.cleaning_facts import CleaningFacts
 from igbss_stream.feeds.model_facts import LearningFacts, Mixing
 from igbss_stream.feeds.wire import MetaMessage
 from igbss_stream.model.learning import Learning
@@ -21,6 +22,7 @@ MEMORY = 1 << 27  # bytes, largest size of the samples of a stream
 _MAX_MARKS = 500
 _LONGEST_LABEL = 24  # characters
 _MAX_MODELS = 4  # that are kept, because samples of an earlier model may arrive late
+_MAX_REMOVALS = 64  # choices of sources that are kept, because samples before them may arrive late
 _MIN_SAMPLES = 64  # at any sampling rate and number of channels
 
 Item = Chunk | Gap
@@ -107,6 +109,11 @@ class ViewState:
     ----------
     sources, channels : TracePanel or None
         None until they are described.
+    cleaned : TracePanel or None
+        The channels as modelled by the sources that are not taken out; None if the stream does not state
+        which are taken out.
+    cleaning : CleaningFacts or None
+        Which sources are taken out from the next samples on, and names, as the publisher states.
     stream : Stream or None
         Description of the sources by the publisher.
     weights : MixingWeights or None
@@ -122,6 +129,8 @@ class ViewState:
     def __init__(self, *, raw: bool = False, montage: Positions | None = None) -> None:
         self.sources: TracePanel | None = None
         self.channels: TracePanel | None = None
+        self.cleaned: TracePanel | None = None
+        self.cleaning: CleaningFacts | None = None
         self.stream: Stream | None = None
         self.weights: MixingWeights | None = None
         self.version: int | None = None
@@ -133,9 +142,10 @@ class ViewState:
         self._run: int | None = None
         self._mixings: dict[int, MixingWeights] = {}
         self._learnings: dict[int, LearningFacts] = {}
+        self._removals: deque[tuple[int, list[int]]] = deque(maxlen=_MAX_REMOVALS)
         self._fresh = True
 
-    def update(self, items: Sequence[Item], meta: MetaMessage | None) -> None:
+    def update(self, items: Sequence[Item], meta: MetaMessage | None, offset: int = 0) -> None:
         """Add data of the sources; data that arrive before their description are ignored.
 
         Parameters
@@ -143,6 +153,8 @@ class ViewState:
         items : sequence of Chunk and Gap
         meta : MetaMessage or None
             The latest description.
+        offset : int
+            Index of the items minus that of the publisher.
         """
         if meta is None:
             return
@@ -156,6 +168,8 @@ class ViewState:
             _drop_oldest(self._learnings)
         if meta.mixing is not None and meta.mixing.version not in self._mixings:
             self._update_mixing(meta.mixing)
+        if meta.cleaning != self.cleaning:
+            self._update_cleaning(meta.cleaning, offset)
         for item in items:
             if isinstance(item, Gap):
                 self._take_gap(item)
@@ -234,13 +248,21 @@ class ViewState:
     def _forget_models(self) -> None:
         self._mixings.clear()
         self._learnings.clear()
+        self._removals.clear()
+        self.cleaning = None
+
+    def _update_cleaning(self, cleaning: CleaningFacts | None, offset: int) -> None:
+        """Note which sources are taken out from an index on; samples before it may still arrive."""
+        self.cleaning = cleaning
+        if cleaning is not None and cleaning.excluded is not None:
+            self._removals.append((cleaning.start + offset, list(cleaning.excluded)))
 
     def _get_panel(self, before: TracePanel | None, names: tuple[str, ...], unit: str | None) -> TracePanel:
         """Return the panel of the given traces; the existing one if the names are the same."""
         if before is not None and before.names == names:
             return before if before.unit == unit else replace(before, unit=unit)
         rate = self.stream.rate if self.stream else 1.0
-        affordable = MEMORY // (2 * 4 * len(names))  # half for each panel, in float32
+        affordable = MEMORY // (3 * 4 * len(names))  # a third for each panel, in float32
         return TracePanel(
             names, unit, Ring(len(names), max(_MIN_SAMPLES, min(round(SECONDS * rate), affordable)))
         )
@@ -274,9 +296,22 @@ class ViewState:
             self.marks.append(Mark("model", chunk.start, chunk.start, f"model {chunk.model_version}"))
         self.version = chunk.model_version
         weights = self._mixings.get(chunk.model_version)
-        if weights is not None and self.channels is not None and not self._raw:
-            channels = chunk.data.astype(np.float64) @ weights.matrix.T + weights.mean
-            self.channels.ring.write(chunk.start, channels)
+        if weights is None:
+            return
+        sources = chunk.data.astype(np.float64)
+        if self.channels is not None and not self._raw:
+            self.channels.ring.write(chunk.start, sources @ weights.matrix.T + weights.mean)
+        if self._removals:
+            self.cleaned = self._get_panel(self.cleaned, weights.channels, weights.unit)
+            sources[:, self._find_removed(chunk)] = 0.0
+            self.cleaned.ring.write(chunk.start, sources @ weights.matrix.T + weights.mean)
+        else:
+            self.cleaned = None
+
+    def _find_removed(self, chunk: Chunk) -> list[int]:
+        """Return the sources that are taken out of the channels of a chunk."""
+        found = [removed for start, removed in self._removals if start <= chunk.start]
+        return [source for source in found[-1] if source < chunk.data.shape[1]] if found else []
 
 
 def _drop_oldest(models: dict[int, Any]) -> None:
