@@ -29,7 +29,7 @@ from tests.recordings import RATE, write_recording
 Array = NDArray[np.float64]
 
 NAMES = ("Fp1", "EOG", "C3", "C4", "O1", "O2")
-EMPTY = {"meta", "br"}
+EMPTY = {"meta", "br", "input"}
 
 
 OLD_FITS = [("start", "i8"), ("n_samples", "i8"), ("n_iter", "i8"), ("kl", "f8"), ("converged", "?")]

@@ -16,6 +16,7 @@
     method_section       section on settings and models
     convergence          its part on fits and structure learning
     source_sections      sections on the sources
+    exclusion_command    the command that takes marked sources out
     source_labels        their labels
     cleaning_section     section on cleaning
 """

@@ -175,6 +175,13 @@ class ReportData:
         return "source" if self.stream is None or self.sources.has_sources else "channel"
 
     @property
+    def can_be_cleaned(self) -> bool:
+        """Whether sources can be taken out of the channels: they add up to them, or a daemon does it."""
+        if self.stream is not None:
+            return self.noun == "source"
+        return self.model.transform.get("name") == "exp"
+
+    @property
     def gaps(self) -> tuple[Gap, ...]:
         """Gaps of the sources."""
         return self.sources.gaps

@@ -22,6 +22,7 @@ from igbss_stream.pages.markup import (
 from igbss_stream.pages.plotting.scales import DisplayUnit, choose_unit
 from igbss_stream.pages.plotting.scalp import Montage, find_montage
 from igbss_stream.pages.report.data import ReportData
+from igbss_stream.pages.report.exclusion_command import render_box, write_command
 from igbss_stream.pages.report.method_section import find_model_changes, get_unit
 from igbss_stream.pages.report.plots import (
     define_scalp_map,
@@ -132,6 +133,7 @@ def write_source_table(sources: SourceSections) -> str:
     """Return the section with the order and the table of all sources."""
     return (
         f'<section id="sources"><h2>{sources.data.noun.title()}s</h2><p>{_describe_order(sources)}</p>'
+        + write_command(sources.data)
         + _define_maps(sources)
         + render_table(*_make_table(sources))
         + "</section>"
@@ -150,8 +152,9 @@ def write_source(sources: SourceSections, place: int) -> str:
     ranked = sources.order[place]
     badge = f' <span class="badge">{_BADGES[ranked.group]}</span>' if ranked.group in _BADGES else ""
     name = sources.get_name(ranked.source)
+    box = render_box(sources.data, ranked.source, f'<span class="place">{place + 1}</span>')
     return (
-        f'<section class="source" id="s{ranked.source}"><h3><span class="place">{place + 1}</span> {name}'
+        f'<section class="source" id="s{ranked.source}"><h3>{box} {name}'
         f'{badge}{_write_links(sources, place)}</h3><p class="why">{escape(ranked.reason)}</p>'
         f"{_write_label(sources, ranked.source)}"
         f'<div class="parts">{_write_facts(sources, ranked)}{_draw_pictures(sources, ranked.source)}</div>'
@@ -226,7 +229,7 @@ def _make_row(sources: SourceSections, place: int, mapped: bool, referenced: boo
     k, name, shown = ranked.source, sources.get_name(ranked.source), place < sources.details
     badge = f'<br><span class="badge">{_BADGES[ranked.group]}</span>' if ranked.group in _BADGES else ""
     row = [
-        f"{place + 1}",
+        render_box(sources.data, k, f"{place + 1}"),
         (f'<a href="#s{k}">{name}</a>' if shown else name) + badge,
         draw_sparkline(
             sources.get_overview(k), f"Trace of {sources.data.sources.channels[k]} over the whole recording"
