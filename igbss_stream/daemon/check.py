@@ -11,6 +11,7 @@ from igbss_stream.daemon.config.load import load
 from igbss_stream.daemon.config.schema import Config, StateSection, StreamSection
 from igbss_stream.daemon.config.sinks import Hdf5Output, LslOutput, Output
 from igbss_stream.daemon.config.sources import FileInput, Input, LslInput
+from igbss_stream.daemon.config.web_sections import ControlSection
 from igbss_stream.errors import ConfigError, IgbssError
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ def find_obstacles(config: Config) -> list[str]:
         found += (f"streams[{i}].{text}" for text in _check_channels(stream, settings))
         if config.state is not None:
             found += _check_state(config.state, stream, settings)
+    if config.control is not None:
+        found += _check_control(config.control)
     if config.view is not None and find_spec("bokeh") is None:
         found.append("view needs Bokeh, which is not installed: pip install 'igbss-stream[view]'")
     return found
@@ -114,6 +117,21 @@ def _check_state(section: StateSection, stream: StreamSection, settings: "Stream
         settings.load_choice(path)
     except IgbssError as error:
         yield f"state: {error}"
+
+
+def _check_control(section: ControlSection) -> Iterator[str]:
+    path = section.token_file
+    if path is None:
+        return
+    if os.path.lexists(path):
+        from igbss_stream.daemon.control_token import load_token
+
+        try:
+            load_token(path)
+        except IgbssError as error:
+            yield f"control.token_file: {error}"
+    elif not path.parent.is_dir():
+        yield f"control.token_file: '{path}' cannot be created: there is no such folder; create it"
 
 
 def find_warnings(config: Config, path: str | os.PathLike[str]) -> list[str]:

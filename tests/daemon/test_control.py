@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from igbss_stream.daemon import control
+from igbss_stream.daemon.check import find_obstacles, find_warnings
+from igbss_stream.daemon.config.load import load
 from igbss_stream.daemon.config.web_sections import ControlSection
 from igbss_stream.daemon.control import ControlServer, open_control
 from igbss_stream.daemon.control_token import load_token
@@ -223,6 +225,33 @@ def test_a_token_file_that_cannot_be_used(tmp_path: Path, content: str, mode: in
 def test_a_token_file_in_a_folder_that_does_not_exist(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be created: No such file or directory; check its folder"):
         open_control(ControlSection(port=0, token_file=tmp_path / "none" / "token"), [])
+
+
+def test_check_refuses_what_run_refuses(tmp_path: Path) -> None:
+    """A token file that others can read, and one in a folder that does not exist; and warns of what is lost."""
+    path = tmp_path / "run.yaml"
+    source, sink = "source: {kind: zmq, address: '5555'}", "sinks: [{kind: zmq, address: '5560'}]"
+    (tmp_path / "open").write_text(TOKEN)
+    (tmp_path / "open").chmod(0o644)
+    for file, words in (
+        ("open", "is accessible to other users; run chmod 600"),
+        ("none/token", "cannot be created: there is no such folder"),
+        ("new", None),
+    ):
+        path.write_text(
+            f"streams: [{{name: s, {source}, clean: {{}}, {sink}}}]\n"
+            f"control: {{token_file: {file}, host: 0.0.0.0}}\n"
+        )
+        config = load(path)
+        found = find_obstacles(config)
+        assert [words in one for one in found if words] == ([] if words is None else [True]), found
+        warnings = find_warnings(config, path)
+        assert [one.partition(":")[0] for one in warnings] == [
+            "control.host is open to the network without encryption",
+            "control",
+            "streams[0].clean has no effect",
+        ]
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_port_in_use(served: Served) -> None:
