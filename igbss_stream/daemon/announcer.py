@@ -36,18 +36,18 @@ class Announcer:
         self._sinks, self._kinds = sinks, kinds
         self._chooser, self._events = chooser, events
         self._streams: dict[str, Stream] = {}
-        self._version = 0  # of the last samples, whose model was described
+        self._version = self._n_sources = 0  # of the last samples, which were described
         self._bad: tuple[str, ...] = ()  # channels that the sinks know to be bad
 
     def begin_run(self) -> None:
         """Forget the descriptions: those of the next run are new."""
         self._streams.clear()
+        self._version = self._n_sources = 0
         self._chooser.begin_run()
 
-    def fits(self, chunk: Chunk) -> bool:
-        """Return whether the sources of a chunk are described, with their number."""
-        known = self._streams.get("sources")
-        return known is not None and chunk.data.shape[1] == known.n_channels
+    def knows(self, chunk: Chunk) -> bool:
+        """Return whether the model of a chunk of sources, and their number, are described."""
+        return chunk.model_version == self._version and chunk.data.shape[1] == self._n_sources
 
     def announce_streams(self, outputs: Mapping[str, Stream], delay: int) -> None:
         """Send the descriptions that have changed.
@@ -70,7 +70,7 @@ class Announcer:
                     sink.start(stream)
 
     def announce_model(self, first: Chunk, model: StreamModel | None, channels: Stream) -> None:
-        """Describe the model of a chunk, and what it removes, if the chunk is the first with this model.
+        """Describe the model of a chunk, and what it removes, if it was not described.
 
         Parameters
         ----------
@@ -80,6 +80,7 @@ class Announcer:
         channels : Stream
             Description of the channels.
         """
+        self._n_sources = first.data.shape[1]
         if first.model_version == self._version:
             return
         self._version = first.model_version

@@ -347,10 +347,9 @@ class StreamRunner:
             self._stop_index = item.stop
             if isinstance(item, Chunk):
                 self.samples_out += len(item.data)
-                if not self._announcer.fits(item):
+                if not self._announcer.knows(item):
                     self._describe()
-                if self.preparation is not None:
-                    self._announcer.announce_model(item, self.model, self.preparation.output_stream)
+                    self._announce_model(item)
                 self._announcer.announce_bad_channels(self.bad_channels.bad)
             else:
                 self.samples_gap += item.n_samples
@@ -376,6 +375,11 @@ class StreamRunner:
             return
         outputs = {"sources": self.pipeline.output_stream, "cleaned": self.pipeline.cleaned_stream}
         self._announcer.announce_streams(outputs, self.preparation.compute_delay(self.repair.delay))
+
+    def _announce_model(self, first: Chunk) -> None:
+        """Send the sinks the description of the model of the next samples, and what it removes."""
+        if self.preparation is not None:
+            self._announcer.announce_model(first, self.model, self.preparation.output_stream)
 
     def _apply_choices(self) -> None:
         """Apply the choices of sources that were requested, from the next published sample on."""
