@@ -247,7 +247,7 @@ def test_windows_are_cleaned_by_a_choice_and_their_sources_stay_the_same() -> No
 
 def save(path: Path, choice: SourceChoice, structure: str = "systematic") -> StreamModel:
     model = StreamModel(1, SeparationPlan(ModelSettings(structure=structure), 3).prepare(), 0)
-    state.save(path, model, Preparation(), "abc", "uV", choice)
+    state.save(path, model, Preparation(), "abc", "uV", choice=choice)
     return model
 
 

@@ -3,28 +3,25 @@
 They go through the samples one by one: what they find is the same for every division into blocks.
 """
 
-from typing import Any
-
 import numpy as np
-from numba import types
 from numpy.typing import NDArray
 
-from igbss_stream.model.kernels.jit import array_type, kernel
+from igbss_stream.model.kernels.jit import array_type, kernel, signature
 
 Samples = NDArray[np.float32] | NDArray[np.float64]
 Counts = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
-_REALS = (types.float32, types.float64)
-_F1, _I1, _I2 = array_type(types.float64, 1), array_type(types.int64, 1), array_type(types.int64, 2)
-_B2 = array_type(types.boolean, 2)
+_REALS = ("float32", "float64")
+_F1, _I1, _I2 = array_type("float64", 1), array_type("int64", 1), array_type("int64", 2)
+_B2 = array_type("boolean", 2)
 
 
-def _samples(real: Any) -> types.Array:
+def _samples(real: str) -> str:
     return array_type(real, 2, readonly=True)
 
 
-@kernel(*(types.boolean(_samples(real), types.float64, _B2) for real in _REALS))
+@kernel(*(signature("boolean", _samples(real), "float64", _B2) for real in _REALS))
 def mark_usable(x: Samples, largest: float, usable: Mask) -> bool:
     """Fill which samples are finite and of at most this magnitude; return whether all are."""
     all_usable = True
@@ -36,7 +33,7 @@ def mark_usable(x: Samples, largest: float, usable: Mask) -> bool:
     return all_usable
 
 
-@kernel(*(types.boolean(_samples(real), _F1, _F1) for real in _REALS))
+@kernel(*(signature("boolean", _samples(real), _F1, _F1) for real in _REALS))
 def find_largest(x: Samples, limit: NDArray[np.float64], largest: NDArray[np.float64]) -> bool:
     """Update the largest magnitude of each channel; return whether a sample exceeds its limit."""
     exceeds = False
@@ -50,7 +47,7 @@ def find_largest(x: Samples, limit: NDArray[np.float64], largest: NDArray[np.flo
 
 @kernel(
     *(
-        types.int64(_samples(real), _B2, types.boolean, _I1, array_type(real, 1), _I1, _I1, _I1, _I2)
+        signature("int64", _samples(real), _B2, "boolean", _I1, array_type(real, 1), _I1, _I1, _I1, _I2)
         for real in _REALS
     )
 )
