@@ -20,6 +20,9 @@ nothing, and their sources must not correlate strongly, as they do where frequen
 whitened. A prior around an earlier matrix would make views agree; with one, robust views are always
 believed.
 
+With many independent samples, the view after the most robust one is not selected: the sampling error is
+small then, and whitening more would gain little.
+
 The view that is rejected shows what sensor noise and other departures from the model do to a source. By how
 much it differs from the selected view, beyond the sampling error, is added to the predicted interference.
 """
@@ -52,7 +55,7 @@ MAX_CORRELATION = 0.3
 """Sources that correlate by more than this are doubtful."""
 
 _N_EFFICIENT = 3  # views that whiten most
-_FEW_SAMPLES = 1000.0  # independent ones, below which contradictions of robust views may be due to chance
+_FEW_SAMPLES = 1000.0  # independent ones
 _SMALL_ERROR = 0.01  # predicted interference of each source, relative to the source
 _FIRST = 1.0  # view that is learned first: it has fewer local optima than the more robust one
 _TRIAL_STEPS, _STEPS = 10, 150
@@ -136,7 +139,8 @@ def _descend(
         contradictions[rung] = max(compute_contradiction(fit.unmixing, other) for other in robust)
         if contradictions[rung] > MAX_CONTRADICTION or fit.is_stuck:
             return accepted, fit, contradictions
-        accepted[rung] = fit
+        if rung != _FIRST or learner.n_independent < _FEW_SAMPLES:
+            accepted[rung] = fit
     return accepted, None, contradictions
 
 

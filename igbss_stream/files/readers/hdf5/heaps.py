@@ -12,7 +12,7 @@ from pathlib import Path
 
 from igbss_stream.errors import RecordingError
 
-_SIGNATURE = b"GCOL\x01"
+_SIGNATURE = b"GCOL\x01\0\0\0"  # with the version and what is reserved: samples hardly contain it by chance
 _HEAD = struct.Struct("<4sB3xQ")  # signature, version, size of the heap
 _OBJECT = struct.Struct("<HH4xQ")  # number, references, size
 _EXTENT = 1 << 24  # bytes at each end of a file that are searched
@@ -36,7 +36,8 @@ def check_heaps(path: Path) -> None:
         for at in _find_heaps(content):
             if not _is_whole(content, at):
                 raise RecordingError(
-                    f"{str(path)!r} is damaged: its heap at byte {at} is not whole; copy or record it again"
+                    f"{str(path)!r} is truncated or damaged: its heap at byte {at} is not whole; copy or "
+                    "record it again"
                 )
 
 
