@@ -29,16 +29,18 @@ SIZES = ((390, 844), (1280, 900))
 
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Write a report with maps, gaps, marks, references and cleaning, and one of windows that were fitted."""
+    """Write a report with maps, gaps, marks and cleaning, one of fitted windows, and one without a map."""
     folder = tmp_path_factory.mktemp("reports")
     gaps = [(700, 700, 100, b"missing"), (1500, 1600, 50, b"lost")]
     recordings = {
         "many": written(folder / "many.h5", channels(3000, len(MONTAGE)), MONTAGE, gaps=gaps),
         "windows": written(folder / "windows.h5", channels()),
+        "sensors": written(folder / "sensors.h5", channels(), tuple("ABCDEF")),
     }
     options = {
         "many": ("--exclude", "1"),
         "windows": ("--latent-mass", "0.05", "--window", "0.4", "--max-iter", "7"),
+        "sensors": (),
     }
     for name, path in recordings.items():
         words = ["batch", path, "-o", folder / f"{name}-out.h5", "--report", *SYSTEMATIC, *options[name]]
@@ -71,8 +73,11 @@ def test_texts_can_be_read(
     assert driver.get_log("browser") == []
 
 
-def test_numbers_of_axes_do_not_overlap_on_a_telephone(driver: Any, reports: dict[str, Path]) -> None:
-    resize(driver, *SIZES[0])
+@pytest.mark.parametrize("size", SIZES, ids=["telephone", "desk"])
+def test_numbers_of_axes_do_not_overlap(
+    driver: Any, reports: dict[str, Path], size: tuple[int, int]
+) -> None:
+    resize(driver, *size)
     for path in reports.values():
         driver.get(f"file://{path}")
         found = driver.execute_script(
