@@ -145,7 +145,7 @@ def convert_errors(failure: str, remedy: str = "copy or record it again") -> Ite
             yield texts
         except IgbssError:
             raise
-        except Exception as error:
+        except Exception as error:  # the type depends on the damage
             raise RecordingError(f"{failure}: {as_one_line(error)}; {remedy}") from error
     texts += dict.fromkeys(as_one_line(warning.message) for warning in warned)
 

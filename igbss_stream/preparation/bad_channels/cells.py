@@ -77,7 +77,7 @@ class Cell:
             self.is_replaced &= replaced.all(axis=0)
 
     def read_out(self, absent: Mask, most: int = _MOST_ROWS) -> Array:
-        """Return samples as they were passed on, at most so many, evenly spaced; 0 for absent channels."""
+        """Return at most `most` samples as passed on, evenly spaced; 0 for absent channels."""
         rows = self.out[:: -(-len(self.out) // most)].astype(np.float64)
         rows[:, absent] = 0.0
         return rows
