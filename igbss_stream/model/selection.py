@@ -18,10 +18,14 @@ independent samples, innovations are therefore selected in spite of robust views
 whiten most do not contradict each other. Their sampling errors must be small, as uncertain views contradict
 nothing, and their sources must not correlate strongly, as they do where frequencies without power are
 whitened. A prior around an earlier matrix would make views agree; with one, robust views are always
-believed.
+believed. Views that allow for sensor noise (below) may agree with each other, but not with innovations: the
+last view before innovations is then selected.
 
 With many independent samples, the view after the most robust one is not selected: the sampling error is
 small then, and whitening more would gain little.
+
+Sensor noise is estimated with the first view, and all views but innovations allow for it. They can then
+whiten more before they are contradicted.
 
 The view that is rejected shows what sensor noise and other departures from the model do to a source. By how
 much it differs from the selected view, beyond the sampling error, is added to the predicted interference.
@@ -36,6 +40,8 @@ from numpy.typing import NDArray
 
 from igbss_stream._util.progress import track
 from igbss_stream.model.likelihood import LAGS, LikelihoodDescent
+from igbss_stream.model.principal_axes import PrincipalAxes
+from igbss_stream.model.sensor_noise import estimate_sensor_noise
 from igbss_stream.model.spectra import compute_bands, compute_overlap
 from igbss_stream.model.starts import find_starts
 from igbss_stream.model.views import ViewDescent, ViewFit
@@ -66,6 +72,7 @@ _PATIENCE = 8  # a descent ends when it was contradicted by 1.5 times the bound 
 _LARGEST = 50.0  # contribution of a pair
 _LEAST_DIAGONAL = 1e-6  # of D, before it is scaled; a source may be another one in the other view
 _LEAST_ERROR = 0.25  # of a pair, relative to the geometric mean over the pairs
+_SHARE_OF_NOISE = 0.01  # of the power of its effect; the noise is known to about a tenth
 
 
 @dataclass(frozen=True)
@@ -79,8 +86,8 @@ class Selection:
     view : float
         The ridge; 0 for innovations.
     contradictions : dict of float to float
-        The largest contradiction of each view that was tried below the first one; of innovations that were
-        selected in spite of robust views, by the two views before them.
+        The largest contradiction of each view that was tried below the first one; of a view selected
+        in spite of robust views, by the views between.
     interference : ndarray of shape (sources,)
         Predicted power of all other sources in each source, relative to the source.
     """
@@ -91,15 +98,15 @@ class Selection:
     interference: Array
 
 
-def select_unmixing(z: Array, axes: Array, previous: Array | None, view: float | None) -> Selection:
+def select_unmixing(z: Array, axes: PrincipalAxes, previous: Array | None, view: float | None) -> Selection:
     """Return the unmixing matrix of whitened channels, learned from the selected view.
 
     Parameters
     ----------
     z : ndarray of shape (sources, samples)
         Whitened channels.
-    axes : ndarray of shape (channels, sources)
-        Orthonormal principal axes of the channels.
+    axes : PrincipalAxes
+        Of the channels.
     previous : ndarray of shape (sources, sources), optional
         Earlier unmixing matrix of the whitened channels: the start, and the centre of a prior.
     view : float, optional
@@ -107,23 +114,29 @@ def select_unmixing(z: Array, axes: Array, previous: Array | None, view: float |
     """
     learner = _Learner(z, axes, previous)
     first = learner.learn_first()
+    if learner.find_noise(first):
+        first = learner.learn(first.unmixing, _FIRST)
+        learner.find_noise(first)  # with smaller errors
     if view is not None:
         for rung in (rung for rung in LADDER if view < rung < _FIRST):
             first = learner.learn(first.unmixing, rung)
         fit = learner.learn(first.unmixing, view)
         return Selection(fit, view, {}, fit.error.sum(axis=1))
     accepted, rejected, contradictions = _descend(learner, first)
+    share = _SHARE_OF_NOISE if learner.allows_for_noise and INNOVATIONS in contradictions else 1.0
     if rejected is not None and previous is None and learner.n_independent < _FEW_SAMPLES:
         efficient = _learn_efficient(learner, rejected.unmixing)
         if efficient is not None:
             *others, last = efficient.values()
-            contradictions[INNOVATIONS] = max(compute_contradiction(last.unmixing, fit) for fit in others)
-            accepted, rejected = efficient, others[-1]
+            evidence = [compute_contradiction(last.unmixing, fit) for fit in others]
+            accepted, rejected, share = efficient, others[-1], 1.0
+            contradictions[min(accepted)] = max(evidence)
     selected = min(accepted)
     fit = accepted[selected]
     interference = fit.error.sum(axis=1)
     if rejected is not None:
-        interference += np.maximum(compare(fit.unmixing, rejected.unmixing) - fit.error, 0.0).sum(axis=1)
+        departure = np.maximum(compare(fit.unmixing, rejected.unmixing) - fit.error, 0.0)
+        interference += share * departure.sum(axis=1)
     return Selection(fit, selected, contradictions, interference)
 
 
@@ -145,17 +158,22 @@ def _descend(
 
 
 def _learn_efficient(learner: "_Learner", start: Array) -> dict[float, ViewFit] | None:
-    """Return the fits of the views that whiten most, or None if they are uncertain or disagree."""
+    """Return the fits of the views that whiten most, or None if they are uncertain or disagree.
+
+    Innovations are left out if they alone do so, and the other views allow for sensor noise.
+    """
     fits = dict[float, ViewFit]()
     for rung in LADDER[-_N_EFFICIENT:]:
         fit = learner.learn(start, rung)
         contradictions = [compute_contradiction(fit.unmixing, other) for other in fits.values()]
-        is_certain = not fit.is_stuck and fit.error.sum(axis=1).max() < _SMALL_ERROR
-        if not is_certain or max(contradictions, default=0.0) > MAX_CONTRADICTION:
-            return None
         rows = normalise_rows(fit.unmixing)
-        if np.abs(np.tril(rows @ rows.T, -1)).max(initial=0.0) > MAX_CORRELATION:
-            return None
+        if (
+            fit.is_stuck
+            or fit.error.sum(axis=1).max() >= _SMALL_ERROR
+            or max(contradictions, default=0.0) > MAX_CONTRADICTION
+            or np.abs(np.tril(rows @ rows.T, -1)).max(initial=0.0) > MAX_CORRELATION
+        ):
+            return fits if rung == INNOVATIONS and learner.allows_for_noise else None
         fits[rung], start = fit, fit.unmixing
     return fits
 
@@ -203,13 +221,14 @@ def normalise_rows(unmixing: Array) -> Array:
 class _Learner:
     """Learns unmixing matrices of the same whitened channels from several views."""
 
-    def __init__(self, z: Array, axes: Array, previous: Array | None) -> None:
+    def __init__(self, z: Array, axes: PrincipalAxes, previous: Array | None) -> None:
         n_sources, n_samples = z.shape
         lags = min(LAGS, max(1, n_samples // 20))
         self._z, self._axes, self._previous = z, axes, previous
         self._covariances = compute_lagged(z, lags)
         self._bands = compute_bands(z)
         self.n_independent = n_samples / compute_overlap(self._bands)
+        self._noise: Array | None = None
         self._views: ViewDescent | None = None
         self._prior_samples = 0.0 if previous is None else _PRIOR_SAMPLES * n_sources
 
@@ -243,7 +262,7 @@ class _Learner:
         """Return the fit of the first view, from the most likely starting point."""
         if self._previous is not None:
             return self.learn(self._previous, _FIRST)
-        starts = find_starts(self._z, self._covariances, self._axes)
+        starts = find_starts(self._z, self._covariances, self._axes.vectors)
         views = self._get_views()
         part = take_blocks(self._z, max(_MIN_TRIAL_SAMPLES, _TRIAL_SAMPLES * len(self._z)))
         if part is not self._z:
@@ -256,9 +275,22 @@ class _Learner:
         fit = self.learn(best.unmixing, _FIRST)
         return fit if part is not self._z else replace(fit, losses=best.losses[:-1] + fit.losses)
 
+    @property
+    def allows_for_noise(self) -> bool:
+        """Whether sensor noise was found."""
+        return self._noise is not None
+
+    def find_noise(self, fit: ViewFit) -> bool:
+        """Estimate the sensor noise that later fits allow for; return whether there is any."""
+        self._noise = estimate_sensor_noise(
+            self._bands, self._z.shape[1], fit.unmixing, fit.error, self._axes.whitening, self._axes.scale
+        )
+        self._views = None  # it knows another noise
+        return self.allows_for_noise
+
     def _get_views(self) -> ViewDescent:
         if self._views is None:
-            self._views = ViewDescent(self._z, self._covariances, self._bands)
+            self._views = ViewDescent(self._z, self._covariances, self._bands, self._noise)
         return self._views
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from igbss_stream.errors import InputError
 from igbss_stream.model.drift import has_drift, remove_drift
 from igbss_stream.model.learning import Learning
+from igbss_stream.model.principal_axes import PrincipalAxes
 from igbss_stream.model.selection import normalise_rows, select_unmixing
 
 Array = NDArray[np.float64]
@@ -49,16 +50,6 @@ class LearnedStructure:
     mean: Array
     learning: Learning
     correlation: Array
-
-
-@dataclass(frozen=True, eq=False)
-class _Axes:
-    """Scales of the channels, and the principal axes of channels of unit variance."""
-
-    scale: Array
-    values: Array
-    vectors: Array
-    drift_removed: bool
 
 
 def learn_structure(
@@ -101,12 +92,11 @@ def learn_structure(
     """
     mean = x.mean(axis=0)
     standard, axes = _find_axes(x - mean, n_sources, breaks, keep_drift)
-    root = np.sqrt(axes.values)
-    whitening, colouring = axes.vectors.T / root[:, None], axes.vectors * root
+    whitening, colouring = axes.whitening, axes.colouring
     z = np.ascontiguousarray(whitening @ standard)
     del standard  # as large as z
     before = None if previous is None else (previous * axes.scale) @ colouring
-    selected = select_unmixing(z, axes.vectors, before, view)
+    selected = select_unmixing(z, axes, before, view)
     best = selected.fit
     unmixing = best.unmixing @ whitening / axes.scale
     mixing = axes.scale[:, None] * colouring @ np.linalg.inv(best.unmixing)
@@ -127,7 +117,7 @@ def learn_structure(
 
 def _find_axes(
     centred: Array, n_sources: int, breaks: Sequence[int], keep_drift: bool
-) -> tuple[Array, _Axes]:
+) -> tuple[Array, PrincipalAxes]:
     """Return a copy of the channels, (channels, samples), without drift and means of runs, and its axes.
 
     What is removed must not lower the rank below the number of sources: otherwise, less is removed.
@@ -149,7 +139,7 @@ def _find_axes(
 
 def _try_axes(
     centred: Array, n_sources: int, breaks: Sequence[int], removes_drift: bool
-) -> tuple[Array, _Axes] | None:
+) -> tuple[Array, PrincipalAxes] | None:
     """Return the copy and its axes, or None if it spans too few directions or contains no drift."""
     standard, overall = np.array(centred.T, order="C"), centred.std(axis=0)
     if breaks:
@@ -168,7 +158,7 @@ def _try_axes(
     leading = slice(len(scale) - n_sources, None)
     if values[leading][0] <= tolerance * values[-1]:
         return None
-    return standard, _Axes(scale, values[leading], vectors[:, leading], removes_drift)
+    return standard, PrincipalAxes(scale, values[leading], vectors[:, leading], removes_drift)
 
 
 def subtract_run_means(channels: Array, breaks: Sequence[int]) -> None:

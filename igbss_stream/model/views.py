@@ -29,6 +29,12 @@ error where independent sources correlate by chance, as in few independent sampl
 With a prior around an earlier unmixing matrix c is 0, as short windows correlate
 by chance.
 
+White sensor noise of covariance S in z makes the sources correlate, and moves the optimum away from the
+inverse of the mixing matrix. By Stein's lemma, Gaussian noise adds (mean of psi_i') |f_i|^2 N_ij to G, with
+N = W S W^T, and c N_ij to the gradient of the pull. Both terms are subtracted if S is known (see
+`igbss_stream.model.sensor_noise`). While a step is tried, the factors of N_ij are those before the step, so
+that the terms are the gradient of a loss.
+
 The curvature neglects that more than two sources can be large at the same time, as they are in EEG. After
 the first steps, later ones are therefore corrected by what earlier ones did to the gradient (`StepMemory`).
 A few sources are found without it; corrected steps could leave the optimum that the view started near.
@@ -111,6 +117,8 @@ class _State:
     power: Array
     pull: float  # towards uncorrelated sources
     loss: float
+    noise: Array  # its covariance in the sources
+    noise_gains: Array  # factors of its rows in the gradient
 
 
 class ViewDescent:
@@ -124,11 +132,14 @@ class ViewDescent:
         Lagged covariances of z, lag 0 first.
     bands : Bands
         Band covariances of z.
+    noise : ndarray of shape (sources, sources), optional
+        Covariance of white sensor noise in z.
     """
 
-    def __init__(self, z: Array, covariances: Array, bands: Bands) -> None:
+    def __init__(self, z: Array, covariances: Array, bands: Bands, noise: Array | None = None) -> None:
         n_sources, n_samples = z.shape
         self.z, self.covariances, self.bands = z, covariances, bands
+        self.noise = np.zeros((n_sources, n_sources)) if noise is None else noise
         self.lags = len(covariances) - 1
         self._e, self._psi = np.empty((2, n_sources, n_samples - self.lags))
         self._adjoint, self._moved = np.empty((2, n_sources, n_samples))
@@ -212,7 +223,10 @@ class ViewDescent:
             move = np.eye(len(step)) + t * step
             y = np.matmul(move, state.y, out=self._moved)
             moved = self._evaluate(move @ state.w, y, move @ state.relative, ridge, weight)
-            if moved.loss <= state.loss + (_SLACK if t < 1.0 or np.abs(step).max() < 0.1 else 0.0):
+            of_noise = 0.5 * float(state.noise_gains @ np.diag(moved.noise - state.noise))
+            if moved.loss - of_noise <= state.loss + (
+                _SLACK if t < 1.0 or np.abs(step).max() < 0.1 else 0.0
+            ):
                 self._moved = state.y
                 return moved, t * step
             t *= 0.5
@@ -235,7 +249,8 @@ class ViewDescent:
             float(losses.sum() - (1.0 + pull) * np.linalg.slogdet(w)[1])
             + Prior(weight, relative).compute_loss()
         )
-        return _State(w, y, relative, lagged, taps, densities, power, pull, loss)
+        noise = w @ self.noise @ w.T
+        return _State(w, y, relative, lagged, taps, densities, power, pull, loss, noise, np.zeros(len(w)))
 
     def _differentiate(self, state: _State, weight: float) -> tuple[Array, Array]:
         """Return gradient and curvature of the loss in D, both (sources, sources)."""
@@ -244,9 +259,11 @@ class ViewDescent:
         self._adjoint += state.pull * state.y
         gradient = self._adjoint @ state.y.T / n_filtered
         gradient += Prior(weight, state.relative).compute_gradient()
-        np.fill_diagonal(gradient, 0.0)
         stride = math.ceil(n_filtered / _MAX_SUBSAMPLE)
         bends = state.densities.compute_bends(np.ascontiguousarray(self._e[:, ::stride]))
+        state.noise_gains = bends.mean(axis=1) * np.sum(state.taps**2, axis=1) + state.pull
+        gradient -= state.noise_gains[:, None] * state.noise
+        np.fill_diagonal(gradient, 0.0)
         powers = state.y[:, self.lags :: stride] ** 2
         gain = compute_filtered_power(state.taps, state.lagged)
         together = bends @ powers.T / bends.shape[1]
