@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from igbss_stream.errors import ParameterError, RecordingError
-from igbss_stream.files.open import ENDINGS
+from igbss_stream.files.open import ENDINGS, is_named_as_recording
 from igbss_stream.files.readers.fif_parts import find_previous_part
+from igbss_stream.files.readers.mne_formats import is_recording_folder
 from igbss_stream.files.results.output import is_output
 
 _MAGIC = re.compile(r"[*?[]")
@@ -46,7 +47,7 @@ def is_one_file(inputs: Sequence[str], listed: str | None) -> bool:
     listed : str or None
         Name of a list of further inputs.
     """
-    return len(inputs) == 1 and listed is None and not (os.path.isdir(inputs[0]) or _is_glob(inputs[0]))
+    return len(inputs) == 1 and listed is None and not (_is_searched(inputs[0]) or _is_glob(inputs[0]))
 
 
 def find_recordings(inputs: Sequence[str], listed: str | None = None) -> list[FoundRecording]:
@@ -95,7 +96,7 @@ def _read_list(listed: str) -> list[str]:
 
 
 def _find_entry(entry: str) -> list[FoundRecording]:
-    if os.path.isdir(entry):
+    if _is_searched(entry):
         found = [path for path in _walk(entry) if _is_recording(path)]
         if not found:
             raise RecordingError(
@@ -106,10 +107,30 @@ def _find_entry(entry: str) -> list[FoundRecording]:
     if not _is_glob(entry):
         return [FoundRecording(Path(entry), Path(Path(entry).name))]
     matches = sorted(map(Path, glob.iglob(entry, recursive=True)))
-    found = [p for p in matches if p.is_file() and p.suffix != _PARTIAL and _is_recording(p)]
+    found = [
+        path
+        for path in matches
+        if is_recording_folder(path)
+        or (
+            path.is_file()
+            and path.suffix != _PARTIAL
+            and not _is_in_recording(path)
+            and _is_recording(path)
+        )
+    ]
     if not found:
         raise RecordingError(f"'{entry}' matches no recording; check the pattern")
     return [FoundRecording(path, path.relative_to(_get_fixed_part(entry))) for path in found]
+
+
+def _is_searched(entry: str) -> bool:
+    """Return whether an input is a folder with recordings, not one that is a recording itself."""
+    return os.path.isdir(entry) and not is_recording_folder(Path(entry))
+
+
+def _is_in_recording(path: Path) -> bool:
+    """Return whether a file belongs to a folder that is a recording."""
+    return any(is_recording_folder(parent) for parent in path.parents)
 
 
 def _is_recording(path: Path) -> bool:
@@ -135,9 +156,11 @@ def _walk(folder: str) -> Iterator[Path]:
         raise RecordingError(f"'{error.filename}' cannot be searched: {error.strerror}")
 
     for at, folders, names in os.walk(folder, onerror=refuse):
-        folders[:] = sorted(_skip_hidden(folders))
-        for name in sorted(_skip_hidden(names)):
-            if name.lower().endswith(ENDINGS):
+        inside = sorted(_skip_hidden(folders))
+        folders[:] = [name for name in inside if not is_recording_folder(Path(at, name))]
+        recordings = {*inside} - {*folders}
+        for name in sorted([*recordings, *_skip_hidden(names)]):
+            if name in recordings or is_named_as_recording(Path(at, name)):
                 yield Path(at, name)
 
 

@@ -21,7 +21,15 @@ from igbss_stream.files.writers.locking import get_partial_path, remove_leftover
 from igbss_stream.separation.transform import Transform
 
 # Files that describe samples, and the extensions of the files beside them that contain the samples.
-_BESIDE = {".vhdr": (".eeg", ".dat", ".vmrk"), ".set": (".fdt",)}
+_BESIDE = {
+    ".vhdr": (".eeg", ".dat", ".vmrk"),
+    ".set": (".fdt",),
+    ".hea": (".dat",),
+    ".lay": (".dat",),
+    ".dap": (".dat", ".rs3", ".cef"),
+    ".cdt": (".cdt.dpa", ".cdt.dpo", ".cdt.cef"),
+    ".eeg": (".21E", ".LOG", ".PNT"),
+}
 _LISTED = 3  # differences listed in a message
 
 Fingerprint = dict[str, Any]
@@ -63,6 +71,7 @@ def fingerprint_file(path: Path, more: Sequence[Path] = ()) -> Fingerprint:
         If the file cannot be read.
     """
     beside = [path.with_suffix(ending) for ending in _BESIDE.get(path.suffix.lower(), ())]
+    beside += sorted(path.iterdir()) if path.is_dir() else []
     beside += more
     try:
         return _stat(path) | {"beside": [_stat(other) for other in beside if other.is_file()]}

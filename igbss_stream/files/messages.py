@@ -2,6 +2,9 @@
 
 from igbss_stream.errors import InputError
 
+NO_UNIT = "channels have several units or none, so the unit is unknown"
+"""Note of a reader."""
+
 
 def check_counts(n_samples: int, n_channels: int, what: str, advice: str = "") -> None:
     """Check that there are at least two channels and two samples.

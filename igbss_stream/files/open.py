@@ -11,34 +11,39 @@ from igbss_stream.errors import RecordingError
 from igbss_stream.files.first_look import look_at_first_samples
 from igbss_stream.files.montage import locate_recording
 from igbss_stream.files.read_options import ReadOptions
+from igbss_stream.files.readers.binary.egi import is_egi, open_egi
 from igbss_stream.files.readers.hdf5.reader import open_hdf5
+from igbss_stream.files.readers.mne_formats import detect_mne_format, is_recording_folder
 from igbss_stream.files.recording import Recording
 
 _N_HEAD = 4096  # bytes at the start of a file that identify its format
 _MINISEED = re.compile(rb"\d{6}[DRQM][ \0]")
 _HDF5_ENDINGS = (".h5", ".hdf5", ".hdf", ".nwb", ".snirf")
-ENDINGS = (*_HDF5_ENDINGS, ".edf", ".bdf", ".vhdr", ".fif", ".set", ".xdf", ".mseed", ".hea", ".tdms")
+ENDINGS = (
+    *_HDF5_ENDINGS,
+    *(".edf", ".bdf", ".gdf", ".vhdr", ".fif", ".set", ".xdf", ".cnt", ".cdt", ".dap", ".lay", ".nedf"),
+    *(".mff", ".raw", ".mseed", ".hea", ".tdms"),
+)
 """Suffixes of recordings, for which a folder is searched."""
 
+_ANT = (
+    "is CNT of ANT, whose library may crash on damaged files; convert it: pip install mne antio, then "
+    "mne.io.read_raw_ant(name, preload=True).save('x_raw.fif')"
+)
 # Files that cannot be read, by their first bytes, and what to do instead.
-_CONVERTED = "is {}; convert it: mne.io.read_raw(name, preload=True).save('x_raw.fif')"
 _REFUSED_HEADS = (
-    (b"GDF ", _CONVERTED.format("GDF")),
-    (b"[FileInfo]", _CONVERTED.format("a header of Persyst (.lay)")),
-    (b"\x1f\x8b", "is compressed; unpack it first (gunzip)"),
-    (b"II*\0", "is an image, not a recording; store its channels as /data in HDF5"),
-    (b"MM\0*", "is an image, not a recording; store its channels as /data in HDF5"),
+    (re.compile(rb"(?s)RIFF.{4}CNT |RF64.{8}CNT "), _ANT),
+    (re.compile(rb"\x1f\x8b"), "is compressed; unpack it first (gunzip)"),
+    (re.compile(rb"II\*\0|MM\0\*"), "is an image, not a recording; store its channels as /data in HDF5"),
     (
-        b"Brain Vision Data Exchange Marker",
+        re.compile(rb"Brain Vision Data Exchange Marker"),
         "contains the markers of a recording; pass the .vhdr file next to it",
     ),
 )
 # The same by suffix.
 _REFUSED_ENDINGS = {
-    ".cnt": _CONVERTED.format("CNT of Neuroscan or ANT"),
-    ".cdt": _CONVERTED.format("a recording of Curry"),
-    ".nedf": _CONVERTED.format("nedf of Neuroelectrics"),
-    ".eeg": f"has samples of a .vhdr, which should be passed, or {_CONVERTED.format('of Nihon Kohden')}",
+    ".cnt": "is neither CNT of Neuroscan, version 3, nor of ANT; convert it to EDF where it was recorded",
+    ".eeg": "contains the samples of a BrainVision recording; pass the .vhdr file next to it",
     ".sac": "is SAC, which has one channel; merge the channels into miniSEED with ObsPy",
     ".fdt": "contains the samples of an EEGLAB set without their header; pass the .set file next to it",
     ".locs": "contains electrode positions, no samples; pass the recording",
@@ -77,12 +82,8 @@ def open_with_options(path: str | os.PathLike[str], options: ReadOptions) -> Rec
 def _open(path: Path, options: ReadOptions) -> Recording:
     if is_hdf5(path):
         return open_hdf5(path, options)
-    try:
-        with open(path, "rb") as file:
-            head = file.read(_N_HEAD)
-    except OSError as error:
-        raise RecordingError(f"{str(path)!r} cannot be read: {error.strerror}") from error
-    kind = _detect_mne_format(path, head)
+    head = b"" if is_recording_folder(path) else _read_head(path)
+    kind = detect_mne_format(path, head)
     if kind is not None:
         from igbss_stream.files.readers.mne import open_with_mne
 
@@ -95,7 +96,7 @@ def _open(path: Path, options: ReadOptions) -> Recording:
     if opener is not None:
         return opener(path, options)
     for start, reason in _REFUSED_HEADS:
-        if head.startswith(start):
+        if start.match(head):
             raise RecordingError(f"{str(path)!r} {reason}")
     if path.suffix.lower() in _REFUSED_ENDINGS:
         raise RecordingError(f"{str(path)!r} {_REFUSED_ENDINGS[path.suffix.lower()]}")
@@ -109,6 +110,14 @@ def _open(path: Path, options: ReadOptions) -> Recording:
     from igbss_stream.files.readers.text.reader import open_text
 
     return open_text(path, options)
+
+
+def _read_head(path: Path) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(_N_HEAD)
+    except OSError as error:
+        raise RecordingError(f"{str(path)!r} cannot be read: {error.strerror}") from error
 
 
 def _find_opener(path: Path, head: bytes) -> Callable[[Path, ReadOptions], Recording] | None:
@@ -126,6 +135,20 @@ def _find_opener(path: Path, head: bytes) -> Callable[[Path, ReadOptions], Recor
         from igbss_stream.files.readers.arrays import open_matlab
 
         return open_matlab
+    if head.startswith(b"Version 3"):
+        from igbss_stream.files.readers.binary.neuroscan import open_cnt
+
+        return open_cnt
+    if is_egi(head):
+        return open_egi
+    if head[:64].lstrip().lower().startswith(b"[fileinfo]"):
+        from igbss_stream.files.readers.binary.persyst import open_persyst
+
+        return open_persyst
+    if head.startswith(b"GDF "):
+        from igbss_stream.files.readers.binary.gdf import open_gdf
+
+        return open_gdf
     if head.startswith(b"TDSm"):
         from igbss_stream.files.readers.waveforms import open_tdms
 
@@ -141,8 +164,21 @@ def _find_opener(path: Path, head: bytes) -> Callable[[Path, ReadOptions], Recor
     return None
 
 
+def is_named_as_recording(path: Path) -> bool:
+    """Return whether a folder search includes a file, by its suffix; .raw must be of EGI, or unreadable."""
+    suffix = path.suffix.lower()
+    if suffix != ".raw":
+        return suffix in ENDINGS
+    try:
+        return is_egi(_read_head(path))
+    except RecordingError:
+        return True
+
+
 def is_hdf5(path: Path) -> bool:
     """Return whether to open a file as HDF5. Also True for a missing file: its reader reports it."""
+    if is_recording_folder(path):
+        return False
     return not path.is_file() or path.suffix.lower() in _HDF5_ENDINGS or bool(h5py.is_hdf5(path))
 
 
@@ -173,23 +209,3 @@ def open_recording(
     """
     options = ReadOptions(dataset, axis, rate, channels, factor, unit, events, montage, missing)
     return open_with_options(path, options)
-
-
-def _detect_mne_format(path: Path, head: bytes) -> tuple[str, str] | None:
-    """Return the name of a format that MNE reads, and the reason; None for other formats."""
-    if head[:8] == b"\xffBIOSEMI":
-        return "BDF", "it begins with BIOSEMI"
-    if head[:8] == b"0       " and len(head) >= 256:
-        return "EDF", "it begins with version 0 of EDF"
-    if (
-        head[:80]
-        .lower()
-        .lstrip(b"\xef\xbb\xbf")
-        .startswith((b"brain vision data exchange header", b"brainvision data exchange header"))
-    ):
-        return "BrainVision", "its first line says so"
-    if head[:4] == b"\0\0\0\x64":
-        return "FIF", "it begins with the tag of a FIF file"
-    if head[:6] == b"MATLAB" and path.suffix.lower() == ".set":
-        return "EEGLAB set", "it is a MATLAB file before version 7.3 and its name ends in .set"
-    return None

@@ -1,6 +1,7 @@
 """Which recordings are meant by files, folders, globs and lists, and where their sources go."""
 
 import io
+import struct
 from pathlib import Path
 
 import h5py
@@ -35,6 +36,23 @@ def test_folder_is_searched_for_what_is_named_as_recordings_are() -> None:
     found = find_recordings(["in"])
     assert names(found) == ["in/a.EDF", "in/b.h5", "in/sub/c.vhdr", "in/sub/deep/d.snirf"]
     assert [str(item.relative) for item in found] == ["a.EDF", "b.h5", "sub/c.vhdr", "sub/deep/d.snirf"]
+
+
+def test_folders_of_egi_are_recordings_and_files_of_egi_are_found_by_content(folder: Path) -> None:
+    for name in ("in/sub/e.mff/signal1.bin", "in/sub/e.mff/in.h5", "in/photo.raw"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(b"II")
+    (folder / "in" / "egi.raw").write_bytes(
+        struct.pack(">i6hi5h", 4, 2012, 11, 30, 8, 9, 10, 0, 250, 4, 1, 0, 0)
+    )
+    assert names(find_recordings(["in"])) == [
+        "in/a.EDF", "in/b.h5", "in/egi.raw", "in/sub/c.vhdr", "in/sub/e.mff", "in/sub/deep/d.snirf",
+    ]  # fmt: skip
+    assert names(find_recordings(["in/sub/e.mff/"])) == ["in/sub/e.mff"]
+    assert names(find_recordings(["in/sub/**/*"])) == [
+        "in/sub/c.eeg", "in/sub/c.vhdr", "in/sub/deep/d.snirf", "in/sub/e.mff",
+    ]  # fmt: skip
+    assert is_one_file(["in/sub/e.mff"], None)
 
 
 def test_glob_is_expanded_and_leaves_out_what_batch_wrote() -> None:

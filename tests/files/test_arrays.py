@@ -194,14 +194,13 @@ def test_miniseed_with_gaps_and_other_ends(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "head", "message"),
     [
-        ("in.gdf", b"GDF 2.10", r"is GDF; convert it: mne\.io\.read_raw"),
-        ("in.cnt", b"Version 3.0", "is CNT of Neuroscan or ANT; convert it"),
-        ("in.lay", b"[FileInfo]\nFile=x.dat\n", "is a header of Persyst"),
-        ("in.nedf", b"<EEGDATASET>", "is nedf of Neuroelectrics"),
-        ("in.cdt", b"\0\0", "is a recording of Curry"),
+        ("in.cnt", b"RIFF\x80\0\0\0CNT LIST", r"is CNT of ANT, .*mne\.io\.read_raw_ant\("),
+        ("in.cnt", b"RF64\x80\0\0\0\0\0\0\0CNT LIST", "is CNT of ANT"),
+        ("in.cnt", b"Version 2.0", "neither CNT of Neuroscan, version 3"),
+        ("in.eeg", b"\0\1", "contains the samples of a BrainVision recording"),
     ],
 )
-def test_formats_of_mne_are_refused_with_the_conversion(
+def test_formats_that_are_not_read_are_refused_by_name(
     tmp_path: Path, name: str, head: bytes, message: str
 ) -> None:
     (tmp_path / name).write_bytes(head.ljust(600, b"\0"))

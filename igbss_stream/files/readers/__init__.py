@@ -3,7 +3,9 @@
 ::
 
     hdf5/             HDF5 in any of its layouts
-    mne               EDF, BDF, BrainVision, FIF, EEGLAB sets (extra `mne`)
+    binary/           GDF, Neuroscan, EGI simple binary, Persyst
+    mne               formats that MNE reads (extra `mne`; some need the extra `eeg`)
+    mne_formats       which formats these are, and how they are recognized
     brainvision       BrainVision headers whose files were renamed
     fif_parts         FIF files that continue another one
     fif_tags          the tags of a FIF file
@@ -16,5 +18,6 @@
     arrays            .npy, WAV, and MATLAB files before version 7.3
     waveforms         miniSEED, WFDB and TDMS (an extra each)
     in_memory         recordings whose samples are an array
+    blocked_samples   samples in blocks, in each of which one channel follows the other
     electrodes_table  tables of electrodes, and coordsystem.json of BIDS
 """

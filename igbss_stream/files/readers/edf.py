@@ -12,11 +12,12 @@ from pathlib import Path
 import numpy as np
 
 from igbss_stream.chunk import Gap
-from igbss_stream.errors import RecordingError
-from igbss_stream.files.channel_selection import format_ranges
+from igbss_stream.errors import RecordingError, printable
+from igbss_stream.files.channel_selection import format_ranges, pick_channels
 from igbss_stream.files.gaps import make_gaps
 from igbss_stream.files.messages import as_one_line
-from igbss_stream.files.signal_choice import SignalChoice
+from igbss_stream.files.read_options import ReadOptions
+from igbss_stream.files.signal_choice import SeveralSignalsError, SignalChoice
 
 _N_HEADER = 256  # bytes of the header, and of the header of each channel
 _MOST_CHANNELS = 4096
@@ -182,6 +183,65 @@ class EdfHeader:
         return onsets
 
 
+def choose_single_rate(head: EdfHeader, options: ReadOptions, what: str) -> tuple[int, ...]:
+    """Return the selected channels of a file with several rates.
+
+    Parameters
+    ----------
+    head : EdfHeader
+    options : ReadOptions
+    what : str
+        Name of the file, for messages.
+
+    Raises
+    ------
+    SeveralSignalsError, RecordingError
+        If no channels are selected, or channels of several rates.
+    """
+    reason = f"{what} has channels with different rates ({head.format_rates()})"
+    if options.channels is None:
+        raise SeveralSignalsError(
+            f"{reason}; pass --channels with channels of one rate", head.list_choices()
+        )
+    chosen = pick_channels(options.channels, head.names, what)
+    same_name = tuple(i for i, name in enumerate(head.names) if name in {head.names[i] for i in chosen})
+    if len(head.get_counts(same_name)) > 1:
+        raise RecordingError(f"{reason}; the channels of --channels must have the same rate")
+    return chosen
+
+
+def find_unit(
+    head: EdfHeader, read: tuple[int, ...], options: ReadOptions, what: str
+) -> tuple[str | None, tuple[str, ...]]:
+    """Return the unit of the channels that are read, and a note if some have no scale.
+
+    Parameters
+    ----------
+    head : EdfHeader
+    read : tuple of int
+        Positions of these channels.
+    options : ReadOptions
+    what : str
+        Name of the file, for messages.
+
+    Raises
+    ------
+    RecordingError
+        If a channel that was not selected has no scale.
+    """
+    unscaled = [i for i in read if i in head.unscaled]
+    if not unscaled:
+        return head.get_unit(read), ()
+    names = ", ".join(printable(head.names[i]) for i in unscaled[:4])
+    scaled = [i for i in read if i not in unscaled]
+    if options.channels is None and len(scaled) > 1:
+        raise RecordingError(
+            f"{what} states no scale for the channels {names}: their smallest and largest value are equal. "
+            f"Pass --channels {format_ranges(scaled)} to omit them, or all to read them without a unit"
+        )
+    return None, (f"the file states no scale for the channels {names}, so the unit is unknown",)
+
+
 def read_edf_header(path: Path, kind: str) -> EdfHeader:
     """Read the header of an EDF or BDF file.
 
@@ -198,8 +258,8 @@ def read_edf_header(path: Path, kind: str) -> EdfHeader:
                 raise ValueError(f"{n} channels")
             table = file.read(n * _N_HEADER)
         n_bytes, n_records, duration = int(head[184:192]), int(head[236:244]), float(head[244:252])
-        counts = tuple(map(int, _read_column(table, n, 216, 8)))
-        labels = _read_column(table, n, 0, 16)
+        counts = tuple(map(int, read_column(table, n, 216, 8)))
+        labels = read_column(table, n, 0, 16)
         timed = duration > 0 or all(label in _ANNOTATIONS for label in labels)
         if not (np.isfinite(duration) and timed and min(counts) >= 0 and sum(counts) > 0):
             raise ValueError(f"records of {duration:g} s")
@@ -215,15 +275,25 @@ def read_edf_header(path: Path, kind: str) -> EdfHeader:
         n_records,
         duration,
         labels,
-        _read_column(table, n, 96, 8),
+        read_column(table, n, 96, 8),
         counts,
-        tuple(zip(*(_read_column(table, n, at, 8) for at in (104, 112, 120, 128)), strict=True)),
+        tuple(zip(*(read_column(table, n, at, 8) for at in (104, 112, 120, 128)), strict=True)),
         not head[88:168].startswith(b"Startdate X"),
     )
 
 
-def _read_column(table: bytes, n: int, before: int, width: int) -> tuple[str, ...]:
-    """Return a field of the headers of n channels; `before` bytes per channel precede it."""
+def read_column(table: bytes, n: int, before: int, width: int) -> tuple[str, ...]:
+    """Return a field of the headers of channels.
+
+    Parameters
+    ----------
+    table : bytes
+        Headers of the channels, field by field.
+    n : int
+        Number of channels.
+    before, width : int
+        Bytes per channel of the fields before, and of this one.
+    """
     start = before * n
     cells = (table[start + width * i : start + width * (i + 1)] for i in range(n))
     return tuple(cell.decode("latin-1").strip() for cell in cells)

@@ -16,6 +16,7 @@ from igbss_stream.errors import IgbssError, InputError, ParameterError, Recordin
 from igbss_stream.files.channel_selection import pick_channels
 from igbss_stream.files.messages import as_one_line, check_counts, complete_names
 from igbss_stream.files.read_options import ReadOptions
+from igbss_stream.files.readers.blocked_samples import BlockedSamples
 from igbss_stream.files.recording import Facts, Fill, Recording
 
 
@@ -25,14 +26,14 @@ class MemoryRecording(Recording):
     Parameters
     ----------
     path : Path
-    samples : ndarray of shape (samples, channels)
+    samples : ndarray or BlockedSamples, of shape (samples, channels)
     **facts
         Parameters of `Recording`.
     """
 
-    def __init__(self, path: Path, samples: NDArray[Any], **facts: Any) -> None:
+    def __init__(self, path: Path, samples: NDArray[Any] | BlockedSamples, **facts: Any) -> None:
         super().__init__(path, n_samples=len(samples), **facts)
-        self._samples: NDArray[Any] | None = samples
+        self._samples: NDArray[Any] | BlockedSamples | None = samples
 
     def close(self) -> None:
         """Release the samples."""
@@ -74,23 +75,25 @@ def orient(matrix: NDArray[Any], options: ReadOptions, what: str) -> NDArray[Any
 
 def open_array(
     path: Path,
-    samples: NDArray[Any],
+    samples: NDArray[Any] | BlockedSamples,
     facts: Facts,
     options: ReadOptions,
     *,
     gain: NDArray[np.float64] | None = None,
+    offset: NDArray[np.float64] | None = None,
 ) -> MemoryRecording:
     """Return an array as a recording, with the options applied.
 
     Parameters
     ----------
     path : Path
-    samples : ndarray of shape (samples, channels)
+    samples : ndarray or BlockedSamples, of shape (samples, channels)
     facts : Facts
         As the file states them; channels without names are numbered.
     options : ReadOptions
         Without `dataset` and `axis`, which choose the array.
-    gain : array of shape (channels,), optional
+    gain, offset : array of shape (channels,), optional
+        Samples are ``stored * gain + offset``; the option `factor` replaces both.
 
     Raises
     ------
@@ -105,7 +108,7 @@ def open_array(
         picks = tuple(i for i in range(len(names)) if i not in triggers)
     check_counts(len(samples), len(names) if picks is None else len(picks), what)
     if options.factor is not None:
-        gain = np.full(len(names), float(options.factor))
+        gain, offset = np.full(len(names), float(options.factor)), None
     stated = None if options.factor is not None else facts.unit
     found = replace(facts, channels=names, rate=options.rate or facts.rate, unit=options.unit or stated)
     return MemoryRecording(
@@ -115,6 +118,7 @@ def open_array(
         dtype=get_working_dtype(samples.dtype, what),
         picks=picks,
         gain=gain,
+        offset=offset,
         triggers=triggers,
     )
 
@@ -168,4 +172,28 @@ def collect_log(name: str) -> Iterator[list[str]]:
     finally:
         logger.removeHandler(listener)
         logger.propagate = before
+        texts += collected
+
+
+@contextmanager
+def divert_root_log() -> Iterator[list[str]]:
+    """Collect what a library logs to the root logger, instead of to one of its own, from warnings on.
+
+    Records of other loggers pass, and what the library changes in the root logger is undone.
+    """
+    collected, texts, root = dict[str, None](), list[str](), logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+
+    def divert(record: logging.LogRecord) -> bool:
+        if record.levelno >= logging.WARNING:
+            collected[as_one_line(record.getMessage())] = None
+        return False
+
+    root.addFilter(divert)
+    try:
+        yield texts
+    finally:
+        root.removeFilter(divert)
+        root.handlers[:] = handlers
+        root.setLevel(level)
         texts += collected

@@ -1,4 +1,4 @@
-"""Read EDF, BDF, BrainVision, FIF and EEGLAB sets before MATLAB 7.3 with MNE (extra `mne`).
+"""Read the formats of `mne_formats` with MNE (extra `mne`; some need the extra `eeg`).
 
 Samples are read in blocks, in SI units. Warnings of MNE become notes of the recording. MNE silently joins
 interrupted data, fills in skipped samples and resamples channels; here these become gaps, or errors.
@@ -19,18 +19,17 @@ from numpy.typing import NDArray
 
 from igbss_stream._util.optional import require
 from igbss_stream.chunk import Gap
-from igbss_stream.errors import InputError, ParameterError, RecordingError, printable
+from igbss_stream.errors import InputError, ParameterError, RecordingError
 from igbss_stream.events import Events
 from igbss_stream.files.bad_rows import is_bad, merge_rows
-from igbss_stream.files.channel_selection import format_ranges, pick_channels
-from igbss_stream.files.gaps import get_row, make_gaps
-from igbss_stream.files.messages import as_one_line, check_counts
+from igbss_stream.files.channel_selection import pick_channels
+from igbss_stream.files.gaps import get_gap_rows, get_row, make_gaps
+from igbss_stream.files.messages import NO_UNIT, as_one_line, check_counts
 from igbss_stream.files.read_options import ReadOptions
 from igbss_stream.files.readers.brainvision import find_renamed_files
-from igbss_stream.files.readers.edf import EdfHeader, read_edf_header
+from igbss_stream.files.readers.edf import choose_single_rate, find_unit, read_edf_header
 from igbss_stream.files.readers.fif_parts import find_previous_part
-from igbss_stream.files.readers.fif_tags import check_tags
-from igbss_stream.files.readers.matlab5 import check_matlab_file
+from igbss_stream.files.readers.in_memory import divert_root_log
 from igbss_stream.files.readers.mne_events import (
     BOUNDARIES,
     SKIP,
@@ -40,21 +39,13 @@ from igbss_stream.files.readers.mne_events import (
     get_start,
     make_index_map,
 )
+from igbss_stream.files.readers.mne_formats import FORMATS
 from igbss_stream.files.readers.mne_positions import read_positions_of_raw
 from igbss_stream.files.recording import Facts, Fill, Recording
 from igbss_stream.files.sample_marks import GAP_LABEL
-from igbss_stream.files.signal_choice import SeveralSignalsError
 
 _UNITS = {107: "V", 112: "T", 201: "T/m", 6: "mol"}  # codes of FIF
 _NOT_MEASURED = ("stim", "exci", "resp", "chpi", "ias", "syst")
-_ENDINGS = {
-    "EDF": (".edf",),
-    "BDF": (".bdf",),
-    "BrainVision": (".vhdr", ".ahdr"),
-    "FIF": (".fif",),
-    "EEGLAB set": (".set",),
-}
-_CHECKS = {"FIF": check_tags, "EEGLAB set": check_matlab_file}
 _ROUNDING = 1e-3  # error of a time, in samples
 
 
@@ -67,14 +58,17 @@ class MneRecording(Recording):
     raw : mne.io.BaseRaw
     runs : list of (int, int)
         Start and stop of the samples that are read, as MNE counts them.
+    block : int
+        Samples that MNE only reads from a multiple of this number on.
     **facts
         Parameters of `Recording`.
     """
 
-    def __init__(self, path: Path, raw: Any, runs: list[tuple[int, int]], **facts: Any) -> None:
+    def __init__(self, path: Path, raw: Any, runs: list[tuple[int, int]], block: int, **facts: Any) -> None:
         super().__init__(path, **facts)
-        self._raw, self._runs = raw, runs
+        self._raw, self._runs, self._block = raw, runs, block
         self._rows = _compute_rows(runs)
+        self._breaks = [*get_gap_rows(self.gaps), self.n_samples]
 
     def close(self) -> None:
         """Close the file."""
@@ -97,10 +91,15 @@ class MneRecording(Recording):
     def _fill(self, start: int, out: NDArray[Any]) -> None:
         done = 0
         while done < len(out):
-            i = bisect_right(self._rows, start + done) - 1
-            first = self._runs[i][0] + start + done - self._rows[i]
-            stop = min(first + len(out) - done, self._runs[i][1])
-            out[done : done + stop - first] = self._raw.get_data(start=first, stop=stop, verbose="ERROR").T
+            row = start + done
+            i = bisect_right(self._rows, row) - 1
+            first = self._runs[i][0] + row - self._rows[i]
+            # Not beyond a break either: MNE reads from one part of a file at a time.
+            n = min(len(out) - done, self._breaks[bisect_right(self._breaks, row)] - row)
+            stop = min(first + n, self._runs[i][1])
+            before = first % self._block
+            read = self._raw.get_data(start=first - before, stop=stop, verbose="ERROR")
+            out[done : done + stop - first] = read[:, before:].T
             done += stop - first
 
 
@@ -147,11 +146,11 @@ def open_with_mne(path: Path, options: ReadOptions, kind: str, why: str) -> MneR
         options.rate or float(raw.info["sfreq"]),
         options.unit or (None if options.factor else found.unit),
         names,
-        tuple(raw.get_channel_types()),
+        () if FORMATS[kind].guesses_types else tuple(raw.get_channel_types()),
         tuple(raw.info["bads"]),
         found.bad_rows,
         found.gaps,
-        found.notes + (("channels have several units or none, so the unit is unknown",) if no_unit else ()),
+        found.notes + ((NO_UNIT,) if no_unit else ()),
         _find_events(found, kind, options, repr(str(path))),
         get_start(raw, found.runs) if found.dated else None,
         None if kind in ("EDF", "BDF") else read_positions_of_raw(raw, kind),
@@ -161,6 +160,7 @@ def open_with_mne(path: Path, options: ReadOptions, kind: str, why: str) -> MneR
         path,
         raw,
         found.runs,
+        FORMATS[kind].block,
         facts=facts,
         n_samples=n_samples,
         dtype=np.dtype("f8"),
@@ -188,7 +188,7 @@ def _find_events(
     found: _MneFile, kind: str, options: ReadOptions, what: str
 ) -> Events | Callable[[], Events]:
     """Return the events of a file; a function if it has trigger channels, which must be read."""
-    channels = choose_trigger_channels(found.raw, options.event_names, what)
+    channels = choose_trigger_channels(found.raw, kind, options.event_names, what)
     if not channels:
         return found.events
     onsets = (found.raw, kind, channels, found.runs, found.gaps)
@@ -199,14 +199,16 @@ def _open_single_rate(path: Path, kind: str, options: ReadOptions) -> _MneFile:
     raw, notes = _open_raw(path, kind, None)
     picks, pick_notes = _pick(raw, options, repr(str(path)))
     units = {_UNITS.get(int(raw.info["chs"][i]["unit"])) for i in picks}
-    unit = units.pop() if len(units) == 1 else None
+    unit = "V" if FORMATS[kind].guesses_types else (units.pop() if len(units) == 1 else None)
     runs, gaps = _find_runs(raw, kind)
     bad_rows = _find_bad_rows(raw.annotations, raw, lambda sample: _get_row(runs, sample), runs)
     to_index = make_index_map(runs, gaps)
     events = find_annotated_events(
         raw.annotations, kind, lambda onset: to_index((onset - raw.first_time) * raw.info["sfreq"])
     )
-    return _MneFile(raw, picks, unit, runs, gaps, bad_rows, notes + pick_notes, events)
+    date = raw.info["meas_date"]
+    is_dated = not (kind == "nedf" and date is not None and date.timestamp() == 0)  # if it states none
+    return _MneFile(raw, picks, unit, runs, gaps, bad_rows, notes + pick_notes, events, is_dated)
 
 
 def _open_edf(path: Path, kind: str, options: ReadOptions) -> _MneFile:
@@ -218,7 +220,7 @@ def _open_edf(path: Path, kind: str, options: ReadOptions) -> _MneFile:
         )
     included = tuple(range(len(head.names)))
     if len(head.get_counts(included)) > 1:  # MNE would resample all channels to the highest rate
-        chosen = _choose_single_rate(head, options, what)
+        chosen = choose_single_rate(head, options, what)
         labels = {head.names[i] for i in chosen}
         included = tuple(i for i in included if head.names[i] in labels)
         raw, notes = _open_raw(path, kind, sorted(labels))
@@ -227,7 +229,7 @@ def _open_edf(path: Path, kind: str, options: ReadOptions) -> _MneFile:
         raw, notes = _open_raw(path, kind, None)
         picks, pick_notes = _pick(raw, options, what)
     read = tuple(included[i] for i in picks)
-    unit, unit_notes = _find_edf_unit(head, read, options, what)
+    unit, unit_notes = find_unit(head, read, options, what)
     runs, gaps = _find_runs(raw, kind)
     annotations = raw.annotations
     if head.interrupted:  # annotations do not count rows then, and MNE drops those after the last row
@@ -246,37 +248,6 @@ def _open_edf(path: Path, kind: str, options: ReadOptions) -> _MneFile:
     )
 
 
-def _find_edf_unit(
-    head: EdfHeader, read: tuple[int, ...], options: ReadOptions, what: str
-) -> tuple[str | None, tuple[str, ...]]:
-    """Return the unit of the channels that are read, and a note if some have no scale."""
-    unscaled = [i for i in read if i in head.unscaled]
-    if not unscaled:
-        return head.get_unit(read), ()
-    names = ", ".join(printable(head.names[i]) for i in unscaled[:4])
-    scaled = [i for i in read if i not in unscaled]
-    if options.channels is None and len(scaled) > 1:
-        raise RecordingError(
-            f"{what} states no scale for the channels {names}: their smallest and largest value are equal. "
-            f"Pass --channels {format_ranges(scaled)} to omit them, or all to read them without a unit"
-        )
-    return None, (f"the file states no scale for the channels {names}, so the unit is unknown",)
-
-
-def _choose_single_rate(head: EdfHeader, options: ReadOptions, what: str) -> tuple[int, ...]:
-    """Return the selected channels of a file with several rates."""
-    reason = f"{what} has channels with different rates ({head.format_rates()})"
-    if options.channels is None:
-        raise SeveralSignalsError(
-            f"{reason}; pass --channels with channels of one rate", head.list_choices()
-        )
-    chosen = pick_channels(options.channels, head.names, what)
-    same_name = tuple(i for i, name in enumerate(head.names) if name in {head.names[i] for i in chosen})
-    if len(head.get_counts(same_name)) > 1:
-        raise RecordingError(f"{reason}; the channels of --channels must have the same rate")
-    return chosen
-
-
 def _pick(raw: Any, options: ReadOptions, what: str) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """Return the channels to read, and a note about omitted ones."""
     names = tuple(raw.ch_names)
@@ -290,32 +261,39 @@ def _pick(raw: Any, options: ReadOptions, what: str) -> tuple[tuple[int, ...], t
 
 def _open_raw(path: Path, kind: str, include: list[str] | None) -> tuple[Any, tuple[str, ...]]:
     """Open a file, or only some channels of it; return it and the warnings of MNE."""
-    if not path.name.lower().endswith(_ENDINGS[kind]):
+    form, what = FORMATS[kind], f"{str(path)!r} is {kind}"
+    if form.endings and not path.name.lower().endswith(form.endings):
         raise RecordingError(
-            f"{str(path)!r} is {kind}, which MNE reads only where the name ends in {_ENDINGS[kind][0]}; "
-            "rename it"
+            f"{what}, which MNE reads only where the name ends in {form.endings[0]}; rename it"
         )
-    if kind in _CHECKS:  # MNE may not return from damaged ones, or crash
-        _CHECKS[kind](path)
-    keywords = {} if include is None else {"include": include}
+    if form.check is not None:  # MNE may not return from damaged ones, or crash
+        form.check(path)
+    keywords = form.keywords | ({} if include is None else {"include": include})
     renamed = find_renamed_files(path) if kind == "BrainVision" else nullcontext((path, ()))
-    with renamed as (header, notes), warnings.catch_warnings(record=True) as warned:
+    with (
+        renamed as (header, notes),
+        divert_root_log() as logged,
+        warnings.catch_warnings(record=True) as warned,
+    ):
         warnings.simplefilter("always")
-        mne = require("mne", "mne", f"{str(path)!r} is {kind}, read by MNE")
+        mne = require("mne", "mne", f"{what}, read by MNE")
+        for library in form.libraries:
+            require(library, "eeg", f"{what}, read by MNE with {library}")
         try:
-            raw = mne.io.read_raw(header, preload=False, verbose="WARNING", **keywords)
+            raw = getattr(mne.io, form.reader)(header, preload=False, verbose="WARNING", **keywords)
             raw.get_channel_types()  # of a damaged file, unknown ones
         except Exception as error:  # the type depends on the format
             raise RecordingError(
-                f"{str(path)!r} is {kind}, and MNE cannot read it: {as_one_line(error)}; copy or record it "
-                "again"
+                f"{what}, and MNE cannot read it: {as_one_line(error)}; copy or record it again"
             ) from error
+    if not isinstance(raw, mne.io.BaseRaw):
+        raise RecordingError(f"{what} and contains epochs; export the continuous recording")
     if not 0 < raw.info["sfreq"] < math.inf:
         raise RecordingError(
-            f"{str(path)!r} is {kind} and states a sampling rate of {raw.info['sfreq']:g} Hz; correct its "
-            "header"
+            f"{what} and states a sampling rate of {raw.info['sfreq']:g} Hz; correct its header"
         )
-    texts = dict.fromkeys(as_one_line(w.message) for w in warned if issubclass(w.category, RuntimeWarning))
+    shown = (as_one_line(w.message) for w in warned if issubclass(w.category, RuntimeWarning))
+    texts = dict.fromkeys([*shown, *logged])
     return raw, (*notes, *(f"MNE warns: {text}" for text in texts), *_note_part(path, kind))
 
 

@@ -84,12 +84,14 @@ def make_index_map(runs: Runs, gaps: Sequence[Gap]) -> Callable[[Array], Array]:
     return to_index
 
 
-def choose_trigger_channels(raw: Any, names: Sequence[str], what: str) -> list[str]:
+def choose_trigger_channels(raw: Any, kind: str, names: Sequence[str], what: str) -> list[str]:
     """Return the channels whose onsets are events: the named ones, or the trigger channels of the file.
 
     Parameters
     ----------
     raw : mne.io.BaseRaw
+    kind : str
+        Name of the format.
     names : sequence of str
         Of the option `events`.
     what : str
@@ -108,6 +110,8 @@ def choose_trigger_channels(raw: Any, names: Sequence[str], what: str) -> list[s
         )
     if names:
         return list(names)
+    if kind == "EGI MFF":  # MNE makes them from the events, which are annotations as well
+        return []
     types = zip(raw.ch_names, raw.get_channel_types(), strict=True)
     found = [name for name, type_ in types if type_ == "stim"]
     composed = [name for name in _COMPOSED if name in found]
