@@ -24,7 +24,7 @@ from igbss_stream.separation.transform import Transform
 _BESIDE = {
     ".vhdr": (".eeg", ".dat", ".vmrk"),
     ".set": (".fdt",),
-    ".hea": (".dat",),
+    ".hea": (".dat", ".atr"),
     ".lay": (".dat",),
     ".dap": (".dat", ".rs3", ".cef"),
     ".cdt": (".cdt.dpa", ".cdt.dpo", ".cdt.cef"),

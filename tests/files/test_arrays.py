@@ -168,6 +168,32 @@ def test_wfdb(tmp_path: Path) -> None:
         open_recording(path)
 
 
+def test_annotations_beside_a_wfdb_record_are_events(tmp_path: Path) -> None:
+    wfdb = pytest.importorskip("wfdb")
+    with warnings.catch_warnings(action="ignore"):  # of pandas about wfdb
+        wfdb.wrsamp("in", 250, ["mV"] * 4, list(NAMES), X, fmt=["16"] * 4, write_dir=str(tmp_path))
+        at, symbols = np.array([0, 3, 20, len(X) + 5]), ["N", "+", "V", "N"]
+        notes = ["", "(AFIB", "", ""]
+        wfdb.wrann("in", "atr", at, symbols, aux_note=notes, fs=250, write_dir=str(tmp_path))
+        wfdb.wrann(
+            "in", "qrs", np.array([6, 10]), ["N", "N"], fs=500, write_dir=str(tmp_path)
+        )  # another rate
+        (tmp_path / "in.st").write_bytes(b"\xff" * 7)
+        stored = wfdb.rdann(str(tmp_path / "in"), "atr")
+    with open_recording(tmp_path / "in.hea") as recording:
+        found = [(e.index, e.label, e.source) for e in recording.events]
+        assert found == [
+            (0.0, "N", "in.atr"), (3.0, "+ (AFIB", "in.atr"), (3.0, "N", "in.qrs"), (5.0, "N", "in.qrs"),
+            (20.0, "V", "in.atr"),
+        ]  # fmt: skip
+        assert recording.notes[:2] == (
+            "4 annotations in 'in.atr' are events",
+            "2 annotations in 'in.qrs' are events",
+        )
+        assert "'in.st' beside the record is not read as annotations" in recording.notes[2]
+    assert stored.sample.tolist()[:3] == [e[0] for e in found if e[2] == "in.atr"]
+
+
 def test_miniseed_with_gaps_and_other_ends(tmp_path: Path) -> None:
     obspy = pytest.importorskip("obspy")
     path, stream = tmp_path / "in.mseed", obspy.Stream()

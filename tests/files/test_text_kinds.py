@@ -1,5 +1,6 @@
 """Texts as devices, programs and countries write them: heads, units, decimal commas, times and counters."""
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -250,6 +251,31 @@ def test_labchart(tmp_path: Path, encoding: str) -> None:
     found = check(write(tmp_path / "in.txt", lines, head, encoding))
     assert (found.layout, found.rate, found.unit) == ("LabChart text", 2000.0, "mV")
     assert found.channels == ("ECG", "Réf", "O1")
+
+
+@pytest.mark.parametrize(
+    ("stated", "start"),
+    [
+        ("4.3466625000000e+004\t1/1/2019 15:00:00.250", "2019-01-01T15:00:00.250"),  # the number is rounded
+        ("4.3467e+04\t1/1/2019 14:00:00", "2019-01-01T14:00:00"),  # to the next day
+        ("4.3466e+04\t1/1/2019 2:00:00 PM", "2019-01-01T14:00:00"),
+        ("4.3466e+04\t31/12/2018 23:59:59", "2018-12-31T23:59:59"),
+        ("4.3466000000000e+004\t31/12/2018 23:59:59.999", "2018-12-31T23:59:59.999"),
+        ("43466,75000\t", "2019-01-01T18:00:00"),
+        ("43466.75", None),  # to a quarter of an hour at best
+        ("4.5e+004\t1/1/2019 10:00:00", None),
+        ("x", None),
+    ],
+)
+def test_start_of_labchart(tmp_path: Path, stated: str, start: str | None) -> None:
+    head = ["Interval=\t0.5 ms", f"ExcelDateTime=\t{stated}", "ChannelTitle=\tA\tB\tC"]
+    lines = rows_of([f"{i / 2000:.4f}" for i in range(N)], delimiter="\t")
+    with open_recording(write(tmp_path / "in.txt", lines, head)) as recording:
+        expected = None if start is None else datetime.fromisoformat(f"{start}+00:00").timestamp()
+        assert recording.t0 == (None if expected is None else pytest.approx(expected, abs=1e-4))
+    lines = rows_of([f"{5 + i / 2000:.4f}" for i in range(N)], delimiter="\t")  # a part of a block
+    with open_recording(write(tmp_path / "in.txt", lines, head)) as recording:
+        assert recording.t0 is None
 
 
 @pytest.mark.parametrize(("unit", "factor"), [("(s)", 1.0), ("(ms)", 1e3), ("[us]", 1e6), ("(µs)", 1e6)])

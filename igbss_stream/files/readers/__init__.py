@@ -17,6 +17,7 @@
     text/             columns of numbers
     arrays            .npy, WAV, and MATLAB files before version 7.3
     waveforms         miniSEED, WFDB and TDMS (an extra each)
+    wfdb_annotations  annotations beside a WFDB record
     in_memory         recordings whose samples are an array
     blocked_samples   samples in blocks, in each of which one channel follows the other
     electrodes_table  tables of electrodes, and coordsystem.json of BIDS

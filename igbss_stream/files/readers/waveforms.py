@@ -23,6 +23,7 @@ from igbss_stream.files.readers.in_memory import (
     open_array,
     refuse_choice,
 )
+from igbss_stream.files.readers.wfdb_annotations import read_annotations
 from igbss_stream.files.recording import Facts
 from igbss_stream.files.signal_choice import SeveralSignalsError, SignalChoice
 
@@ -154,9 +155,12 @@ def open_wfdb(path: Path, options: ReadOptions) -> MemoryRecording:
         rate = float(record.fs)
     if not 0 < rate < np.inf:
         raise RecordingError(f"{what} states a sampling rate of {rate:g} Hz; correct its header")
-    notes = () if unit else ("the channels have several units, so the unit is unknown",)
+    found, notes = read_annotations(wfdb, path, rate)
+    notes += () if unit else ("the channels have several units, so the unit is unknown",)
     read = tuple(names[i] for i in picks)
-    facts = Facts("WFDB", "its name ends in .hea", "", rate, unit, read, notes=notes, t0=date)
+    facts = Facts(
+        "WFDB", "its name ends in .hea", "", rate, unit, read, notes=notes, events=found, t0=date
+    )  # fmt: skip
     return open_array(path, samples, facts, replace(options, channels=None))
 
 

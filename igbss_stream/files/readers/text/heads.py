@@ -5,6 +5,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from igbss_stream._util.electrodes import find_position
 from igbss_stream.files.readers.text.lines import is_content
@@ -17,6 +18,9 @@ _LABELS = re.compile(r"labels:\s*([^,]*)")
 _LABVIEW_END = "***end_of_header***"
 _LABCHART = re.compile(r"(Interval|ChannelTitle|UnitName|Range|[A-Za-z]+)=\t?(.*)")
 _DURATION = re.compile(r"([0-9.,eE+-]+)\s*(ns|us|\u00b5s|\u03bcs|ms|s)\b")
+_EXCEL_DAYS = re.compile(r"\d+(?:[.,](\d+))?(?:[eE]([+-]?\d+))?")
+_TIME_OF_DAY = re.compile(r"\b(\d{1,2}):(\d\d):(\d\d(?:[.,]\d+)?)\s*(?:([apAP])\.?[mM])?")
+_EXCEL_EPOCH, _DAY, _SECOND = 25569, 86400.0, 1e-5  # days before 1970, seconds, and days
 PER_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "\u00b5s": 1e6, "\u03bcs": 1e6, "ns": 1e9}
 """Units of time, and how many make a second."""
 UNIX_RANGE = (1e9, 4e9)
@@ -41,6 +45,8 @@ class Head:
         Names of the columns that count samples.
     unit : str or None
         Of all channels.
+    t0 : float or None
+        Unix time at which the times of the rows are 0, in UTC.
     n_before : int
         Lines of the head, without comments and empty lines.
     """
@@ -52,6 +58,7 @@ class Head:
     channels: tuple[str, ...] = ()
     counters: tuple[str, ...] = ()
     unit: str | None = None
+    t0: float | None = None
     n_before: int = 0
 
 
@@ -179,8 +186,35 @@ def _parse_labchart(lines: Sequence[str]) -> Head | None:
         rate,
         tuple(name for name in fields["ChannelTitle"] if name),
         unit=units.pop() if len(units) == 1 else None,
+        t0=_parse_excel_time(fields.get("ExcelDateTime", ())),
         n_before=n_before,
     )
+
+
+def _parse_excel_time(cells: Sequence[str]) -> float | None:
+    """Return the Unix time that LabChart states as days since 30 December 1899, and again as text.
+
+    The order of day and month in the text depends on the computer, so the day is that of the number. The time
+    of day is that of the text, because the number may be rounded, even to the next day.
+    """
+    stated = _EXCEL_DAYS.fullmatch(cells[0]) if cells else None
+    if stated is None:
+        return None
+    days = float(stated[0].replace(",", "."))
+    resolution = 10.0 ** (int(stated[2] or 0) - len(stated[1] or ""))
+    time = _TIME_OF_DAY.search(cells[1]) if len(cells) > 1 else None
+    if time is None:
+        return (days - _EXCEL_EPOCH) * _DAY if resolution <= _SECOND else None
+    hours = int(time[1]) % 12 + 12 * (time[4].lower() == "p") if time[4] else int(time[1])
+    seconds = 3600 * hours + 60 * int(time[2]) + float(time[3].replace(",", "."))
+    if resolution < 1 / 24:
+        return (round(days - seconds / _DAY) - _EXCEL_EPOCH) * _DAY + seconds
+    stated_numbers = {int(number) for number in re.findall(r"\d+", cells[1][: time.start()])}
+    for day in (math.floor(days), math.floor(days) - 1):
+        date = datetime.fromtimestamp((day - _EXCEL_EPOCH) * _DAY, UTC)
+        if {date.day, date.month} <= stated_numbers:
+            return date.timestamp() + seconds
+    return None
 
 
 def _as_float(text: object) -> float | None:

@@ -4,6 +4,7 @@ Text files rarely state a sampling rate, so the user passes it unless a head or 
 """
 
 import itertools
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from igbss_stream.files.jittered_times import estimate_rate
 from igbss_stream.files.messages import check_counts
 from igbss_stream.files.read_options import ReadOptions
 from igbss_stream.files.readers.text.cells import split_cells
-from igbss_stream.files.readers.text.clock import find_timing, read_columns, suggest_rate
+from igbss_stream.files.readers.text.clock import TextTiming, find_timing, read_columns, suggest_rate
 from igbss_stream.files.readers.text.columns import ColumnChoice, choose_columns, get_values, rises
 from igbss_stream.files.readers.text.lines import read_rows
 from igbss_stream.files.readers.text.parse import parse_lines
@@ -142,12 +143,21 @@ def open_text(path: Path, options: ReadOptions) -> TextRecording:
             gaps=timing.gaps,
             notes=notes + unit_notes,
             events=find_events if triggers else Events(),
-            t0=timing.t0,
+            t0=_find_start(columns, timing, [by_column[i] for i in chosen.times]),
         ),
         n_samples=n_samples,
         dtype=np.dtype("f8"),
         gain=gain,
     )
+
+
+def _find_start(
+    columns: TextFormat, timing: TextTiming, times: Sequence[NDArray[np.float64]]
+) -> float | None:
+    """Return the Unix time of the first row: by the times, or by the head if these begin with 0."""
+    if timing.t0 is not None or columns.head is None:
+        return timing.t0
+    return columns.head.t0 if all(len(column) and column[0] == 0 for column in times) else None
 
 
 def _suggest_rate(columns: TextFormat) -> str:
