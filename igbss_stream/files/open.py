@@ -14,6 +14,7 @@ from igbss_stream.files.read_options import ReadOptions
 from igbss_stream.files.readers.binary.egi import is_egi, open_egi
 from igbss_stream.files.readers.hdf5.reader import open_hdf5
 from igbss_stream.files.readers.mne_formats import detect_mne_format, is_recording_folder
+from igbss_stream.files.readers.seismic import is_sac, open_sac
 from igbss_stream.files.recording import Recording
 
 _N_HEAD = 4096  # bytes at the start of a file that identify its format
@@ -44,7 +45,6 @@ _REFUSED_HEADS = (
 _REFUSED_ENDINGS = {
     ".cnt": "is neither CNT of Neuroscan, version 3, nor of ANT; convert it to EDF where it was recorded",
     ".eeg": "contains the samples of a BrainVision recording; pass the .vhdr file next to it",
-    ".sac": "is SAC, which has one channel; merge the channels into miniSEED with ObsPy",
     ".fdt": "contains the samples of an EEGLAB set without their header; pass the .set file next to it",
     ".locs": "contains electrode positions, no samples; pass the recording",
 }
@@ -154,9 +154,11 @@ def _find_opener(path: Path, head: bytes) -> Callable[[Path, ReadOptions], Recor
 
         return open_tdms
     if _MINISEED.match(head):
-        from igbss_stream.files.readers.waveforms import open_miniseed
+        from igbss_stream.files.readers.seismic import open_miniseed
 
         return open_miniseed
+    if is_sac(head, path.stat().st_size):
+        return open_sac
     if suffix == ".hea":
         from igbss_stream.files.readers.waveforms import open_wfdb
 

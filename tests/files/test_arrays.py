@@ -194,6 +194,47 @@ def test_annotations_beside_a_wfdb_record_are_events(tmp_path: Path) -> None:
     assert stored.sample.tolist()[:3] == [e[0] for e in found if e[2] == "in.atr"]
 
 
+def write_sac(folder: Path, order: str = "<") -> Path:
+    """Write three components of a station, of which the second begins 5 samples later, and other files."""
+    obspy = pytest.importorskip("obspy")
+    start = obspy.UTCDateTime(2020, 1, 2, 3, 4, 5)
+    for i, (station, channel, late) in enumerate(
+        (
+            ("A", "BHE", 0),
+            ("A", "BHN", 5),
+            ("A", "BHZ", 0),
+            ("B", "BHZ", 0),
+            ("A", "HHZ", 0),
+            ("A", "BHZ", 9999),
+        )
+    ):
+        stats: dict[str, Any] = {"network": "XX", "station": station, "location": "00", "channel": channel}
+        stats |= {"sampling_rate": 100.0, "starttime": start + late / 100}
+        trace = obspy.Trace(X[late % 9999 :, i % 4].astype("f4"), stats)
+        trace.stats.sac = {"b": 2.5, "t1": 2.5 + 0.2, "kt1": "P"} if i < 3 else {"b": 0.0}
+        trace.write(str(folder / f"{i}.sac"), format="SAC", byteorder=order)
+    (folder / "notes.sac").write_text("text")
+    return folder / "2.sac"
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_sac_files_of_a_station_are_read_together(tmp_path: Path, order: str) -> None:
+    path = write_sac(tmp_path, order)
+    with open_recording(path) as recording:
+        assert (recording.layout, recording.rate, recording.unit) == ("SAC", 100.0, None)
+        assert recording.channels == ("XX.A.00.BHE", "XX.A.00.BHN", "XX.A.00.BHZ")
+        assert recording.notes[0] == "the components of the station are in: 0.sac, 1.sac, 2.sac"
+        assert recording.t0 == pytest.approx(1577934245.05, abs=1e-3)
+        found = [(round(e.index, 2), e.label, e.source) for e in recording.events]
+        assert found == [(15.0, "P", "XX.A.00.BHE"), (20.0, "P", "XX.A.00.BHN")]
+    np.testing.assert_array_equal(read(path), X[5:, :3].astype("f4"))
+    (tmp_path / "copy.sac").write_bytes((tmp_path / "0.sac").read_bytes())
+    with pytest.raises(IgbssError, match=r"two files of channel 'BHE' .*'0.sac' and 'copy.sac'; move one"):
+        open_recording(path)
+    with pytest.raises(IgbssError, match="has one channel; separation needs at least 2"):
+        open_recording(tmp_path / "3.sac")
+
+
 def test_miniseed_with_gaps_and_other_ends(tmp_path: Path) -> None:
     obspy = pytest.importorskip("obspy")
     path, stream = tmp_path / "in.mseed", obspy.Stream()

@@ -16,7 +16,8 @@
     xdf               XDF (extra `xdf`)
     text/             columns of numbers
     arrays            .npy, WAV, and MATLAB files before version 7.3
-    waveforms         miniSEED, WFDB and TDMS (an extra each)
+    seismic           miniSEED and SAC (extra `seismic`)
+    waveforms         WFDB and TDMS (an extra each)
     wfdb_annotations  annotations beside a WFDB record
     in_memory         recordings whose samples are an array
     blocked_samples   samples in blocks, in each of which one channel follows the other

@@ -1,20 +1,18 @@
-"""Read miniSEED with ObsPy, WFDB with wfdb, and TDMS with npTDMS (an extra each)."""
+"""Read WFDB with wfdb, and TDMS with npTDMS (an extra each)."""
 
 import logging
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from igbss_stream._util.memory import check_memory
 from igbss_stream._util.optional import require
 from igbss_stream.errors import InputError, ParameterError, RecordingError
 from igbss_stream.files.channel_selection import format_ranges, pick_channels
-from igbss_stream.files.gaps import make_gaps
 from igbss_stream.files.read_options import ReadOptions
 from igbss_stream.files.readers.in_memory import (
     MemoryRecording,
@@ -27,97 +25,8 @@ from igbss_stream.files.readers.wfdb_annotations import read_annotations
 from igbss_stream.files.recording import Facts
 from igbss_stream.files.signal_choice import SeveralSignalsError, SignalChoice
 
-_OFF = 0.25  # of a sampling interval, by which the times of channels may differ
 _COPIES = 3  # of the samples in memory
 _REMEDY = "convert it to HDF5 (/data), which is read in blocks, on a computer with more memory"
-
-
-def open_miniseed(path: Path, options: ReadOptions) -> MemoryRecording:
-    """Open the channels of a miniSEED file, for the time in which all of them have samples.
-
-    Parameters
-    ----------
-    path : Path
-    options : ReadOptions
-
-    Raises
-    ------
-    RecordingError, InputError, ParameterError
-    """
-    what = repr(str(path))
-    refuse_choice(options, what)
-    obspy = require("obspy", "seismic", f"{what} is miniSEED, read by ObsPy")
-    with convert_errors(f"{what} is miniSEED, and ObsPy cannot read it"):
-        check_memory(4 * path.stat().st_size, f"{what} must be read at once, which", _REMEDY)
-        traces = [trace for trace in obspy.read(path, format="MSEED") if trace.stats.npts]
-        rates = {float(trace.stats.sampling_rate) for trace in traces}
-        if len(rates) != 1 or not 0 < min(rates) < np.inf:
-            listed = ", ".join(f"{rate:g}" for rate in sorted(rates)) or "no"
-            raise RecordingError(f"{what} has channels at {listed} Hz; store those of one rate in a file")
-        rate = rates.pop()
-        first = min(trace.stats.starttime.ns for trace in traces)
-        spans = [
-            _Span(trace.id, (trace.stats.starttime.ns - first) * 1e-9 * rate, trace.data)
-            for trace in traces
-        ]
-        names = tuple(dict.fromkeys(span.name for span in spans))
-        if any(abs(span.at - round(span.at)) > _OFF for span in spans):
-            raise InputError(f"{what} has channels whose samples are at different times; resample them")
-        start, stop = _find_common(spans, names)
-        if stop - start < 2:
-            raise InputError(f"{what} has no time at which all of its {len(names)} channels have samples")
-        n_bytes = 8 * (stop - start) * len(names) * _COPIES
-        check_memory(n_bytes, f"{what} must be read at once, which", _REMEDY)
-        samples, rows = _place_spans(spans, names, start, stop)
-    steps, length = np.diff(rows), max(span.stop for span in spans)
-    gaps = make_gaps((int(i) + 1, int(steps[i]) - 1, "missing") for i in np.flatnonzero(steps > 1))
-    left = length - (stop - start)
-    notes = (f"{left} samples at the ends, which not all channels have, are left out",) if left else ()
-    t0 = first * 1e-9 + (start + int(rows[0])) / rate if len(rows) else None
-    facts = Facts(
-        "miniSEED", "it begins with a record", "", rate, None, names, gaps=gaps, notes=notes, t0=t0
-    )  # fmt: skip
-    return open_array(path, samples, facts, options)
-
-
-@dataclass(frozen=True, eq=False)
-class _Span:
-    """Samples of a channel without a gap; `at` is the index of the first, with its fraction."""
-
-    name: str
-    at: float
-    samples: NDArray[Any]
-
-    @property
-    def start(self) -> int:
-        return round(self.at)
-
-    @property
-    def stop(self) -> int:
-        return self.start + len(self.samples)
-
-
-def _find_common(spans: list[_Span], names: tuple[str, ...]) -> tuple[int, int]:
-    """Return the first index that all channels have reached, and the one that none has passed."""
-    own = [[span for span in spans if span.name == name] for name in names]
-    return max(min(s.start for s in each) for each in own), min(max(s.stop for s in each) for each in own)
-
-
-def _place_spans(
-    spans: list[_Span], names: tuple[str, ...], start: int, stop: int
-) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-    """Return the samples that all channels have between two indices, and their indices from the first."""
-    samples = np.zeros((stop - start, len(names)))
-    known = np.zeros((stop - start, len(names)), bool)
-    for span in spans:
-        low, high, channel = max(span.start, start), min(span.stop, stop), names.index(span.name)
-        if high > low:
-            samples[low - start : high - start, channel] = span.samples[
-                low - span.start : high - span.start
-            ]
-            known[low - start : high - start, channel] = True
-    is_there = known.all(axis=1)
-    return samples[is_there], np.flatnonzero(is_there)
 
 
 def open_wfdb(path: Path, options: ReadOptions) -> MemoryRecording:

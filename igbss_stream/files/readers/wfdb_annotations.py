@@ -30,7 +30,7 @@ def read_annotations(wfdb: Any, path: Path, rate: float) -> tuple[Events, tuple[
     Returns
     -------
     events : Events
-        Labelled by the symbol of the annotation and the text of its note. The source is the name of the file.
+        Labelled by the symbol of the annotation and the text of its note; the source is the file.
     notes : tuple of str
     """
     found, notes = list[Events](), list[str]()

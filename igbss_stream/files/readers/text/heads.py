@@ -194,8 +194,8 @@ def _parse_labchart(lines: Sequence[str]) -> Head | None:
 def _parse_excel_time(cells: Sequence[str]) -> float | None:
     """Return the Unix time that LabChart states as days since 30 December 1899, and again as text.
 
-    The order of day and month in the text depends on the computer, so the day is that of the number. The time
-    of day is that of the text, because the number may be rounded, even to the next day.
+    The order of day and month in the text depends on the computer, so the day is that of the number. The
+    time of day is that of the text, because the number may be rounded, even to the next day.
     """
     stated = _EXCEL_DAYS.fullmatch(cells[0]) if cells else None
     if stated is None:
