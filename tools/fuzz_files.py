@@ -3,6 +3,7 @@
 import struct
 import warnings
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -265,6 +266,16 @@ def _write_miniseed(folder: Path) -> Path:
     return folder / "in.mseed"
 
 
+def _write_as_test(module: str, function: str, name: str = "") -> Callable[[Path], Path]:
+    """Return a function that writes the recording of a test into a folder, under a name if it takes one."""
+
+    def write(folder: Path) -> Path:
+        made: Path = getattr(import_module(f"tests.files.{module}"), function)(folder / name)
+        return made
+
+    return write
+
+
 SMALLEST: dict[str, Callable[[Path], Path]] = {
     "hdf5": _write_hdf5,
     "hdf5-chunked": _write_chunked_hdf5,
@@ -288,6 +299,14 @@ SMALLEST: dict[str, Callable[[Path], Path]] = {
     "wfdb": _write_wfdb,
     "tdms": _write_tdms,
     "miniseed": _write_miniseed,
+    "sac": _write_as_test("test_arrays", "write_sac"),
+    "gdf": _write_as_test("binary.test_gdf", "write_gdf", "in.gdf"),
+    "cnt": _write_as_test("binary.test_neuroscan", "write_cnt", "in.cnt"),
+    "egi": _write_as_test("binary.test_egi", "write_egi", "in.raw"),
+    "persyst": _write_as_test("binary.test_persyst", "write_persyst"),
+    "curry": _write_as_test("test_mne_formats", "write_curry"),
+    "nedf": _write_as_test("test_mne_formats", "write_nedf", "in.nedf"),
+    "nihon-kohden": _write_as_test("test_mne_formats", "write_nihon_kohden", "in.EEG"),
 }
 """Functions that write the smallest recording of a reader into an empty folder, and return its path."""
 
@@ -303,6 +322,10 @@ NEEDS = {
     "wfdb": ("wfdb",),
     "tdms": ("nptdms",),
     "miniseed": ("obspy",),
+    "sac": ("obspy",),
+    "curry": ("mne", "curryreader"),
+    "nedf": ("mne", "defusedxml"),
+    "nihon-kohden": ("mne",),
 }
 """Libraries that write or read the recordings."""
 

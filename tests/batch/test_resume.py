@@ -105,6 +105,22 @@ def test_what_holds_the_samples_beside_a_head_counts_too(tmp_path: Path) -> None
     assert fingerprint_file(tmp_path / "a.vhdr") != before
 
 
+@pytest.mark.parametrize(
+    ("name", "beside"),
+    [("a.mff", "a.mff/signal1.bin"), ("a.lay", "a.dat"), ("a.cdt", "a.cdt.dpa"), ("a.hea", "a.atr")],
+)
+def test_fingerprints_include_the_other_files_of_a_recording(
+    tmp_path: Path, name: str, beside: str
+) -> None:
+    from igbss_stream.batch.resume import fingerprint_file
+
+    (tmp_path / name).mkdir() if name == "a.mff" else (tmp_path / name).touch()
+    (tmp_path / beside).write_bytes(b"1")
+    before = fingerprint_file(tmp_path / name)
+    (tmp_path / beside).write_bytes(b"12")
+    assert fingerprint_file(tmp_path / name) != before
+
+
 @pytest.mark.parametrize("what", ["text", "other HDF5", "older version"])
 def test_file_that_does_not_say_what_it_is_made_of(batch: Command, tmp_path: Path, what: str) -> None:
     batch()

@@ -1,6 +1,7 @@
 """Arrays of NumPy, SciPy and other libraries, which the tests write with these libraries."""
 
 import io
+import struct
 import warnings
 from pathlib import Path
 from typing import Any
@@ -233,6 +234,12 @@ def test_sac_files_of_a_station_are_read_together(tmp_path: Path, order: str) ->
         open_recording(path)
     with pytest.raises(IgbssError, match="has one channel; separation needs at least 2"):
         open_recording(tmp_path / "3.sac")
+    content = path.read_bytes()
+    path.write_bytes(
+        content[:144] + struct.pack(f"{order}f", -1e30) + content[148:]
+    )  # ObsPy would not return
+    with pytest.raises(IgbssError, match="damaged: its header states a longitude of -1e\\+30"):
+        open_recording(path)
 
 
 def test_miniseed_with_gaps_and_other_ends(tmp_path: Path) -> None:

@@ -160,7 +160,7 @@ REMARK_LIST END_LIST
 """
 
 
-def write_curry(folder: Path, form: str, version: int) -> Path:
+def write_curry(folder: Path, form: str = "FLOAT", version: int = 7) -> Path:
     """Write a recording of Curry 7 (.dat, .dap, .rs3, .cef) or 8 (.cdt, .cdt.dpa, .cdt.cef)."""
     pytest.importorskip("curryreader")
     positions = "\n".join(f"{10 * i} 20 30" for i in range(3))

@@ -39,7 +39,8 @@ class BlockedSamples:
         start, stop = start - first * self._length, stop - first * self._length
         out = np.empty((max(0, stop - start), self.shape[1]))
         for i, channel in enumerate(self._channels):
-            out[:, i] = channel[first:last].reshape(-1)[start:stop]
+            with np.errstate(invalid="ignore"):  # of signalling NaN in damaged files
+                out[:, i] = channel[first:last].reshape(-1)[start:stop]
         return out
 
 

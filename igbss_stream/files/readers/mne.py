@@ -98,7 +98,8 @@ class MneRecording(Recording):
             n = min(len(out) - done, self._breaks[bisect_right(self._breaks, row)] - row)
             stop = min(first + n, self._runs[i][1])
             before = first % self._block
-            read = self._raw.get_data(start=first - before, stop=stop, verbose="ERROR")
+            with np.errstate(invalid="ignore"):  # of signalling NaN in damaged files
+                read = self._raw.get_data(start=first - before, stop=stop, verbose="ERROR")
             out[done : done + stop - first] = read[:, before:].T
             done += stop - first
 

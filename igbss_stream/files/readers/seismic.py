@@ -27,6 +27,8 @@ _OFF = 0.25  # of a sampling interval, by which the times of channels may differ
 _COPIES = 3  # of the samples in memory
 _REMEDY = "convert it to HDF5 (/data), which is read in blocks, on a computer with more memory"
 _N_SAC = 632  # bytes of the header of SAC
+_LONGITUDES = (128, 144)  # bytes before those of the station and the event
+_LARGEST_LONGITUDE = 1e5  # -12345 is none
 _PICKS = ("a", *(f"t{i}" for i in range(10)))  # times of a header of SAC; their names begin with k
 
 
@@ -64,16 +66,16 @@ def is_sac(head: bytes, n_bytes: int) -> bool:
     n_bytes : int
         Length of the file.
     """
-    if len(head) < _N_SAC:
-        return False
-    for order in "<>":
-        version, n = (
-            struct.unpack_from(f"{order}i", head, 304)[0],
-            struct.unpack_from(f"{order}i", head, 316)[0],
-        )
+    return _find_byte_order(head, n_bytes) is not None
+
+
+def _find_byte_order(head: bytes, n_bytes: int) -> str | None:
+    """Return the byte order of a header of SAC; None if it is not one."""
+    for order in "<>" if len(head) >= _N_SAC else "":
+        version, n = (struct.unpack_from(f"{order}i", head, at)[0] for at in (304, 316))
         if version in (6, 7) and n > 0 and n_bytes >= _N_SAC + 4 * n:
-            return True
-    return False
+            return order
+    return None
 
 
 def open_sac(path: Path, options: ReadOptions) -> MemoryRecording:
@@ -98,7 +100,7 @@ def open_sac(path: Path, options: ReadOptions) -> MemoryRecording:
         paths = _find_components(obspy, path)
         n_bytes = sum(each.stat().st_size for each in paths)
         check_memory(4 * n_bytes, f"{what} must be read at once, which", _REMEDY)
-        traces = [obspy.read(each, format="SAC")[0] for each in paths]
+        traces = [_read_sac(obspy, each) for each in paths]
         samples, facts = _join_traces(traces, what)
     listed = ", ".join(each.name for each in paths)
     return open_array(
@@ -117,12 +119,13 @@ def open_sac(path: Path, options: ReadOptions) -> MemoryRecording:
 
 def _find_components(obspy: Any, path: Path) -> list[Path]:
     """Return the files of the components of a station at the time of one of them, sorted by channel."""
-    own = obspy.read(path, format="SAC", headonly=True)[0].stats
+    own = _read_sac(obspy, path, only_header=True).stats
     found = dict[str, Path]()
     for each in sorted(path.parent.glob(f"*{path.suffix}")):
-        if not _has_sac_header(each):
+        trace = _read_sac(obspy, each, only_header=True)
+        if trace is None:
             continue
-        stats = obspy.read(each, format="SAC", headonly=True)[0].stats
+        stats = trace.stats
         is_component = stats.channel[:-1] == own.channel[:-1] and all(
             stats[key] == own[key] for key in ("network", "station", "location")
         )
@@ -137,11 +140,20 @@ def _find_components(obspy: Any, path: Path) -> list[Path]:
     return [found[channel] for channel in sorted(found)]
 
 
-def _has_sac_header(path: Path) -> bool:
+def _read_sac(obspy: Any, path: Path, *, only_header: bool = False) -> Any:
+    """Return the trace in a SAC file; None if it is another file."""
     if not path.is_file():
-        return False
+        return None
     with open(path, "rb") as file:
-        return is_sac(file.read(_N_SAC), path.stat().st_size)
+        head = file.read(_N_SAC)
+    order = _find_byte_order(head, path.stat().st_size)
+    if order is None:
+        return None
+    for at in _LONGITUDES:  # from large ones, ObsPy does not return
+        longitude = struct.unpack_from(f"{order}f", head, at)[0]
+        if not abs(longitude) < _LARGEST_LONGITUDE:
+            raise InputError(f"{str(path)!r} is damaged: its header states a longitude of {longitude:g}")
+    return obspy.read(path, format="SAC", headonly=only_header)[0]
 
 
 def _find_picks(traces: Sequence[Any], facts: Facts) -> Events:

@@ -23,7 +23,7 @@ START = datetime(2012, 11, 30, 8, 9, 10, tzinfo=UTC).timestamp() + 0.25
 
 
 def write_egi(
-    path: Path, version: int, bits: int = 0, scale: int = 0, times: tuple[int, ...] = (0, 400, 900)
+    path: Path, version: int = 4, bits: int = 0, scale: int = 0, times: tuple[int, ...] = (0, 400, 900)
 ) -> Path:
     head = struct.pack(">i6hi5h", version, 2012, 11, 30, 8, 9, 10, 250, RATE, 4, 1, bits, scale)
     codes = struct.pack(">h", 2) + b"".join(code.ljust(4).encode() for code in CODES)

@@ -36,8 +36,11 @@ class Channel:
         return len(self.values) // n_records
 
 
-def write_gdf(path: Path, channels: list[Channel], version: str = "2.10", **options: Any) -> Path:
+def write_gdf(
+    path: Path, channels: list[Channel] | None = None, version: str = "2.10", **options: Any
+) -> Path:
     """Write a file as Schloegl (2006) describes it."""
+    channels = three() if channels is None else channels
     is_second, n = float(version) >= 1.9, len(channels)
     rate = options.pop("event_rate", 100.0)
     n_records, events = options.pop("n_records", N_RECORDS), options.pop("events", EVENTS)
