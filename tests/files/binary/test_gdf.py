@@ -165,6 +165,24 @@ def test_channels_of_several_rates_are_selected(tmp_path: Path) -> None:
     np.testing.assert_allclose(read(path, channels="0,2"), VOLTS[:, [0, 2]], rtol=1e-12, atol=1e-17)
 
 
+def test_trigger_channels_are_left_out(tmp_path: Path) -> None:
+    status = np.zeros(1000)
+    status[200:210] = 3
+    path = write_gdf(tmp_path / "in.gdf", [*three(), Channel(status, "Status", unit=512)], events=())
+    with open_recording(path) as recording:
+        assert (recording.channels, recording.unit) == (NAMES, "V")
+        assert recording.notes == (
+            "channels without measurements are omitted: Status; --events Status reads their onsets",
+        )
+    with open_recording(path, events="Status") as recording:
+        assert recording.channels == NAMES
+        assert [(e.index, e.label, e.duration) for e in recording.events] == [(200.0, "3", 0.1)]
+    with open_recording(path, events="Pz") as recording:
+        assert recording.channels == ("Fz", "Cz")
+    with open_recording(path, channels="Status,0") as recording:
+        assert recording.channels == ("Status", "Fz")
+
+
 def test_events_at_another_rate_and_marks_of_ends(tmp_path: Path) -> None:
     events = ((11, 769, 0), (21, 769 | 0x8000, 0), (101, 770, 0))
     path = write_gdf(tmp_path / "in.gdf", three(), events=events, event_rate=50.0)

@@ -103,6 +103,29 @@ def test_dates_with_the_day_first_and_without_sense(tmp_path: Path) -> None:
         assert "'spring' at '14:05:30' is not understood" in recording.notes[0]
 
 
+def test_events_beyond_4_gb_have_a_position_in_two_parts(tmp_path: Path) -> None:
+    path = write_cnt(tmp_path / "in.cnt", 4, 3)
+    content = path.read_bytes()
+    (at,) = struct.unpack_from("<I", content, 886)
+    path.write_bytes(content[:16] + struct.pack("<I", 1) + content[20:])  # a previous file has no effect
+    with open_recording(path) as recording:
+        assert len(recording.events) == 5
+    n, head = (5 << 30) // 12, bytearray(content[: 900 + 75 * 3])
+    struct.pack_into("<i", head, 864, n)
+    end = len(head) + 12 * n
+    struct.pack_into("<I", head, 886, end & 0xFFFFFFFF)
+    struct.pack_into("<I", head, 16, end >> 32)
+    with open(path, "wb") as file:  # sparse
+        file.write(head)
+        file.seek(end)
+        file.write(content[at:])
+    with open_recording(path) as recording:
+        assert (recording.n_samples, len(recording.events)) == (n, 5)
+        last = next(recording.read_blocks(10, n - 10))[1]
+    of_zeros = -np.multiply(BASELINE, np.multiply(SENSITIVITY, CALIBRATION)) / 204.8 * 1e-6
+    np.testing.assert_allclose(last, np.tile(of_zeros, (10, 1)), atol=1e-15)
+
+
 def test_without_events_and_damaged(tmp_path: Path) -> None:
     path = write_cnt(tmp_path / "in.cnt")
     content = path.read_bytes()

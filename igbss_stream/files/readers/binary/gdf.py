@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from igbss_stream.errors import InputError
 from igbss_stream.files.channel_selection import pick_channels
 from igbss_stream.files.gaps import make_gaps
-from igbss_stream.files.messages import NO_UNIT
+from igbss_stream.files.messages import NO_UNIT, check_counts
 from igbss_stream.files.read_options import ReadOptions
 from igbss_stream.files.readers.binary.gdf_events import NEW_SEGMENT, read_gdf_events
 from igbss_stream.files.readers.blocked_samples import BlockedSamples, map_array
@@ -37,6 +37,7 @@ _TYPES = {
 _VOLT = 4256  # code of a unit; the lower five bits are its prefix
 _PREFIXES = {0: 1.0, 3: 1e3, 18: 1e-3, 19: 1e-6, 20: 1e-9}
 _VOLTS = {"V": 1.0, "mV": 1e-3, "uV": 1e-6, "\xb5V": 1e-6, "nV": 1e-9}
+_TRIGGERS = ("status", "trigger")  # names of channels without measurements, as in MNE
 _EPOCH = 719529  # days from the year 0 to 1970
 
 
@@ -76,13 +77,14 @@ def open_gdf(path: Path, options: ReadOptions) -> MemoryRecording:
     ------
     RecordingError, InputError, ParameterError
     """
-    what = repr(str(path))
+    what, chosen = repr(str(path)), options.channels is not None
     refuse_choice(options, what)
     with convert_errors(f"{what} is GDF with a damaged header"):
         head = _read_header(path)
         table, notes = head.table, list[str]()
         n_records = _count_records(head, notes)
-        picks = read = tuple(range(len(table.names)))
+        picks = tuple(range(len(table.names)))
+        read = tuple(i for i in picks if table.names[i].lower() not in _TRIGGERS)
         if options.channels is not None:
             read = pick_channels(options.channels, table.names, what)
         if len(table.get_counts(picks)) > 1:
@@ -108,9 +110,16 @@ def open_gdf(path: Path, options: ReadOptions) -> MemoryRecording:
         events=found[found.label != NEW_SEGMENT],
         t0=head.t0,
     )
-    return open_array(
+    recording = open_array(
         path, samples, facts, options, gain=head.gain[list(picks)], offset=head.offset[list(picks)]
     )
+    left = tuple(i for i, name in enumerate(recording.channels) if name.lower() in _TRIGGERS)
+    if left and not chosen:
+        listed = ",".join(recording.channels[i] for i in left)
+        note = f"channels without measurements are omitted: {listed}; --events {listed} reads their onsets"
+        recording.leave_out(left, note)
+        check_counts(len(samples), recording.n_channels, what)
+    return recording
 
 
 def _count_records(head: _GdfHeader, notes: list[str]) -> int:

@@ -108,15 +108,13 @@ def _read_header(path: Path, notes: list[str]) -> _CntHeader:
             raise ValueError(f"{n} channels")
         rows = [file.read(_N_CHANNEL) for _ in range(n)]
     rate, n_stated = struct.unpack_from("<H", head, 376)[0], struct.unpack_from("<i", head, 864)[0]
-    (event_table,) = struct.unpack_from("<I", head, 886)
     (n_block_bytes,) = struct.unpack_from("<i", head, 894)
     if rate == 0:
         raise ValueError("a rate of 0 Hz")
     first = _N_HEADER + _N_CHANNEL * n
-    if not first <= event_table <= size:  # as after 4 GB, or in a file that was not closed
+    event_table, width = _find_event_table(head, (first, size), n, n_stated, repr(str(path)))
+    if event_table == size:  # as in a file that was not closed
         notes.append("the file has no table of events where its header states")
-        event_table = size
-    width = _find_width(event_table - first, n, n_stated, repr(str(path)))
     n_samples = (event_table - first) // (width * n)
     length = max(1, n_block_bytes // width)
     if n_samples % length:
@@ -147,12 +145,22 @@ def _read_text(content: bytes, at: int, length: int) -> str:
     return content[at : at + length].split(b"\0")[0].decode("latin-1").strip()
 
 
-def _find_width(n_bytes: int, n_channels: int, n_samples: int, what: str) -> int:
-    """Return the bytes per number, which the header does not state: its number of samples shows them."""
-    for width in (2, 4):
-        if n_bytes == width * n_channels * n_samples:
-            return width
-    n_stored = [n_bytes // (width * n_channels) for width in (2, 4)]
+def _find_event_table(
+    head: bytes, limits: tuple[int, int], n_channels: int, n_samples: int, what: str
+) -> tuple[int, int]:
+    """Return the position of the events, which is the end of the samples, and the bytes per number.
+
+    The header does not state the latter; the number of samples shows them. Beyond 4 GB, the upper half of
+    the position is where other files name a previous one.
+    """
+    (low,), (high,) = struct.unpack_from("<I", head, 886), struct.unpack_from("<I", head, 16)
+    first, size = limits
+    for at in (low, low + (high << 32), size):
+        for width in (2, 4):
+            if first <= at <= size and at - first == width * n_channels * n_samples:
+                return at, width
+    end = low if first <= low <= size else size
+    n_stored = [(end - first) // (width * n_channels) for width in (2, 4)]
     raise InputError(
         f"{what} states {n_samples} samples, but has {n_stored[0]} of 16 bits or {n_stored[1]} of 32 bits, "
         "so which of them is unknown; save it as an EEGLAB set with the format that you know: "
