@@ -20,6 +20,6 @@
     waveforms         WFDB and TDMS (an extra each)
     wfdb_annotations  annotations beside a WFDB record
     in_memory         recordings whose samples are an array
-    blocked_samples   samples in blocks, in each of which one channel follows the other
+    mapped_samples    samples that are mapped from a file
     electrodes_table  tables of electrodes, and coordsystem.json of BIDS
 """

@@ -16,7 +16,7 @@ from igbss_stream.errors import IgbssError, InputError, ParameterError, Recordin
 from igbss_stream.files.channel_selection import pick_channels
 from igbss_stream.files.messages import as_one_line, check_counts, complete_names
 from igbss_stream.files.read_options import ReadOptions
-from igbss_stream.files.readers.blocked_samples import BlockedSamples
+from igbss_stream.files.readers.mapped_samples import MappedSamples
 from igbss_stream.files.recording import Facts, Fill, Recording
 
 
@@ -26,14 +26,14 @@ class MemoryRecording(Recording):
     Parameters
     ----------
     path : Path
-    samples : ndarray or BlockedSamples, of shape (samples, channels)
+    samples : ndarray or MappedSamples, of shape (samples, channels)
     **facts
         Parameters of `Recording`.
     """
 
-    def __init__(self, path: Path, samples: NDArray[Any] | BlockedSamples, **facts: Any) -> None:
+    def __init__(self, path: Path, samples: NDArray[Any] | MappedSamples, **facts: Any) -> None:
         super().__init__(path, n_samples=len(samples), **facts)
-        self._samples: NDArray[Any] | BlockedSamples | None = samples
+        self._samples: NDArray[Any] | MappedSamples | None = samples
 
     def close(self) -> None:
         """Release the samples."""
@@ -75,7 +75,7 @@ def orient(matrix: NDArray[Any], options: ReadOptions, what: str) -> NDArray[Any
 
 def open_array(
     path: Path,
-    samples: NDArray[Any] | BlockedSamples,
+    samples: NDArray[Any] | MappedSamples,
     facts: Facts,
     options: ReadOptions,
     *,
@@ -87,7 +87,7 @@ def open_array(
     Parameters
     ----------
     path : Path
-    samples : ndarray or BlockedSamples, of shape (samples, channels)
+    samples : ndarray or MappedSamples, of shape (samples, channels)
     facts : Facts
         As the file states them; channels without names are numbered.
     options : ReadOptions

@@ -1,5 +1,6 @@
 """Read GDF files that are written here as the specification states, and compare with what was written and with MNE."""
 
+import os
 import struct
 import warnings
 from dataclasses import dataclass
@@ -189,6 +190,27 @@ def test_events_at_another_rate_and_marks_of_ends(tmp_path: Path) -> None:
     with open_recording(path) as recording:
         found = [(e.index, e.label, e.duration) for e in recording.events]
     assert found == [(20.0, "769", 0.2), (200.0, "770", 0.0)]
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the memory is read from /proc")
+def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
+    path = write_gdf(tmp_path / "in.gdf", [Channel(X[:, i % 3], f"E{i}") for i in range(16)], events=())
+    content, n = path.read_bytes(), 1500  # 48 MB
+    head = 256 * 17
+    with open(path, "wb") as file:
+        file.write(content[:236] + struct.pack("<q", n * N_RECORDS) + content[244:head])
+        for _ in range(n):
+            file.write(content[head : head + N_RECORDS * COUNT * 32])
+
+    def measure() -> float:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+    with open_recording(path) as recording:
+        before, n_samples, most = measure(), 0, 0.0
+        for _, block in recording.read_blocks(8192):
+            n_samples, most = n_samples + len(block), max(most, measure() - before)
+    assert n_samples == n * 1000
+    assert most < 20
 
 
 def test_truncated_unfinished_and_damaged_files(tmp_path: Path) -> None:

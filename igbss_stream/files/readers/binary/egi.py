@@ -14,8 +14,8 @@ from igbss_stream.chunk import Gap
 from igbss_stream.events import Events, OnsetFinder
 from igbss_stream.files.gaps import get_indices, make_gaps
 from igbss_stream.files.read_options import ReadOptions
-from igbss_stream.files.readers.blocked_samples import BlockedSamples, map_array
 from igbss_stream.files.readers.in_memory import MemoryRecording, convert_errors, open_array, refuse_choice
+from igbss_stream.files.readers.mapped_samples import MappedFile, MappedSamples
 from igbss_stream.files.recording import Facts
 
 _HEAD = struct.Struct(">i6hi5h")  # version, date and time, milliseconds, rate, channels, gain, bits, range
@@ -71,13 +71,12 @@ def open_egi(path: Path, options: ReadOptions) -> MemoryRecording:
     refuse_choice(options, what)
     with convert_errors(f"{what} is simple binary of EGI with a damaged header"):
         head = _read_header(path)
-        frames, starts = _map_frames(path, head, notes)
+        file = MappedFile(path)
+        frames, starts = _map_frames(path, file, head, notes)
         gaps = _find_gaps(starts, head)
     n = head.n_channels
-    if len(frames) == 1:
-        samples: NDArray[Any] | BlockedSamples = frames[0, :, :n]
-    else:
-        samples = BlockedSamples([frames[:, :, i] for i in range(n)])
+    blocks = frames if starts else frames.transpose(1, 0, 2)  # without segments, blocks of one sample
+    samples = MappedSamples(file, [blocks[:, :, i] for i in range(n)])
     facts = Facts(
         "EGI raw",
         "it begins with a header of EGI",
@@ -87,7 +86,7 @@ def open_egi(path: Path, options: ReadOptions) -> MemoryRecording:
         tuple(f"E{i + 1}" for i in range(n)),
         gaps=gaps,
         notes=tuple(notes),
-        events=partial(_find_events, frames, starts, gaps, head),
+        events=partial(_find_events, file, frames, starts, gaps, head),
         t0=head.t0,
     )
     return open_array(path, samples, facts, options, gain=np.full(n, head.factor))
@@ -128,7 +127,7 @@ def _read_header(path: Path) -> _EgiHeader:
 
 
 def _map_frames(
-    path: Path, head: _EgiHeader, notes: list[str]
+    path: Path, file: MappedFile, head: _EgiHeader, notes: list[str]
 ) -> tuple[NDArray[Any], list[tuple[int, int]]]:
     """Return frames of shape (segments, samples, channels and codes), and category and time of segments."""
     width = head.n_channels + len(head.codes)
@@ -137,20 +136,20 @@ def _map_frames(
         n_samples = min(head.n_samples, n_there // head.frame)
         if n_samples < head.n_samples:
             notes.append(f"the file is truncated: it has {n_samples} of {head.n_samples} samples")
-        return map_array(path, head.dtype, head.n_bytes, (1, n_samples, width)), []
+        return file.get_array(head.dtype, head.n_bytes, (1, n_samples, width)), []
     length = _SEGMENT.size + head.n_samples * head.frame
     n_segments = min(head.n_segments, n_there // length)
     if n_segments < head.n_segments:
         notes.append(f"the file is truncated: it has {n_segments} of {head.n_segments} segments")
     strides = (length, head.frame, head.dtype.itemsize)
-    frames = map_array(
-        path, head.dtype, head.n_bytes + _SEGMENT.size, (n_segments, head.n_samples, width), strides
+    frames = file.get_array(
+        head.dtype, head.n_bytes + _SEGMENT.size, (n_segments, head.n_samples, width), strides
     )
-    with open(path, "rb") as file:
+    with open(path, "rb") as opened:
         starts = []
         for i in range(n_segments):
-            file.seek(head.n_bytes + i * length)
-            starts.append(_SEGMENT.unpack(file.read(_SEGMENT.size)))
+            opened.seek(head.n_bytes + i * length)
+            starts.append(_SEGMENT.unpack(opened.read(_SEGMENT.size)))
     return frames, starts
 
 
@@ -166,7 +165,11 @@ def _find_gaps(starts: list[tuple[int, int]], head: _EgiHeader) -> tuple[Gap, ..
 
 
 def _find_events(
-    frames: NDArray[Any], starts: list[tuple[int, int]], gaps: tuple[Gap, ...], head: _EgiHeader
+    file: MappedFile,
+    frames: NDArray[Any],
+    starts: list[tuple[int, int]],
+    gaps: tuple[Gap, ...],
+    head: _EgiHeader,
 ) -> Events:
     """Return the segments by category, and the onsets in the columns of codes."""
     finders = [OnsetFinder(code, head.rate, from_start=True) for code in head.codes]
@@ -176,6 +179,7 @@ def _find_events(
             block = np.ascontiguousarray(columns[segment, at : at + _BLOCK].T)
             for finder, values in zip(finders, block, strict=True):
                 finder.push(values != 0)
+            file.release()
     found = list[Events]()
     for code, finder in zip(head.codes, finders, strict=True):
         onsets = finder.finish()

@@ -15,9 +15,9 @@ from igbss_stream.files.gaps import make_gaps
 from igbss_stream.files.messages import NO_UNIT, check_counts
 from igbss_stream.files.read_options import ReadOptions
 from igbss_stream.files.readers.binary.gdf_events import NEW_SEGMENT, read_gdf_events
-from igbss_stream.files.readers.blocked_samples import BlockedSamples, map_array
 from igbss_stream.files.readers.edf import EdfHeader, choose_single_rate, find_unit, read_column
 from igbss_stream.files.readers.in_memory import MemoryRecording, convert_errors, open_array, refuse_choice
+from igbss_stream.files.readers.mapped_samples import MappedFile, MappedSamples
 from igbss_stream.files.recording import Facts
 
 _N_HEADER = 256  # bytes of the header, and of the header of each channel
@@ -90,7 +90,8 @@ def open_gdf(path: Path, options: ReadOptions) -> MemoryRecording:
         if len(table.get_counts(picks)) > 1:
             picks, options = choose_single_rate(table, options, what), replace(options, channels=None)
         rate = table.counts[picks[0]] / table.duration
-        samples = BlockedSamples([_map_channel(head, i, n_records) for i in picks])
+        file = MappedFile(path)
+        samples = MappedSamples(file, [_map_channel(file, head, i, n_records) for i in picks])
         found = read_gdf_events(
             path, head.version, table.n_bytes + n_records * head.starts[-1], rate, len(samples)
         )
@@ -133,11 +134,10 @@ def _count_records(head: _GdfHeader, notes: list[str]) -> int:
     return there
 
 
-def _map_channel(head: _GdfHeader, channel: int, n_records: int) -> NDArray[Any]:
+def _map_channel(file: MappedFile, head: _GdfHeader, channel: int, n_records: int) -> NDArray[Any]:
     """Return the samples of a channel, of shape (records, samples per record)."""
     starts, dtype = head.starts, np.dtype(_TYPES[head.types[channel]])
-    return map_array(
-        head.table.path,
+    return file.get_array(
         dtype,
         head.table.n_bytes + starts[channel],
         (n_records, head.table.counts[channel]),

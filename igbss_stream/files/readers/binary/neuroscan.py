@@ -6,7 +6,6 @@ The layout is that of the structures SETUP, ELECTLOC and TEEG. Some amplifiers s
 import struct
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +15,8 @@ from igbss_stream.events import Events
 from igbss_stream.files.bad_rows import find_bad_rows
 from igbss_stream.files.read_options import ReadOptions
 from igbss_stream.files.readers.binary.start_time import parse_start
-from igbss_stream.files.readers.blocked_samples import BlockedSamples, map_array
 from igbss_stream.files.readers.in_memory import MemoryRecording, convert_errors, open_array, refuse_choice
+from igbss_stream.files.readers.mapped_samples import MappedFile, MappedSamples
 from igbss_stream.files.recording import Facts
 
 _N_HEADER, _N_CHANNEL = 900, 75  # bytes of the header, and of the header of each channel
@@ -91,12 +90,12 @@ def open_cnt(path: Path, options: ReadOptions) -> MemoryRecording:
     return open_array(path, samples, facts, options, gain=head.gain, offset=head.offset)
 
 
-def _map_samples(head: _CntHeader) -> NDArray[Any] | BlockedSamples:
-    n, dtype = len(head.names), f"<i{head.width}"
-    if head.length == 1:
-        return map_array(head.path, dtype, head.first_sample, (head.n_samples, n))
-    blocks = map_array(head.path, dtype, head.first_sample, (head.n_samples // head.length, n, head.length))
-    return BlockedSamples([blocks[:, i] for i in range(n)])
+def _map_samples(head: _CntHeader) -> MappedSamples:
+    file, n = MappedFile(head.path), len(head.names)
+    blocks = file.get_array(
+        f"<i{head.width}", head.first_sample, (head.n_samples // head.length, n, head.length)
+    )
+    return MappedSamples(file, [blocks[:, i] for i in range(n)])
 
 
 def _read_header(path: Path, notes: list[str]) -> _CntHeader:

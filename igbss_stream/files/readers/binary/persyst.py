@@ -16,8 +16,8 @@ from igbss_stream.files.bad_rows import find_bad_rows
 from igbss_stream.files.gaps import make_gaps
 from igbss_stream.files.read_options import ReadOptions
 from igbss_stream.files.readers.binary.start_time import parse_start
-from igbss_stream.files.readers.blocked_samples import map_array
 from igbss_stream.files.readers.in_memory import MemoryRecording, convert_errors, open_array, refuse_choice
+from igbss_stream.files.readers.mapped_samples import MappedFile, MappedSamples
 from igbss_stream.files.recording import Facts
 
 _TYPES = {"0": "<i2", "7": "<i4"}
@@ -62,7 +62,9 @@ def open_persyst(path: Path, options: ReadOptions) -> MemoryRecording:
         n_samples = max(0, layout.data.stat().st_size - layout.n_bytes) // (
             np.dtype(layout.dtype).itemsize * len(layout.names)
         )
-        samples = map_array(layout.data, layout.dtype, layout.n_bytes, (n_samples, len(layout.names)))
+        file = MappedFile(layout.data)
+        rows = file.get_array(layout.dtype, layout.n_bytes, (n_samples, len(layout.names)))
+        samples = MappedSamples(file, [rows[:, i : i + 1] for i in range(len(layout.names))])
         gaps = _find_gaps(sections.get("sampletimes", []), layout.rate, n_samples)
         found = _find_events(sections.get("comments", []), layout.rate)
         patient = dict(sections.get("patient", []))
