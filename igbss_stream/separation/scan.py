@@ -54,7 +54,8 @@ class Scan:
         even = n_samples - n_samples % self._rows
         for part, rows in (x[:even], self._rows), (x[even:], 1):
             width = rows * n_channels
-            samples.survey(part.reshape(-1), self._lows[:width], self._highs[:width], self._totals[:width])
+            bounds = self._lows[:width], self._highs[:width], self._totals[:width]
+            samples.survey(part.reshape(-1, width), *bounds)
         if not np.isfinite(self._totals).all():
             self._count_bad(x)
             self._totals[~np.isfinite(self._totals)] = 0.0

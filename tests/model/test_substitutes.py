@@ -78,7 +78,7 @@ def test_survey(seed: int, n_samples: int, n_channels: int, dtype: Any, has_bad:
         for _ in range(2)
     )
     for _ in range(2):
-        x = draw_samples(rng, (n_samples, n_channels), dtype, has_bad).reshape(-1)
+        x = draw_samples(rng, (n_samples, n_channels), dtype, has_bad)
         assert substitutes.survey(ALL, x, *found)
         load(samples.survey)(x, *expected)
         for of_substitute, of_kernel in zip(found, expected, strict=True):
@@ -90,6 +90,6 @@ def test_more_than_is_affordable_is_not_begun() -> None:
     bounds = np.zeros(4), np.zeros(4), np.zeros(4)
     assert not substitutes.unmix(159, x, np.ones((1, 4, 4)), np.zeros(4), 0, out)
     assert not substitutes.unmix_complement(159, x, np.arange(4), True, 1.0, out)
-    assert not substitutes.survey(319, x.reshape(-1), *bounds)
+    assert not substitutes.survey(319, x, *bounds)
     assert not out.any()
     assert not np.any(bounds)

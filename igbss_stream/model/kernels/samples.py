@@ -31,24 +31,30 @@ def _declare_precisions(make: Callable[[Any], Any]) -> list[Any]:
 @kernel(
     *_declare_precisions(
         lambda real: signature(
-            "void", array_type(real, 1, readonly=True), array_type(real, 1), array_type(real, 1), _F1
+            "void", array_type(real, 2, readonly=True), array_type(real, 1), array_type(real, 1), _F1
         )
     ),
     substitute=substitutes.survey,
 )
 def survey(x: Samples, low: Samples, high: Samples, total: Array) -> None:
-    """Update minimum, maximum and sum of each channel; a sum that is not finite indicates a bad sample.
+    """Update minimum, maximum and sum of each column; a sum that is not finite indicates a bad sample.
 
-    `x` contains complete rows, concatenated. The other arrays have one entry per column of a row. A row may
-    contain several samples, which makes narrow recordings as fast as wide ones.
+    A row may contain several samples, which makes narrow recordings as fast as wide ones. Processing four
+    rows at a time needs a quarter of the loads and stores; the order of each sum is unchanged.
     """
-    width = low.shape[0]
-    for m in range(x.shape[0] // width):
-        row = x[m * width : (m + 1) * width]
+    n_rows, width = x.shape
+    fours = n_rows - n_rows % 4
+    for m in range(0, fours, 4):
         for k in range(width):
-            low[k] = min(low[k], row[k])
-            high[k] = max(high[k], row[k])
-            total[k] += row[k]
+            a, b, c, d = x[m, k], x[m + 1, k], x[m + 2, k], x[m + 3, k]
+            low[k] = min(min(min(min(low[k], a), b), c), d)
+            high[k] = max(max(max(max(high[k], a), b), c), d)
+            total[k] = (((total[k] + a) + b) + c) + d
+    for m in range(fours, n_rows):
+        for k in range(width):
+            low[k] = min(low[k], x[m, k])
+            high[k] = max(high[k], x[m, k])
+            total[k] += x[m, k]
 
 
 # Processing four inputs at a time, and two samples where possible, needs a quarter of the loads and stores.

@@ -14,18 +14,16 @@ Array = NDArray[np.float64]
 
 def survey(affordable: int, x: NDArray[Any], low: NDArray[Any], high: NDArray[Any], total: Array) -> int:
     """Do what `samples.survey` does."""
-    width = len(low)
-    rows = x[: len(x) - len(x) % width].reshape(-1, width)
     taken = 8 * max(1, x.size)
     if taken > affordable:
         return 0
-    if len(rows):
+    if len(x):
         with np.errstate(all="ignore"):
             for bound, reach, better in (low, np.fmin, np.less), (high, np.fmax, np.greater):
-                reached = reach.reduce(rows, axis=0)
+                reached = reach.reduce(x, axis=0)
                 np.copyto(bound, reached, where=better(reached, bound))
             # a sum could add in another order; an accumulation cannot
-            total[:] = np.add.accumulate(np.concatenate([total[None], rows], dtype=np.float64))[-1]
+            total[:] = np.add.accumulate(np.concatenate([total[None], x], dtype=np.float64))[-1]
     return taken
 
 
