@@ -160,6 +160,22 @@ class EarlyRank:
             self.is_reached = self._covariance.compute_rank(self._scan) >= self.wanted
 
 
+def compute_rank(x: NDArray[Any], names: Sequence[str]) -> int:
+    """Return the number of linearly independent channels of an array; see `CovarianceSum.compute_rank`.
+
+    Parameters
+    ----------
+    x : ndarray of shape (samples, channels)
+        C-ordered float32 or float64; none of the samples bad or too large.
+    names : sequence of str
+        Names of the channels.
+    """
+    scan, covariance = Scan(names, x.dtype), CovarianceSum(len(names))
+    scan.update(x)
+    covariance.update(x, scan)
+    return covariance.compute_rank(scan)
+
+
 def _sum_products(x: NDArray[Any], origin: Array, unit: float) -> Array:
     """Return the sums of products of channels."""
     products = np.zeros((x.shape[1], x.shape[1]))

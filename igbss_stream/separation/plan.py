@@ -113,16 +113,16 @@ class SeparationPlan:
         excluded: Sequence[tuple[int, int]] = (),
     ) -> Survey:
         """Return an empty survey that gathers what `prepare` requires; see `Survey` for the parameters."""
+        keep_excerpt = self.settings.is_learned or self.labelling is not None
+        needs_rank = self.settings.n_sources is not None
         return Survey(
             names,
             dtype,
             n_samples,
             keep_rows=self.needs_survey and self._transform.linear,
-            covariance=(
-                self._compares_channels or self.settings.is_learned or self.settings.n_sources is not None
-            ),
+            covariance=self._compares_channels or (needs_rank and not keep_excerpt),
             enough_rank=None if self._compares_channels else self.settings.n_sources,
-            keep_excerpt=self.settings.is_learned or self.labelling is not None,
+            keep_excerpt=keep_excerpt,
             breaks=breaks,
             excluded=excluded,
             pool=pool,

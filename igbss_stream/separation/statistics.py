@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from concurrent.futures import Executor
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream.separation.covariance import CovarianceSum, EarlyRank
+from igbss_stream.separation.covariance import CovarianceSum, EarlyRank, compute_rank
 from igbss_stream.separation.excerpt import Excerpt
 from igbss_stream.separation.learning_rows import LearningRows
 from igbss_stream.separation.scale import ScaleEstimate
@@ -31,12 +32,12 @@ class Survey:
     keep_rows : bool
         Whether to keep rows, for `median` and `spread`.
     covariance : bool
-        Whether to sum products of channels, for `covariance` and `rank`.
+        Whether to sum products of channels, for `covariance`, and for `rank` if no excerpt is kept.
     enough_rank : int, optional
         A rank from which on `rank` need not be exact: if the first samples have it, `rank` returns it, and
         no further products are summed, which costs more than all else. `covariance` is then not available.
     keep_excerpt : bool
-        Whether to keep segments of consecutive samples, for `excerpt`.
+        Whether to keep segments of consecutive samples, for `excerpt` and `rank`.
     breaks : sequence of int
         Rows that do not continue the row before them, for example after a gap.
     excluded : sequence of (int, int)
@@ -162,10 +163,20 @@ class Survey:
 
     @property
     def rank(self) -> int:
-        """Number of linearly independent channels, among those that are not flat; see `enough_rank`."""
+        """Number of linearly independent channels, among those that are not flat; see `enough_rank`.
+
+        That of the excerpt, if one is kept: a structure that is learned from it cannot have more sources,
+        and summing the products of all samples takes longer than reading them.
+        """
         if self._early_rank is not None and self._early_rank.is_reached:
             return self._early_rank.wanted
+        if self._excerpt is not None:
+            return self._rank_of_excerpt
         return _require(self._covariance, "covariance").compute_rank(self._scan)
+
+    @cached_property
+    def _rank_of_excerpt(self) -> int:
+        return compute_rank(self.excerpt.astype(self.dtype), self.names)
 
     @property
     def _has_enough_rank(self) -> bool:

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from igbss_stream.errors import InputError
+from igbss_stream.separation.plan import SeparationPlan
 from igbss_stream.separation.scale import ScaleEstimate
+from igbss_stream.separation.settings import ModelSettings
 from igbss_stream.separation.statistics import Survey, survey_array
 
 Samples = NDArray[Any]
@@ -251,6 +253,33 @@ def test_enough_rank_saves_the_products_of_later_samples(monkeypatch: pytest.Mon
     x[:2000] = 0.0  # the recording begins before the amplifier does
     assert in_blocks(x, [50_000], covariance=True, enough_rank=3).rank == 3
     assert sum(summed) == 100_000
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("keeps_products", [False, True])
+def test_the_rank_is_that_of_the_excerpt(
+    monkeypatch: pytest.MonkeyPatch, dtype: type, keeps_products: bool
+) -> None:
+    """Sources that a structure is learned for have to be in the samples that it is learned from."""
+    monkeypatch.setattr("igbss_stream.separation.excerpt._MAX_NUMBERS", 1600 * 4)
+    x: Samples = (np.random.default_rng(0).normal(size=(20_000, 4)) + 50.0).astype(dtype)
+    x[:, 3] = x[:, 2]
+    outside = slice(1000, 2000)  # between the segments, which are 200 rows long and 2,829 apart
+    x[outside, 3] = x[outside, 1]
+    options: dict[str, Any] = {"keep_excerpt": True, "covariance": keeps_products}
+    assert np.linalg.matrix_rank(np.cov(in_blocks(x, [1500], **options).excerpt.T)) == 3
+    assert in_blocks(x, [1500], **options).rank == 3
+    assert in_blocks(x, [1500], covariance=True).rank == 4
+
+
+def test_an_excerpt_saves_the_products_of_other_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("igbss_stream.separation.excerpt._MAX_NUMBERS", 1600 * 4)
+    x: Samples = np.random.default_rng(0).normal(size=(20_000, 4))
+    survey = SeparationPlan(ModelSettings(), 4).make_survey(names(x), x.dtype, len(x))
+    survey.update(x)
+    with pytest.raises(RuntimeError, match="without covariance"):
+        _ = survey.covariance
+    assert survey.rank == 4
 
 
 def test_spans_that_are_too_small_or_too_different() -> None:
