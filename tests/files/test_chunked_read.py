@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from igbss_stream.errors import RecordingError
 from igbss_stream.files.open import open_recording
 from igbss_stream.files.readers.hdf5 import chunk_index
 from igbss_stream.files.readers.hdf5.chunked_read import make_chunked_fill
@@ -94,6 +95,23 @@ def test_index_of_chunks_is_bounded(monkeypatch: pytest.MonkeyPatch, path: Path)
     with h5py.File(path) as file:
         assert make_chunked_fill(file["data"]) is None
     np.testing.assert_array_equal(read_all(path, 6), SAMPLES)
+
+
+@pytest.mark.parametrize("n_rows", [2, 3, 9])
+def test_chunks_of_another_length_are_damaged(
+    monkeypatch: pytest.MonkeyPatch, path: Path, n_rows: int
+) -> None:
+    monkeypatch.setattr("igbss_stream.files.readers.hdf5.chunked_read.get_n_threads", lambda: 2)
+    with h5py.File(path, "w") as file:
+        data = file.create_dataset("data", data=SAMPLES, chunks=(8, 2), compression="gzip")
+        data.attrs["rate"] = 1.0
+        data.id.write_direct_chunk((16, 2), zlib.compress(bytes(n_rows * 8)))
+    with open_recording(path) as recording:
+        blocks = recording.read_blocks(8)
+        for start in (0, 8):
+            np.testing.assert_array_equal(next(blocks)[1], SAMPLES[start : start + 8])
+        with pytest.raises(RecordingError, match=f"a chunk cannot be decompressed .it has {n_rows} rows"):
+            next(blocks)
 
 
 def test_plain_chunks_that_were_never_written(path: Path) -> None:

@@ -75,6 +75,8 @@ DIRECT: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "contiguous, behind a user block": ({}, {"userblock_size": 512}),
     "gzip": (STORAGE["gzip"], {}),
     "gzip, not shuffled": ({"chunks": (7, 3), "compression": "gzip"}, {}),
+    "gzip, narrow": ({"chunks": (7, 3), "compression": "gzip", "shuffle": True}, {}),
+    "gzip, one column": ({"chunks": (9, 1), "compression": "gzip", "shuffle": True}, {}),
     "gzip, one chunk": ({"chunks": (50, 4), "compression": "gzip"}, {"userblock_size": 1024}),
     "gzip, a chunk for each row": ({"chunks": (1, 4), "compression": "gzip"}, {}),
     "chunks": ({"chunks": (8, 4)}, {}),

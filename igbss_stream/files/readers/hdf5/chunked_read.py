@@ -22,8 +22,8 @@ from igbss_stream.files.recording import Fill
 
 _LARGEST_BAND = 1 << 25  # bytes of the chunks that contain one sample
 _TASK_BYTES = 1 << 18  # bytes that a thread decompresses at once, at least: a task costs 50 microseconds
-_Chunk = NDArray[Any] | OSError
-"""A chunk, or why it cannot be decompressed: an error only if it is needed."""
+_Chunk = NDArray[np.void] | OSError
+"""The rows of a chunk, or why it cannot be decompressed: an error only if it is needed."""
 _GZIP_FILTERS = ((h5py.h5z.FILTER_DEFLATE,), (h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_DEFLATE))
 
 
@@ -101,12 +101,15 @@ class _PlainChunks:
 class _GzipChunks:
     """Decompresses the chunks of a dataset in threads, one block ahead.
 
-    A task decompresses consecutive chunks: one if it is large, many if they are small.
+    A task decompresses consecutive chunks: one if it is large, many if they are small. A row of a chunk is
+    copied as one item: chunks may be a few columns wide, and NumPy copies rows of few numbers slowly.
     """
 
     def __init__(self, handle: Any, codes: tuple[int, ...], index: ChunkIndex) -> None:
         self._index, self._codes, self._fill_value = index, codes, handle.fillvalue
         self._shape, self._chunk, self._dtype = handle.shape, handle.chunks, handle.dtype
+        self._row_type = np.dtype((np.void, self._chunk[1] * self._dtype.itemsize))
+        self._rows = np.empty((0, index.n_across), self._row_type)
         self._n_bytes = math.prod(self._chunk) * self._dtype.itemsize
         self._per_task = max(1, _TASK_BYTES // self._n_bytes)
         self._waiting: dict[int, Future[list[_Chunk]]] = {}
@@ -118,8 +121,12 @@ class _GzipChunks:
         needed = self._list_tasks(start, stop)
         ahead = self._list_tasks(start, min(stop + len(out), self._shape[0]))
         self._waiting = {task: self._waiting.get(task) or self._submit(task) for task in ahead}
+        if len(self._rows) < len(out):
+            self._rows = np.empty((len(out), self._index.n_across), self._row_type)
+        rows = self._rows[: len(out)]
         for task in needed:
-            self._copy(task, self._waiting[task].result(), start, out)
+            self._copy(task, self._waiting[task].result(), start, rows)
+        out[:] = rows.view(self._dtype)[:, : out.shape[1]]
 
     def _list_tasks(self, start: int, stop: int) -> range:
         """Return the tasks that decompress rows `start` to `stop`."""
@@ -131,28 +138,27 @@ class _GzipChunks:
         first = task * self._per_task
         return self._pool.submit(self._unpack, first, min(first + self._per_task, len(self._index.offsets)))
 
-    def _copy(self, task: int, chunks: list[_Chunk], start: int, out: NDArray[Any]) -> None:
-        """Copy the rows of a block from the chunks of a task."""
-        height, width = self._chunk
+    def _copy(self, task: int, chunks: list[_Chunk], start: int, out: NDArray[np.void]) -> None:
+        """Copy the rows of a block, (rows, chunks side by side), from the chunks of a task."""
+        height = self._chunk[0]
         for i, chunk in enumerate(chunks, task * self._per_task):
-            row, column = i // self._index.n_across * height, i % self._index.n_across * width
+            row, column = i // self._index.n_across * height, i % self._index.n_across
             first, last = max(start, row), min(start + len(out), row + height)
             if first >= last:
                 continue
             if isinstance(chunk, OSError):
                 raise chunk
-            part = out[first - start : last - start, column : column + width]
-            part[:] = chunk[first - row : last - row, : part.shape[1]]
+            out[first - start : last - start, column] = chunk[first - row : last - row]
 
     def _unpack(self, first: int, stop: int) -> list[_Chunk]:
-        """Return consecutive chunks, each of (rows, columns)."""
+        """Return consecutive chunks."""
         stored, masks = self._index.read(first, stop), self._index.masks[first:stop].tolist()
         return [self._decode(mask, content) for mask, content in zip(masks, stored, strict=True)]
 
     def _decode(self, mask: int, content: Any) -> _Chunk:
         """Return a chunk from its bytes, and the mask of the filters that were skipped."""
         if content is None:
-            return np.full(self._chunk, self._fill_value, self._dtype)
+            return np.full(self._chunk, self._fill_value, self._dtype).view(self._row_type)[:, 0]
         try:
             for i, code in reversed(list(enumerate(self._codes))):
                 if mask >> i & 1:
@@ -163,10 +169,16 @@ class _GzipChunks:
                     if inflates
                     else self._unshuffle(content)
                 )
-            return np.frombuffer(content, self._dtype).reshape(self._chunk)
+            rows = np.frombuffer(content, self._row_type)
+            if len(rows) != self._chunk[0]:
+                raise ValueError(f"it has {len(rows)} rows, not {self._chunk[0]}")
+            return rows
         except (zlib.error, ValueError) as error:
             return OSError(f"a chunk cannot be decompressed ({error})")
 
     def _unshuffle(self, content: Any) -> NDArray[np.uint8]:
         planes = np.frombuffer(content, np.uint8).reshape(self._dtype.itemsize, -1)
-        return np.ascontiguousarray(planes.T)
+        numbers = np.empty((planes.shape[1], len(planes)), np.uint8)
+        for place, plane in enumerate(planes):  # several times faster than copying the transpose
+            numbers[:, place] = plane
+        return numbers
