@@ -35,6 +35,11 @@ def limit_threads(count: int) -> None:
     _limit = min(_MAX_THREADS, count)
 
 
+def is_limited() -> bool:
+    """Return whether `limit_threads` was called: several processes share the machine."""
+    return _limit < _MAX_THREADS
+
+
 def get_n_threads() -> int:
     """Return the number of compute threads: one per core available to this process, up to the limit."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream._util.compute_pool import BlockPool
+from igbss_stream._util.compute_pool import BlockPool, is_limited
+from igbss_stream._util.memory import may_cache
 from igbss_stream.batch.faulty_channels import find_faulty_channels
 from igbss_stream.batch.interpolation import BadChannelInterpolation
 from igbss_stream.batch.models import KnownModel
@@ -194,7 +195,9 @@ class Channels:
         self.n_samples, self.gaps = self._stop - self._first, recording.gaps
         self.dtype = recording.dtype
         self.block_length = min(_block_length(recording), self.n_samples)
-        self.memory = BlockPool(self.block_length, len(keep), recording.dtype)
+        self._memory = BlockPool(self.block_length, len(keep), recording.dtype)
+        self._kept: NDArray[Any] | None = None
+        self._is_kept = False
 
     @property
     def cleaned_names(self) -> list[str]:
@@ -210,10 +213,47 @@ class Channels:
     def read_blocks(
         self, length: int, progress: Progress, doing: str
     ) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Yield (start, samples), and report progress after each block."""
+        """Yield (start, samples), and report progress after each block.
+
+        A block is valid only until the next one is requested.
+        """
+        for start, block in self._read_kept(length) if self._is_kept else self._read(length):
+            yield start, block
+            progress(doing, start + len(block) - self._first, self.n_samples)
+
+    def read_lasting_blocks(self, progress: Progress, doing: str) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Yield blocks as `read_blocks` does, which are valid while `map_in_order` processes them."""
+        for start, block in self.read_blocks(self.block_length, progress, doing):
+            yield start, block if self._is_kept else self._copy(start, block)
+        self._is_kept = self._kept is not None
+
+    def keep_samples(self) -> None:
+        """Keep in memory what `read_lasting_blocks` reads next, for later passes, if this saves time.
+
+        Samples are not kept if they take more than a fifth of the available memory, or several processes
+        share it.
+        """
+        n_bytes = self.n_samples * len(self.keep) * self.dtype.itemsize
+        if self.recording.is_costly_to_read and not is_limited() and may_cache(n_bytes):
+            self._kept = np.empty((self.n_samples, len(self.keep)), self.dtype)
+
+    def _read(self, length: int) -> Iterator[tuple[int, NDArray[Any]]]:
         for start, block in self.recording.read_blocks(length, self._first, self._stop):
             yield start, block if self._whole else np.ascontiguousarray(block[:, self.keep])
-            progress(doing, start + len(block) - self._first, self.n_samples)
+
+    def _read_kept(self, length: int) -> Iterator[tuple[int, NDArray[Any]]]:
+        if self._kept is None:
+            raise RuntimeError("no samples were kept")
+        for at in range(0, self.n_samples, length):
+            yield self._first + at, self._kept[at : at + length]
+
+    def _copy(self, start: int, block: NDArray[Any]) -> NDArray[Any]:
+        if self._kept is None:
+            return self._memory.copy(block)
+        at = start - self._first
+        rows = self._kept[at : at + len(block)]
+        rows[:] = block
+        return rows
 
 
 def _block_length(recording: Recording) -> int:

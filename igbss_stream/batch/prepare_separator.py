@@ -54,8 +54,8 @@ class PlannedSeparation:
         progress : callable
             Called with the progress.
         """
-        for _, block in source.read_blocks(source.block_length, progress, "surveying"):
-            self.survey.update(source.memory.copy(block))
+        for _, block in source.read_lasting_blocks(progress, "surveying"):
+            self.survey.update(block)
         with report_to(progress), mention_excluded(self.survey, self.excluded):
             return self.prepare(self.survey)
 

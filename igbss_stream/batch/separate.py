@@ -1,8 +1,8 @@
 """Read, separate and write a recording block by block.
 
-Memory does not grow with the recording. If samples are separated independently (closed form) and the
+Memory is bounded, see `Channels.keep_samples`. If samples are separated independently (closed form) and the
 transform needs no state, one pass suffices: faults of the samples are then found on the way, and the output
-is discarded. Otherwise a first pass surveys the recording.
+is discarded. Otherwise a first pass surveys the recording; samples that are costly to read are kept.
 """
 
 import math
@@ -146,6 +146,8 @@ def separate_recording(
             start, separator = None, segment.found.separator(model, settings.cleaning)
         else:
             start = prepare_separator(source, settings, model, pool)
+            if start.separator is None:
+                source.keep_samples()
             separator = start.separator or start.look(source, report)
         reserve_samples(sink, source, separator, settings.compression)
         if segment is None:
@@ -195,12 +197,11 @@ def _separate_by_sample(
     memory = BlockPool(source.block_length, separator.stage.n_sources, source.dtype)
 
     def good() -> Iterator[_Work]:
-        for first, block in source.read_blocks(source.block_length, progress, "separating"):
-            own = source.memory.copy(block)  # the next block is read while this one is separated
+        for first, block in source.read_lasting_blocks(progress, "separating"):
             if start is not None:
-                start.survey.update(own)
+                start.survey.update(block)
             if start is None or start.survey.n_bad == 0:  # else only count
-                yield own, first, memory.get_rows(len(own))
+                yield block, first, memory.get_rows(len(block))
 
     def separated(work: _Work) -> tuple[NDArray[Any], NDArray[Any] | None]:
         samples, first, out = work

@@ -201,6 +201,11 @@ class Recording(Closeable):
         return self._stored_channels
 
     @property
+    def is_costly_to_read(self) -> bool:
+        """Whether reading samples takes longer than copying them, as decompressing or filtering does."""
+        return True
+
+    @property
     def picks(self) -> tuple[int, ...]:
         """Positions of the channels that are returned, among the stored ones."""
         return self._picks

@@ -35,6 +35,11 @@ class MemoryRecording(Recording):
         super().__init__(path, n_samples=len(samples), **facts)
         self._samples: NDArray[Any] | MappedSamples | None = samples
 
+    @property
+    def is_costly_to_read(self) -> bool:
+        """False: they are copied."""
+        return False
+
     def close(self) -> None:
         """Release the samples."""
         self._samples = None

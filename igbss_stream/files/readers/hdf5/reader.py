@@ -29,6 +29,7 @@ from igbss_stream.files.readers.hdf5.file import (
     check_dataset,
     check_filters,
     get_block_dtype,
+    list_filters,
     name_dataset,
     open_file,
     report_damage,
@@ -73,6 +74,14 @@ class Hdf5Recording(Recording):
         super().__init__(path, **facts)
         self.axis = axis
         self._signal, self._handle, self._file, self._raw = signal, handle, handle.file, raw
+
+    @property
+    def is_costly_to_read(self) -> bool:
+        """Whether samples are compressed, or not stored row by row."""
+        if self._raw is not None:
+            return False
+        is_by_row = self.axis == 0 and not self._signal.fields and not self._signal.columns
+        return not is_by_row or bool(list_filters(self._handle))
 
     def close(self) -> None:
         """Close the file. Closing it twice is allowed."""
