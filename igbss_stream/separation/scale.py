@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from igbss_stream._util.medians import compute_medians
+
 _MAX_NUMBERS = 1 << 20  # numbers that are kept: 8 MB
 _MEDIAN_TO_DEVIATION = 1.4826  # median absolute deviation to standard deviation, for a Gaussian
 
@@ -36,10 +38,10 @@ class ScaleEstimate:
         """Rows at even distances over all samples, at most a million numbers."""
         return np.concatenate(self._blocks).astype(np.float64)
 
-    @property
+    @cached_property
     def median(self) -> NDArray[np.float64]:
         """Median of each channel."""
-        return np.asarray(np.median(self.rows, axis=0))
+        return compute_medians(np.ascontiguousarray(self.rows.T))
 
     @property
     def spread(self) -> float | None:
@@ -47,7 +49,9 @@ class ScaleEstimate:
 
         A channel that rests most of the time, such as a trigger, counts with its standard deviation.
         """
-        deviation = _MEDIAN_TO_DEVIATION * np.median(np.abs(self.rows - self.median), axis=0)
+        deviation = _MEDIAN_TO_DEVIATION * compute_medians(
+            np.abs(np.ascontiguousarray(self.rows.T) - self.median[:, None])
+        )
         sparse = deviation == 0
         deviation[sparse] = self.rows[:, sparse].std(axis=0)
         moving = deviation[deviation > 0]
