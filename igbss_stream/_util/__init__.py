@@ -8,7 +8,8 @@
     compute_pool   process blocks in threads and return the results in order
     dtypes         the sample dtypes of the package, float32 and float64
     electrodes     positions of the electrodes of the 10-20 and 10-10 systems
-    memory         check that an allocation fits into memory
+    medians        medians of many series
+    memory         check that an allocation, or a cache, fits into memory
     optional       import libraries that belong to an extra
     progress       report the progress of a long computation
     scheduling     thread priorities

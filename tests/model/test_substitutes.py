@@ -56,6 +56,25 @@ def test_unmix(seed: int, n_samples: int, n_channels: int, dtype: Any, has_bad: 
     assert_same_bits(found, expected)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("n_channels", "n_sources"), [(3, 24), (25, 25), (40, 31), (33, 33), (7, 64)])
+def test_unmix_many_sources_in_blocks_of_any_length(n_channels: int, n_sources: int, dtype: Any) -> None:
+    """Sums of wide blocks are held in registers; those of few samples are not, and must be the same."""
+    rng = np.random.default_rng(n_sources)
+    x = draw_samples(rng, (133, n_channels), dtype, False)
+    x[100, 1], x[101, 2], x[102, 0] = np.nan, np.inf, -np.inf
+    weights = rng.standard_normal((1, n_channels, n_sources))
+    offset = rng.standard_normal(n_sources)
+    expected = np.empty((len(x), n_sources), dtype)
+    assert substitutes.unmix(ALL, x, weights, offset, 0, expected)
+    for length in (1, 15, 16, 17, 34, 133):
+        found = np.full_like(expected, 7.0)
+        for start in range(0, len(x), length):
+            part = slice(start, start + length)
+            load(samples.unmix)(x[part], weights, offset, start, found[part])
+        assert_same_bits(found, expected)
+
+
 @settings(max_examples=60, deadline=None)
 @drawn
 def test_unmix_complement(seed: int, n_samples: int, n_channels: int, dtype: Any, has_bad: bool) -> None:

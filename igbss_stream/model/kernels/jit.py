@@ -116,13 +116,34 @@ def kernel(
 
 def helper(function: Function) -> Function:
     """Declare a function that is called only by kernels of the same module."""
-    if not _is_disabled():
-        _helpers.setdefault(function.__module__, []).append(function)
-    return function
+
+    def build() -> Any:
+        import numba
+
+        return numba.njit(**_POLICY)(function)
+
+    return built_helper(build)(function)
 
 
-_helpers: dict[str, list[Callable[..., Any]]] = {}
-"""Functions that kernels of a module call, and that are not compiled yet."""
+def built_helper(build: Callable[[], Any]) -> Callable[[Function], Function]:
+    """Declare a function that is called only by kernels of the same module, and that is not compiled.
+
+    Parameters
+    ----------
+    build : callable
+        Returns what numba compiles in its place, such as an intrinsic; it is defined in the same module.
+    """
+
+    def declare(function: Function) -> Function:
+        if not _is_disabled():
+            _helpers.setdefault(function.__module__, {})[function.__name__] = build
+        return function
+
+    return declare
+
+
+_helpers: dict[str, dict[str, Callable[[], Any]]] = {}
+"""Functions that kernels of a module call, by name, and that are not built yet."""
 
 
 def load_kernels(*modules: str) -> None:
@@ -150,8 +171,8 @@ def _compile(
 ) -> Callable[..., Any]:
     import numba
 
-    for called in _helpers.pop(function.__module__, []):
-        vars(sys.modules[called.__module__])[called.__name__] = numba.njit(**_POLICY)(called)
+    for name, build in _helpers.pop(function.__module__, {}).items():
+        vars(sys.modules[function.__module__])[name] = build()
     dispatcher = numba.njit(cache=cache, **_POLICY)(function)
     for declared in signatures:
         dispatcher.compile(declared)

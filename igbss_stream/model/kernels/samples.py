@@ -5,20 +5,24 @@ into blocks.
 """
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream.model.kernels import substitutes
-from igbss_stream.model.kernels.jit import array_type, helper, kernel, signature
+from igbss_stream.model.kernels.jit import array_type, built_helper, helper, kernel, signature
 
 Samples = NDArray[np.float32] | NDArray[np.float64]
 Indices = NDArray[np.int64]
 Array = NDArray[np.float64]
 
+_WIDE = 24  # smallest number of outputs for which sums in registers are faster than transposing samples
 _TILE = 64  # samples transposed at a time, for them to stay in the L1 cache
-_NARROW = 24  # largest number of outputs for which transposing is faster
+_LANES = 4  # numbers in a register
+_ROWS, _COLUMNS = 4, 8  # samples and outputs whose sums stay in registers until all inputs are added
+_FEWEST = 16  # samples, below which arranging the weights takes longer than it saves
 
 _F1 = array_type("float64", 1)
 _R1, _R3 = (array_type("float64", n, readonly=True) for n in (1, 3))
@@ -57,81 +61,147 @@ def survey(x: Samples, low: Samples, high: Samples, total: Array) -> None:
             total[k] += x[m, k]
 
 
-# Processing four inputs at a time, and two samples where possible, needs a quarter of the loads and stores.
-# The order of each sum is unchanged.
-
-
 @helper
-def _sum_one(x: Samples, weights: Array, offset: Array, row: Array) -> None:
-    """Fill row = offset + x @ weights, summing inputs in order."""
-    n_in, n_out = weights.shape
+def _sum_one(x: Samples, m: int, unmixing: Array, period: int, offset: Array, row: Array) -> None:
+    """Fill row = offset + x[m] @ unmixing[period], summing inputs in order.
+
+    Processing four inputs at a time needs a quarter of the loads and stores.
+    """
+    _, n_in, n_out = unmixing.shape
     fours = n_in - n_in % 4
     for n in range(n_out):
         row[n] = offset[n]
     for i in range(0, fours, 4):
-        a, b, c, d = np.float64(x[i]), np.float64(x[i + 1]), np.float64(x[i + 2]), np.float64(x[i + 3])
+        a, b = np.float64(x[m, i]), np.float64(x[m, i + 1])
+        c, d = np.float64(x[m, i + 2]), np.float64(x[m, i + 3])
         for n in range(n_out):
-            row[n] = (((row[n] + a * weights[i, n]) + b * weights[i + 1, n]) + c * weights[i + 2, n]) + (
-                d * weights[i + 3, n]
+            two = (row[n] + a * unmixing[period, i, n]) + b * unmixing[period, i + 1, n]
+            row[n] = (two + c * unmixing[period, i + 2, n]) + d * unmixing[period, i + 3, n]
+    for i in range(fours, n_in):
+        value = np.float64(x[m, i])
+        for n in range(n_out):
+            row[n] += value * unmixing[period, i, n]
+
+
+def _build_add_products() -> Any:
+    """Return `_add_products` for numba: LLVM keeps the sums in registers, which no loop makes it do."""
+    from numba.core import types
+    from numba.extending import intrinsic
+
+    ir: Any = import_module("llvmlite.ir")  # these two have no types
+    cgutils: Any = import_module("numba.core.cgutils")
+    vector = ir.VectorType(ir.DoubleType(), _LANES)
+    undefined = ir.Constant(vector, ir.Undefined)
+    first = ir.Constant(ir.VectorType(ir.IntType(32), _LANES), [0] * _LANES)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        x, weights, sums = (
+            context.make_array(kind)(context, builder, value)
+            for kind, value in zip(signature.args, arguments, strict=True)
+        )
+        index = context.get_value_type(types.intp)
+
+        def point(array: Any, at: Any) -> Any:
+            return builder.bitcast(builder.gep(array.data, [at]), vector.as_pointer())
+
+        def repeat(at: Any) -> Any:
+            one = builder.load(builder.gep(x.data, [at]))
+            return builder.shuffle_vector(
+                builder.insert_element(undefined, one, ir.IntType(32)(0)), undefined, first
             )
-    for i in range(fours, n_in):
-        value = np.float64(x[i])
-        for n in range(n_out):
-            row[n] += value * weights[i, n]
+
+        places = [point(sums, index(at)) for at in range(0, _ROWS * _COLUMNS, _LANES)]
+        held = [cgutils.alloca_once_value(builder, builder.load(place, align=8)) for place in places]
+        with cgutils.for_range(builder, cgutils.unpack_tuple(builder, x.shape, 2)[0]) as loop:
+            row, column = (builder.mul(loop.index, index(n)) for n in (_ROWS, _COLUMNS))
+            factors = [
+                builder.load(point(weights, builder.add(column, index(at))), align=8)
+                for at in range(0, _COLUMNS, _LANES)
+            ]
+            for i, place in enumerate(held):
+                value = repeat(builder.add(row, index(i // len(factors))))
+                product = builder.fmul(value, factors[i % len(factors)])
+                builder.store(builder.fadd(builder.load(place), product), place)
+        for place, value in zip(places, held, strict=True):
+            builder.store(builder.load(value), place, align=8)
+        return context.get_dummy_value()
+
+    @intrinsic
+    def add_products(_: Any, x: Any, weights: Any, sums: Any) -> Any:
+        return types.void(x, weights, sums), generate
+
+    return add_products
+
+
+@built_helper(_build_add_products)
+def _add_products(x: Array, weights: Array, sums: Array) -> None:
+    """Add x.T @ weights to the sums, input by input; for 4 rows and 8 columns."""
+    for i in range(len(x)):
+        sums += x[i][:, None] * weights[i]
 
 
 @helper
-def _sum_pair(x: Samples, y: Samples, weights: Array, offset: Array, row: Array, other: Array) -> None:
-    """Apply `_sum_one` to two samples."""
-    n_in, n_out = weights.shape
-    fours = n_in - n_in % 4
-    for n in range(n_out):  # a slice would compile the message of an error, for seconds
-        row[n] = other[n] = offset[n]
-    for i in range(0, fours, 4):
-        a, b, c, d = np.float64(x[i]), np.float64(x[i + 1]), np.float64(x[i + 2]), np.float64(x[i + 3])
-        e, f, g, h = np.float64(y[i]), np.float64(y[i + 1]), np.float64(y[i + 2]), np.float64(y[i + 3])
-        for n in range(n_out):
-            p, q, r, s = weights[i, n], weights[i + 1, n], weights[i + 2, n], weights[i + 3, n]
-            row[n] = (((row[n] + a * p) + b * q) + c * r) + d * s
-            other[n] = (((other[n] + e * p) + f * q) + g * r) + h * s
-    for i in range(fours, n_in):
-        value, its = np.float64(x[i]), np.float64(y[i])
-        for n in range(n_out):
-            row[n] += value * weights[i, n]
-            other[n] += its * weights[i, n]
+def _unmix_wide(x: Samples, unmixing: Array, offset: Array, out: Samples) -> None:
+    """Apply `unmix` to four samples and eight outputs at a time."""
+    n_samples, n_in = x.shape
+    n_out = unmixing.shape[2]
+    n_panels = (n_out + _COLUMNS - 1) // _COLUMNS
+    weights = np.zeros((n_panels, n_in, _COLUMNS))
+    for panel in range(n_panels):
+        first = panel * _COLUMNS
+        for i in range(n_in):
+            for n in range(min(_COLUMNS, n_out - first)):
+                weights[panel, i, n] = unmixing[0, i, first + n]
+    tile, sums = np.zeros((n_in, _ROWS)), np.zeros((_ROWS, _COLUMNS))
+    for start in range(0, n_samples, _ROWS):
+        size = min(_ROWS, n_samples - start)
+        for m in range(size):
+            for i in range(n_in):
+                tile[i, m] = x[start + m, i]
+        for panel in range(n_panels):
+            first = panel * _COLUMNS
+            width = min(_COLUMNS, n_out - first)
+            for m in range(_ROWS):
+                for n in range(width):
+                    sums[m, n] = offset[first + n]
+            _add_products(tile, weights[panel], sums)
+            for m in range(size):
+                for n in range(width):
+                    out[start + m, first + n] = sums[m, n]
 
 
 @helper
-def _sum_tile(x: Array, weights: Array, offset: float, source: Array) -> None:
-    """Apply `_sum_one` to one output of many samples, (channels, samples)."""
-    n_in = weights.shape[0]
+def _sum_tile(x: Array, unmixing: Array, offset: Array, n: int, sources: Array) -> None:
+    """Apply `_sum_one` to output `n` of many samples; arrays of samples are (channels, samples) here."""
+    n_in = unmixing.shape[1]
     fours = n_in - n_in % 4
-    source[:] = offset
+    for m in range(_TILE):
+        sources[n, m] = offset[n]
     for i in range(0, fours, 4):
-        a, b, c, d = x[i], x[i + 1], x[i + 2], x[i + 3]
-        p, q, r, s = weights[i], weights[i + 1], weights[i + 2], weights[i + 3]
+        p, q = unmixing[0, i, n], unmixing[0, i + 1, n]
+        r, s = unmixing[0, i + 2, n], unmixing[0, i + 3, n]
         for m in range(_TILE):
-            source[m] = (((source[m] + a[m] * p) + b[m] * q) + c[m] * r) + d[m] * s
+            two = (sources[n, m] + x[i, m] * p) + x[i + 1, m] * q
+            sources[n, m] = (two + x[i + 2, m] * r) + x[i + 3, m] * s
     for i in range(fours, n_in):
-        a, p = x[i], weights[i]
+        p = unmixing[0, i, n]
         for m in range(_TILE):
-            source[m] += a[m] * p
+            sources[n, m] += x[i, m] * p
 
 
 @helper
 def _unmix_narrow(x: Samples, unmixing: Array, offset: Array, out: Samples) -> None:
     """Apply `unmix` to rows that are too short for vector registers, by transposing tiles of samples."""
     n_samples, n_in = x.shape
-    n_out = unmixing.shape[1]
+    n_out = unmixing.shape[2]
     transposed, sources = np.zeros((n_in, _TILE)), np.empty((n_out, _TILE))
-    weights = np.ascontiguousarray(unmixing.T)
     for start in range(0, n_samples, _TILE):
         size = min(_TILE, n_samples - start)
         for m in range(size):
             for i in range(n_in):
                 transposed[i, m] = x[start + m, i]
         for n in range(n_out):
-            _sum_tile(transposed, weights[n], offset[n], sources[n])
+            _sum_tile(transposed, unmixing, offset, n, sources)
         for m in range(size):
             for n in range(n_out):
                 out[start + m, n] = sources[n, m]
@@ -152,19 +222,17 @@ def unmix(x: Samples, unmixing: Array, offset: Array, start: int, out: Samples) 
     """
     n_samples = x.shape[0]
     periods, _, n_out = unmixing.shape
-    if periods == 1 and n_out <= _NARROW and n_samples >= _TILE:
-        _unmix_narrow(x, unmixing[0], offset, out)
+    if periods == 1 and n_samples >= (_TILE if n_out < _WIDE else _FEWEST):
+        if n_out < _WIDE:
+            _unmix_narrow(x, unmixing, offset, out)
+        else:
+            _unmix_wide(x, unmixing, offset, out)
         return
-    rows = np.empty((2, n_out))
-    paired = n_samples - n_samples % 2 if periods == 1 else 0
-    for m in range(0, paired, 2):
-        _sum_pair(x[m], x[m + 1], unmixing[0], offset, rows[0], rows[1])
+    row = np.empty(n_out)
+    for m in range(n_samples):
+        _sum_one(x, m, unmixing, (start + m) % periods, offset, row)
         for n in range(n_out):
-            out[m, n], out[m + 1, n] = rows[0, n], rows[1, n]
-    for m in range(paired, n_samples):
-        _sum_one(x[m], unmixing[(start + m) % periods], offset, rows[0])
-        for n in range(n_out):
-            out[m, n] = rows[0, n]
+            out[m, n] = row[n]
 
 
 @helper
