@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from igbss_stream._util.medians import compute_medians
+
 _FEWEST = 8  # values from which a counter is recognised
 _EVEN = 0.95  # share of steps that a counter explains, at least
 _MOSTLY = 0.5  # share of steps without those at which a counter starts again, at least
@@ -61,7 +63,7 @@ def find_counter(values: NDArray[Any]) -> SampleCounter | None:
     between = np.diff(rises)
     if not len(between):
         return None
-    repeat = int(np.median(between))
+    repeat = int(compute_medians(between[None])[0])
     if repeat > 1:
         if repeat > _LONGEST_REPEAT or np.mean(between == repeat) < _EVEN or len(rises) < _FEWEST:
             return None
@@ -71,7 +73,7 @@ def find_counter(values: NDArray[Any]) -> SampleCounter | None:
 
 def _match(x: NDArray[np.float64], steps: NDArray[np.float64], repeat: int) -> SampleCounter | None:
     """Return the step and the modulus that explain the steps of a channel."""
-    size = float(np.median(np.abs(steps)))
+    size = float(compute_medians(np.abs(steps)[None])[0])
     if size == 0 or not np.isfinite(size):
         return None
     scaled = steps / size
