@@ -90,6 +90,22 @@ def measure_spread(x: Array) -> Array:
     return np.asarray(_QUARTILES_TO_DEVIATION * (high - low))
 
 
+def bound_spread(power: Array, n: int) -> Array:
+    """Return the largest robust standard deviation that samples can have, after removal of a straight line.
+
+    A quarter of the samples lies at or beyond each quartile, so the square of the distance of the quartiles
+    is at most eight times the mean square.
+
+    Parameters
+    ----------
+    power : ndarray of shape (channels,)
+        Sum of the squares of the samples, or more.
+    n : int
+        Number of samples.
+    """
+    return np.asarray(_QUARTILES_TO_DEVIATION * np.sqrt(8.0 * power / n))
+
+
 def _interpolate(rows: Array, at: float) -> Array:
     """Return the columns of sorted rows at a place between two, as `np.percentile` does, to the bit."""
     below = int(at)

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from igbss_stream.bad_channels.findings import BadChannel, list_channels
-from igbss_stream.bad_channels.measures import measure_window
+from igbss_stream.bad_channels.measures import bound_spread, measure_spread, measure_window, remove_lines
 from igbss_stream.bad_channels.rails import RailCount
 from igbss_stream.bad_channels.survey import ChannelSurvey
 from igbss_stream.files.open import open_recording
@@ -143,3 +143,17 @@ def test_recorded_channels_are_not_accused(path: str) -> None:
         for _, block in recording.read_blocks(10_000):
             found.update(block)
     assert found.finish() == ()
+
+
+@pytest.mark.parametrize("n", [32, 33, 250])
+def test_no_spread_exceeds_the_bound_by_the_power(n: int) -> None:
+    """The worst case is a quarter of the samples at either end, and half of them in the middle."""
+    rng = np.random.default_rng(9362)
+    quarters = np.repeat([-1.0, 0.0, 1.0], [n // 4 + 2, n - 2 * (n // 4 + 2), n // 4 + 2])
+    x = np.column_stack(
+        [quarters, rng.permutation(quarters), rng.standard_normal(n), rng.standard_cauchy(n), np.arange(n)]
+    )
+    bound = bound_spread((x**2).sum(axis=0), n)
+    assert (measure_spread(x) <= bound).all()
+    assert (measure_spread(remove_lines(x)) <= bound).all()
+    assert measure_spread(x)[0] > 0.85 * bound[0]

@@ -26,14 +26,89 @@ def test_usable_samples_are_those_within_the_limit(x: Any) -> None:
     assert channels.mark_usable(np.zeros((3, 2), x.dtype), 0.0, np.empty((3, 2), bool))
 
 
-def test_the_largest_magnitude_and_whether_one_exceeds_its_limit(x: Any) -> None:
-    y = np.nan_to_num(x, nan=0.0, posinf=-4.0)
-    largest = np.full(7, 0.5)
-    assert not channels.find_largest(y, np.full(7, 4.0), largest)
-    assert np.array_equal(largest, np.abs(y).max(axis=0))
-    limit = np.full(7, 4.0)
-    limit[3] = 3.9
-    assert channels.find_largest(y, limit, largest)
+def make_deviations(n_channels: int, n_used: int, dtype: Any) -> tuple[Any, Any, Any, Any]:
+    """Return center, weights, offset and limit of a test, the weights with rows of zeros at the end."""
+    rng = np.random.default_rng(9341)
+    weights = np.zeros((-(-n_channels // 4) * 4, n_used), np.float32)
+    weights[:n_channels] = rng.standard_normal((n_channels, n_used))
+    center, offset = rng.standard_normal(n_channels), rng.standard_normal(n_used)
+    return center.astype(dtype), weights, offset.astype(np.float32), np.full(n_used, 12.0, np.float32)
+
+
+@pytest.mark.parametrize("n_used", [0, 3, 7])
+def test_far_samples_are_those_whose_deviation_exceeds_the_limit(x: Any, n_used: int) -> None:
+    y = np.where(np.isfinite(x), x, 5.0).astype(x.dtype)
+    center, weights, offset, limit = make_deviations(7, n_used, x.dtype)
+    found, is_far = np.zeros((2, n_used), np.float32), np.empty(len(y), bool)
+    any_far = channels.find_far(y, center, weights, offset, limit, found, is_far)
+    deviations = np.abs((y - center).astype(np.float64) @ weights[:7].astype(np.float64) + offset)
+    assert np.array_equal(is_far, (deviations > 12.0).any(axis=1))
+    assert any_far == is_far.any() == (n_used > 0)
+    np.testing.assert_allclose(found[0], deviations.max(axis=0, initial=0.0), rtol=1e-5)
+    np.testing.assert_allclose(found[1], (deviations**2).sum(axis=0), rtol=1e-4)
+
+
+def test_a_deviation_that_is_no_number_is_far() -> None:
+    y = np.zeros((5, 4), np.float32)
+    y[3] = 3e38, -3e38, 0.0, 0.0
+    center, weights = np.zeros(4, np.float32), np.full((4, 1), 10.0, np.float32)
+    found, is_far = np.zeros((2, 1), np.float32), np.empty(5, bool)
+    limit = np.full(1, np.inf, np.float32)
+    with np.errstate(all="ignore"):
+        assert channels.find_far(y, center, weights, np.zeros(1, np.float32), limit, found, is_far)
+    assert is_far.tolist() == [False, False, False, True, False]
+
+
+@pytest.mark.parametrize("block", [1, 13, 300])
+def test_screening_gives_what_the_single_kernels_give_or_changes_nothing(x: Any, block: int) -> None:
+    """One sample is not usable, and three are far: they, and what is in a block with them, do not pass."""
+    center, weights, offset, limit = make_deviations(7, 5, x.dtype)
+    y = np.where(np.isfinite(x), x, 1.0).astype(x.dtype)
+    y[100, 3], y[200:203, 6] = np.nan, 40.0
+    runs = np.array([4, 5, 8, 9, 10, 11, 50])
+    by_one, by_all = (
+        [np.zeros((2, 5), np.float32), np.full(7, np.nan, x.dtype), *np.zeros((3, 7), np.int64)]
+        for _ in range(2)
+    )
+    n_passed = 0
+    for at in range(0, len(y), block):
+        part = y[at : at + block]
+        reached, expected = np.zeros((2, 7 * block, 3), np.int64)
+        before = [state.copy() for state in by_one]
+        n = channels.screen(
+            part, 1e30, center, weights, offset, limit, by_one[0], at == 0, runs,
+            by_one[1], by_one[2], by_one[3], by_one[4], reached,
+        )  # fmt: skip
+        usable, is_far, found = np.empty(part.shape, bool), np.empty(len(part), bool), by_all[0].copy()
+        is_ordinary = channels.mark_usable(part, 1e30, usable) and not channels.find_far(
+            part, center, weights, offset, limit, found, is_far
+        )
+        assert (n >= 0) == is_ordinary
+        if n < 0:
+            for state, former in zip(by_one, before, strict=True):
+                np.testing.assert_array_equal(state, former)
+            continue
+        n_passed += len(part)
+        by_all[0] = found
+        last, length, longest, ended = by_all[1:]
+        assert n == channels.track_runs(part, usable, at == 0, runs, last, length, longest, ended, expected)
+        np.testing.assert_array_equal(reached[:n], expected[:n])
+        for state, other in zip(by_one, by_all, strict=True):
+            np.testing.assert_array_equal(state, other)
+    assert n_passed == {1: 296, 13: 274, 300: 0}[block]
+
+
+def test_deviations_are_the_same_for_all_blocks(x: Any) -> None:
+    y = np.where(np.isfinite(x), x, 1.0).astype(x.dtype)
+    center, weights, offset, limit = make_deviations(7, 5, x.dtype)
+    totals = []
+    for block in (1, 2, 7, 300):
+        found = np.zeros((2, 5), np.float32)
+        for at in range(0, len(y), block):
+            part = y[at : at + block]
+            channels.find_far(part, center, weights, offset, limit, found, np.empty(len(part), bool))
+        totals.append(found.tobytes())
+    assert len(set(totals)) == 1
 
 
 @pytest.mark.parametrize("block", [1, 13, 300])

@@ -12,6 +12,8 @@ from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import ParameterError
 from igbss_stream.files.open import open_recording
 from igbss_stream.playback.simulate import Simulation
+from igbss_stream.preparation.bad_channels.cells import CellJudge, Evidence
+from igbss_stream.preparation.bad_channels.predictor import ChannelPredictor
 from igbss_stream.preparation.bad_channels.settings import BadChannelSettings
 from igbss_stream.preparation.bad_channels.stage import BadChannelStage
 from igbss_stream.preparation.repair.stage import RepairStage
@@ -90,6 +92,66 @@ def test_chunks_do_not_matter() -> None:
         assert np.array_equal(out, expected)
         assert (other.pop_events(), other.counts) == (events, stage.counts)
     assert np.array_equal(run(x[:9000], 2)[0], expected[:9000])
+
+
+@cache
+def make_fast_record() -> NDArray[np.float32]:
+    """Return 18 s of eight channels at 500 Hz, with leaps, missing samples and a stuck channel."""
+    rng = np.random.default_rng(9314)
+    x = rng.laplace(size=(9000, 4)).cumsum(axis=0) @ rng.standard_normal((4, 8))
+    x += 0.5 * rng.standard_normal(x.shape) + 1e4
+    x[5660, 2] += 200.0
+    x[5550:5565, 5] -= 300.0
+    x[5750:5754, 1] = np.nan
+    x[6005:6200, 3] = x[6005, 3]
+    return x.astype(np.float32)
+
+
+def run_fast(block: int) -> tuple[NDArray[np.float32], BadChannelStage]:
+    stage = BadChannelStage(Stream("s", 500.0, tuple("abcdefgh"), "uV"))
+    x, out = make_fast_record(), []
+    for at in range(0, len(x), block):
+        item = stage.push(Chunk(x[at : at + block], at))
+        assert isinstance(item, Chunk)
+        out.append(item.data)
+    return np.concatenate(out), stage
+
+
+@pytest.mark.parametrize("block", [1, 20, 200])
+def test_blocks_do_not_matter_where_cells_have_more_samples_than_are_used(block: int) -> None:
+    expected, stage = run_fast(1000)
+    events = stage.pop_events()
+    assert {event.kind for event in events} == {"flat", "unlike", "good"}
+    assert not np.array_equal(expected[5660], make_fast_record()[5660])  # a leap
+    assert np.isfinite(expected).all()
+    out, other = run_fast(block)
+    assert np.array_equal(out, expected)
+    assert (other.pop_events(), other.counts, other.spans) == (events, stage.counts, stage.spans)
+    learned, as_well = stage.get_memory(), other.get_memory()
+    assert learned is not None
+    assert as_well is not None
+    assert np.array_equal(learned.covariance, as_well.covariance)
+    assert learned.table.tobytes() == as_well.table.tobytes()
+
+
+def test_cells_that_are_not_judged_in_full_are_those_without_deviations(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    decisions = []
+    must_be_alike = CellJudge._must_be_alike
+
+    def decide(judge: CellJudge, evidence: Evidence) -> bool:
+        decisions.append(must_be_alike(judge, evidence))
+        return False
+
+    expected, stage = run_fast(200)
+    with monkeypatch.context() as patch:
+        patch.setattr(CellJudge, "_must_be_alike", decide)
+        out, other = run_fast(200)
+    assert np.array_equal(out, expected)
+    assert other.pop_events() == stage.pop_events()
+    assert True in decisions
+    assert False in decisions[8:]
 
 
 def test_a_channel_that_is_dead_from_the_start_is_interpolated_on_the_head() -> None:
@@ -284,3 +346,18 @@ def test_sources_of_the_other_channels_hold_and_no_sample_is_in_a_gap(dead: floa
     assert (bound - found).max() < 0.1
     assert (undisturbed - found < 1.0).sum() > (undisturbed - bound < 1.0).sum()
     assert (undisturbed - found)[undisturbed - bound < 1.0].max() < 1.0
+
+
+@pytest.mark.parametrize("n", [250, 1000])
+def test_what_is_learned_is_the_covariance_of_a_signal(n: int) -> None:
+    """Channels and their past have no negative variance, even where a signal grows and decays."""
+    rng = np.random.default_rng(9315)
+    size = 0.9 ** np.minimum(np.arange(n) % 125, 60)
+    x = size[:, None] * rng.standard_normal((n // 125, 2)).repeat(125, axis=0) @ rng.standard_normal((2, 5))
+    predictor = ChannelPredictor(5).learn(x, x.mean(axis=0), np.zeros(5, bool))
+    lags = range(predictor.n_lags)
+    system = np.block(
+        [[predictor.lagged[k - i] if k >= i else predictor.lagged[i - k].T for k in lags] for i in lags]
+    )
+    values = np.linalg.eigvalsh(system)
+    assert values[0] > -1e-10 * values[-1]

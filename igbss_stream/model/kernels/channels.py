@@ -6,15 +6,20 @@ They go through the samples one by one: what they find is the same for every div
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream.model.kernels.jit import array_type, kernel, signature
+from igbss_stream.model.kernels.jit import array_type, helper, kernel, signature
 
 Samples = NDArray[np.float32] | NDArray[np.float64]
 Counts = NDArray[np.int64]
 Mask = NDArray[np.bool_]
+Floats = NDArray[np.float32]
+
+ROWS = 4
+"""Samples, and inputs of a sum, that are processed at a time: a quarter of the loads and stores."""
 
 _REALS = ("float32", "float64")
-_F1, _I1, _I2 = array_type("float64", 1), array_type("int64", 1), array_type("int64", 2)
-_B2 = array_type("boolean", 2)
+_F1, _F2 = array_type("float32", 1), array_type("float32", 2)
+_I1, _I2 = array_type("int64", 1), array_type("int64", 2)
+_B1, _B2 = array_type("boolean", 1), array_type("boolean", 2)
 
 
 def _samples(real: str) -> str:
@@ -33,25 +38,80 @@ def mark_usable(x: Samples, largest: float, usable: Mask) -> bool:
     return all_usable
 
 
-@kernel(*(signature("boolean", _samples(real), _F1, _F1) for real in _REALS))
-def find_largest(x: Samples, limit: NDArray[np.float64], largest: NDArray[np.float64]) -> bool:
-    """Update the largest magnitude of each channel; return whether a sample exceeds its limit."""
-    exceeds = False
-    for m in range(x.shape[0]):
-        for k in range(x.shape[1]):
-            size = np.float64(abs(x[m, k]))
-            largest[k] = max(largest[k], size)
-            exceeds |= size > limit[k]
-    return exceeds
+# Deviations are a linear map of samples: `weights` times their distance from a `center`, plus an `offset`.
+# Sums run in float32, which is twice as fast, and precise as long as the center is near. Their order is
+# fixed.
+
+
+@helper
+def _sum_rows(z: Floats, weights: Floats, offset: Floats, rows: Floats) -> None:
+    """Fill rows = z @ weights + offset, of four samples with a multiple of four inputs."""
+    for m in range(ROWS):
+        for n in range(weights.shape[1]):  # a slice would compile the message of an error, for seconds
+            rows[m, n] = offset[n]
+    for i in range(0, weights.shape[0], 4):
+        a, b, c, d = z[0, i], z[0, i + 1], z[0, i + 2], z[0, i + 3]
+        e, f, g, h = z[1, i], z[1, i + 1], z[1, i + 2], z[1, i + 3]
+        j, k, l, m = z[2, i], z[2, i + 1], z[2, i + 2], z[2, i + 3]  # noqa: E741
+        o, p, q, r = z[3, i], z[3, i + 1], z[3, i + 2], z[3, i + 3]
+        for n in range(weights.shape[1]):
+            s, t, u, v = weights[i, n], weights[i + 1, n], weights[i + 2, n], weights[i + 3, n]
+            rows[0, n] = (((rows[0, n] + a * s) + b * t) + c * u) + d * v
+            rows[1, n] = (((rows[1, n] + e * s) + f * t) + g * u) + h * v
+            rows[2, n] = (((rows[2, n] + j * s) + k * t) + l * u) + m * v
+            rows[3, n] = (((rows[3, n] + o * s) + p * t) + q * u) + r * v
+
+
+@helper
+def _find_far(
+    x: Samples, center: Samples, weights: Floats, offset: Floats, limit: Floats, found: Floats, is_far: Mask
+) -> bool:
+    """Do what `find_far` does."""
+    n_samples, n_channels = x.shape
+    n_used, any_far = weights.shape[1], False
+    z, rows = np.zeros((ROWS, weights.shape[0]), np.float32), np.empty((ROWS, n_used), np.float32)
+    for start in range(0, n_samples, ROWS):
+        size = min(ROWS, n_samples - start)
+        for m in range(size):
+            for k in range(n_channels):
+                z[m, k] = np.float32(x[start + m, k] - center[k])
+        _sum_rows(z, weights, offset, rows)
+        for m in range(size, ROWS):
+            for n in range(n_used):
+                rows[m, n] = 0.0
+        all_near = True
+        for n in range(n_used):
+            a, b, c, d = abs(rows[0, n]), abs(rows[1, n]), abs(rows[2, n]), abs(rows[3, n])
+            most = limit[n]
+            all_near &= (a <= most) & (b <= most) & (c <= most) & (d <= most)
+            found[0, n] = max(found[0, n], max(max(a, b), max(c, d)))
+            found[1, n] = (((found[1, n] + a * a) + b * b) + c * c) + d * d
+        for m in range(size):
+            is_far[start + m] = False
+        if not all_near:  # nearly never
+            any_far = True
+            for m in range(size):
+                for n in range(n_used):
+                    is_far[start + m] |= not abs(rows[m, n]) <= limit[n]
+    return any_far
 
 
 @kernel(
-    *(
-        signature("int64", _samples(real), _B2, "boolean", _I1, array_type(real, 1), _I1, _I1, _I1, _I2)
-        for real in _REALS
-    )
+    *(signature("boolean", _samples(real), array_type(real, 1), _F2, _F1, _F1, _F2, _B1) for real in _REALS)
 )
-def track_runs(
+def find_far(
+    x: Samples, center: Samples, weights: Floats, offset: Floats, limit: Floats, found: Floats, is_far: Mask
+) -> bool:
+    """Fill which samples have a deviation beyond its limit, or not a number; return whether any has.
+
+    `weights` is (channels, deviations), with rows of zeros up to a multiple of four. `found` has the
+    largest magnitude and the sum of squares of each deviation so far, and is updated.
+    """
+    return _find_far(x, center, weights, offset, limit, found, is_far)
+
+
+@helper
+def _track_runs(
     x: Samples,
     usable: Mask,
     is_new: bool,
@@ -62,13 +122,7 @@ def track_runs(
     longest_ended: Counts,
     reached: Counts,
 ) -> int:
-    """Continue the runs of samples that repeat the previous one or are not usable.
-
-    `last` and `length` are those of the last sample, `longest` and `longest_ended` the lengths of the
-    longest run and of the longest that ended. Rows of `reached`, (row, channel, whether it repeats a
-    value), state where runs reach their limit, or exceed it at the first sample if `is_new`, except where
-    half of the channels do. Returns their number.
-    """
+    """Do what `track_runs` does."""
     n_channels, n_reached = x.shape[1], 0
     is_equal, is_first = np.zeros(n_channels, np.bool_), np.zeros(n_channels, np.bool_)
     n_running = 0
@@ -104,3 +158,75 @@ def track_runs(
                     reached[n_reached, 2] = is_equal[k]
                     n_reached += 1
     return n_reached
+
+
+@kernel(
+    *(
+        signature("int64", _samples(real), _B2, "boolean", _I1, array_type(real, 1), _I1, _I1, _I1, _I2)
+        for real in _REALS
+    )
+)
+def track_runs(
+    x: Samples,
+    usable: Mask,
+    is_new: bool,
+    limit: Counts,
+    last: Samples,
+    length: Counts,
+    longest: Counts,
+    longest_ended: Counts,
+    reached: Counts,
+) -> int:
+    """Continue the runs of samples that repeat the previous one or are not usable.
+
+    `last` and `length` are those of the last sample, `longest` and `longest_ended` the lengths of the
+    longest run and of the longest that ended. Rows of `reached`, (row, channel, whether it repeats a
+    value), state where runs reach their limit, or exceed it at the first sample if `is_new`, except where
+    half of the channels do. Returns their number.
+    """
+    return _track_runs(x, usable, is_new, limit, last, length, longest, longest_ended, reached)
+
+
+@kernel(
+    *(
+        signature(
+            "int64", _samples(real), "float64", array_type(real, 1), _F2, _F1, _F1, _F2,
+            "boolean", _I1, array_type(real, 1), _I1, _I1, _I1, _I2,
+        )
+        for real in _REALS
+    )
+)  # fmt: skip
+def screen(
+    x: Samples,
+    largest: float,
+    center: Samples,
+    weights: Floats,
+    offset: Floats,
+    deviation_limit: Floats,
+    found: Floats,
+    is_new: bool,
+    run_limit: Counts,
+    last: Samples,
+    length: Counts,
+    longest: Counts,
+    longest_ended: Counts,
+    reached: Counts,
+) -> int:
+    """Do what `mark_usable`, `find_far` and `track_runs` do, if nothing but runs is unusual.
+
+    Returns the number of rows of `reached`; -1 if a sample is not usable or far, and nothing was updated.
+    """
+    usable = True
+    for m in range(x.shape[0]):
+        for k in range(x.shape[1]):
+            usable &= abs(x[m, k]) <= largest
+    if not usable:
+        return -1
+    trial = found.copy()
+    if _find_far(x, center, weights, offset, deviation_limit, trial, np.empty(x.shape[0], np.bool_)):
+        return -1
+    for n in range(found.shape[1]):
+        found[0, n], found[1, n] = trial[0, n], trial[1, n]
+    return _track_runs(
+        x, np.ones(x.shape, np.bool_), is_new, run_limit, last, length, longest, longest_ended, reached
+    )

@@ -6,12 +6,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from igbss_stream.bad_channels.measures import measure_spread, remove_lines
+from igbss_stream.bad_channels.measures import bound_spread, measure_spread, remove_lines
+from igbss_stream.chunk import Chunk
+from igbss_stream.model.kernels import samples
 from igbss_stream.preparation.bad_channels.predictor import (
     MOST_UNEXPLAINED,
     Array,
     ChannelPredictor,
     Mask,
+    pick_rows,
 )
 
 _CELLS_TO_LEARN = 8  # before which no channel is unlike the others
@@ -19,9 +22,27 @@ _CELLS_TO_CONVICT = 2  # in a row, for a channel that is unlike the others ...
 _FLAGRANT = 3.0  # ... unless it exceeds the limit this many times
 _ACQUITTED = 0.5  # of the limit: the largest deviation of a channel that is good again
 _TIMES_OTHERS = 4.0  # least deviation of a channel, as a multiple of the median of all
+_ROUNDING = 1.01  # of a bound that was computed in single precision
 _MOST_AT_ONCE = 4  # of how many channels at most one can be bad: more are an event of all
 _MOST_ROWS = 1024  # of a cell that are kept: enough, and the cost is bounded at any rate
-_MOST_JUDGED = 256  # of these, evenly spaced, whose quartiles are compared
+
+
+def split_chunk(chunk: Chunk, cell: int, lag: int) -> list[tuple[int, NDArray[Any]]]:
+    """Return start and samples of the parts of a chunk, split where cells end and verdicts take effect.
+
+    Parameters
+    ----------
+    chunk : Chunk
+    cell, lag : int
+        Length of a cell, and of its part before the verdict on the previous one takes effect.
+    """
+    parts, start = [], chunk.start
+    while start < chunk.stop:
+        since = start % cell
+        stop = min(chunk.stop, start - since + (lag if since < lag else cell))
+        parts.append((start, np.ascontiguousarray(chunk.data[start - chunk.start : stop - chunk.start])))
+        start = stop
+    return parts
 
 
 class Cell:
@@ -46,14 +67,16 @@ class Cell:
 
     def __init__(self, n_samples: int, n_channels: int, dtype: Any, largest: float) -> None:
         kept = min(n_samples, _MOST_ROWS)
-        self.given, self.out = (np.zeros((kept, n_channels), dtype) for _ in range(2))
+        self.given, self._changed = (np.zeros((kept, n_channels), dtype) for _ in range(2))
+        self.out = self.given
         self._skipped, self._largest = n_samples - kept, largest
         self.is_touched, self.is_replaced = np.zeros(n_channels, bool), np.ones(n_channels, bool)
-        self.n_rows = 0
+        self.n_rows, self._is_usable = 0, True
 
     def begin(self) -> None:
         """Begin anew, in the same memory."""
         self.is_touched[:], self.is_replaced[:], self.n_rows = False, True, 0
+        self.out, self._is_usable = self.given, True
 
     def add(self, x: NDArray[Any], out: NDArray[Any], replaced: Mask | None) -> None:
         """Add samples that follow.
@@ -61,29 +84,42 @@ class Cell:
         Parameters
         ----------
         x, out : ndarray of shape (samples, channels)
+            The same array if nothing was replaced.
         replaced : ndarray of shape (samples, channels), or None
-            None if no sample was replaced.
+            None if all samples are usable, and none was replaced.
         """
         start = self.n_rows - self._skipped
-        self.n_rows += len(x)
+        if out is not x and self.out is self.given:
+            self._changed[: max(start, 0)] = self.given[: max(start, 0)]
+            self.out = self._changed
         if start + len(x) > 0:
             first = max(-start, 0)
             self.given[start + first : start + len(x)] = x[first:]
-            self.out[start + first : start + len(x)] = out[first:]
-        if replaced is None:
-            self.is_replaced[:] = False
-        else:
+            if self.out is not self.given:
+                self.out[start + first : start + len(x)] = out[first:]
+        if replaced is not None:
+            self._is_usable = False
             self.is_touched |= replaced.any(axis=0)
             self.is_replaced &= replaced.all(axis=0)
+        else:
+            self.is_replaced[:] = False
+        self.n_rows += len(x)
 
-    def read_out(self, absent: Mask, most: int = _MOST_ROWS) -> Array:
-        """Return at most `most` samples as passed on, evenly spaced; 0 for absent channels."""
-        rows = self.out[:: -(-len(self.out) // most)].astype(np.float64)
-        rows[:, absent] = 0.0
-        return rows
+    def read_out(self, absent: Mask) -> NDArray[Any]:
+        """Return the samples as passed on; 0 for absent channels."""
+        return np.where(absent, 0, self.out).astype(self.out.dtype) if absent.any() else self.out
+
+    def summarize(self, absent: Mask) -> tuple[NDArray[Any], NDArray[Any], Array]:
+        """Return minimum, maximum and mean of samples as passed on; the mean is 0 for absent channels."""
+        x, total = self.out.take(pick_rows(len(self.out)), axis=0), np.zeros(len(absent))
+        low, high = (np.full(len(absent), bound, x.dtype) for bound in (np.inf, -np.inf))
+        samples.survey(x.reshape(-1), low, high, total)
+        return low, high, np.where(absent, 0.0, total / len(x))
 
     def find_absent(self) -> Mask:
         """Return which channels have samples that are not usable, and were not replaced."""
+        if self._is_usable:
+            return np.zeros(self.out.shape[1], bool)
         with np.errstate(invalid="ignore"):
             return ~np.asarray((np.abs(self.out) <= self._largest).all(axis=0))
 
@@ -104,6 +140,11 @@ class Evidence:
         Channels that are bad, that have unusable samples, and that were stuck.
     n_unlike : ndarray of shape (channels,)
         Number of cells in a row, before this one, in which a channel was unlike the others.
+    predictor : ChannelPredictor
+        What was known of the channels when the cell began.
+    power : ndarray of shape (channels,), or None
+        Sum of the squares of the deviations of each channel from what the others predict, 0 for those that
+        the others do not explain. None if it is not known.
     """
 
     cell: Cell
@@ -111,6 +152,8 @@ class Evidence:
     absent: Mask
     stuck: Mask
     n_unlike: NDArray[np.int_]
+    predictor: ChannelPredictor
+    power: Array | None
 
 
 @dataclass(frozen=True)
@@ -155,10 +198,16 @@ class CellJudge:
         self._limit = limit
 
     def judge(self, evidence: Evidence, predictor: ChannelPredictor) -> Verdict:
-        """Return what a cell shows. Nothing is changed."""
+        """Return what a cell shows. Nothing is changed.
+
+        Parameters
+        ----------
+        evidence : Evidence
+        predictor : ChannelPredictor
+            What is known of the channels now, and is to be known better.
+        """
         cell, bad = evidence.cell, evidence.bad | evidence.absent
-        judged = cell.read_out(evidence.absent, _MOST_JUDGED)
-        deviations = self._find_deviations(predictor, remove_lines(judged), ~bad)
+        deviations = {} if self._must_be_alike(evidence) else self._find_deviations(evidence, ~bad)
         unlike = np.zeros(len(bad), bool)
         unlike[[*deviations]] = True
         convicted = {
@@ -173,24 +222,33 @@ class CellJudge:
         is_whole = not (cell.is_touched & ~bad).any() and cell.is_replaced[bad & ~evidence.absent].all()
         if deviations or not is_whole:
             return Verdict(predictor, unlike, convicted, good)
+        low, high, mean = cell.summarize(evidence.absent)
         if predictor.needs_cell:
-            output = cell.read_out(evidence.absent)
-            learned = predictor.learn(remove_lines(output), output.mean(axis=0), bad)
+            learned = predictor.learn(cell.read_out(evidence.absent), mean, bad)
         else:
-            learned = predictor.follow(judged.mean(axis=0))
+            learned = predictor.follow(mean)
         learned.prepare(pattern)
-        low, high = cell.out.min(axis=0), cell.out.max(axis=0)
         return Verdict(learned, unlike, convicted, good, low, high, ~bad)
 
-    def _find_deviations(self, predictor: ChannelPredictor, rows: Array, used: Mask) -> dict[int, float]:
+    def _must_be_alike(self, evidence: Evidence) -> bool:
+        """Return whether the size of the deviations shows that none can exceed the limit."""
+        if evidence.power is None or evidence.predictor.n_cells < _CELLS_TO_LEARN:
+            return False
+        bound = bound_spread(evidence.power, len(pick_rows(len(evidence.cell.out))))
+        return bool((_ROUNDING * bound < self._limit).all())
+
+    def _find_deviations(self, evidence: Evidence, used: Mask) -> dict[int, float]:
         """Return the channels that deviate, with their deviation as a multiple of the usual one.
 
         They are in the order in which they were found, the worst first: it affects the prediction of the
         others, so they are judged without it. There are none if too many deviate.
         """
-        left, found = np.flatnonzero(used & predictor.is_known), dict[int, float]()
+        predictor, found = evidence.predictor, dict[int, float]()
         if predictor.n_cells < _CELLS_TO_LEARN:
             return found
+        rows = evidence.cell.read_out(evidence.absent)
+        rows = remove_lines(rows[pick_rows(len(rows))].astype(np.float64))
+        left = np.flatnonzero(used & predictor.is_known)
         most = len(left) // _MOST_AT_ONCE
         while len(left) > 2:
             errors, usual, unexplained = predictor.compute_errors(rows, left)

@@ -3,22 +3,51 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from igbss_stream.model.kernels import channels
-from igbss_stream.preparation.bad_channels.predictor import (
-    MOST_UNEXPLAINED,
-    Array,
-    ChannelPredictor,
-    DeviationTest,
-    Mask,
-)
+from igbss_stream.preparation.bad_channels.predictor import Array, ChannelPredictor, DeviationTest, Mask
 
-_CELLS_TO_LEARN = 8  # before which no sample is a leap
+_CELLS_TO_LEARN = 7  # before which no sample is a leap
 _TIMES_USUAL = 3.0  # of the largest deviation so far
 _LEAST = 15.0  # standard deviations
 _TIMES_OTHERS = 10.0  # of the median of the channels: muscle makes all of them hard to predict
 _MOST_AT_ONCE = 4  # of how many channels at most one can leap: more are an event of all
+
+
+class Screen:
+    """A test in single precision, which nearly all samples pass, and what it has found so far.
+
+    Only channels that the others explain are compared with their prediction: the rest may do as they like.
+
+    Parameters
+    ----------
+    test : DeviationTest
+    limit : ndarray of shape (channels,)
+        Largest deviation of each channel that is no leap.
+    dtype : dtype
+        Of the samples.
+
+    Attributes
+    ----------
+    test : DeviationTest
+    channels : ndarray of int, of shape (used,)
+        Channels that are compared with their prediction.
+    center, weights, offset, limit, found : ndarray
+        See `igbss_stream.model.kernels.channels.find_far`.
+    n_samples : int
+        Number of samples that were compared.
+    """
+
+    def __init__(self, test: DeviationTest, limit: Array, dtype: DTypeLike) -> None:
+        self.test, self.channels = test, test.explained
+        self.center, self.weights = test.level.astype(dtype), test.screen_weights
+        rounding = (self.center - test.level).astype(np.float32)  # of a high level
+        with np.errstate(invalid="ignore"):
+            self.offset = rounding @ self.weights[: len(rounding)]
+        self.limit = limit[self.channels].astype(np.float32)
+        self.found = np.zeros((2, len(self.channels)), np.float32)
+        self.n_samples = 0
 
 
 class LeapDetector:
@@ -29,22 +58,25 @@ class LeapDetector:
     n_channels : int
     patience : int
         Number of samples after a leap in which a channel is not trusted: it may pass through what is usual.
+    dtype : dtype
+        Of the samples.
 
     Attributes
     ----------
+    is_trusted : bool
+        Whether all channels are trusted.
     usual : ndarray of shape (channels,)
         Largest deviation of a sample of a good channel so far.
     n_cells : int
         Number of cells that this was learned from.
     """
 
-    def __init__(self, n_channels: int, patience: int) -> None:
-        self._patience = patience
+    def __init__(self, n_channels: int, patience: int, dtype: DTypeLike) -> None:
+        self._patience, self._dtype = patience, dtype
         self._n_since = np.full(n_channels, patience, np.int64)  # samples since the last leap
-        self._is_trusted = True  # whether all channels are
-        self._largest = np.zeros(n_channels)  # deviation of a sample in this cell
-        self._largest_used = np.zeros(0)  # the same, of the channels of the latest test
-        self._test: DeviationTest | None = None
+        self.is_trusted = True
+        self._largest = np.zeros(n_channels)  # deviation of a sample in this cell, by earlier screens
+        self._screen: Screen | None = None
         self.usual = np.zeros(n_channels)
         self.n_cells = 0
 
@@ -57,6 +89,14 @@ class LeapDetector:
         n_cells : int
         """
         self.usual, self.n_cells = usual, n_cells
+
+    def get_screen(self, predictor: ChannelPredictor, left_out: Mask) -> Screen:
+        """Return the screen for the next samples, in which some channels are left out."""
+        test = predictor.get_test(left_out)
+        if self._screen is None or test is not self._screen.test:
+            self._end_screen()
+            self._screen = Screen(test, self._get_limits(test), self._dtype)
+        return self._screen
 
     def find(self, predictor: ChannelPredictor, x: NDArray[Any], left_out: Mask) -> Mask | None:
         """Return which samples are leaps.
@@ -74,73 +114,79 @@ class LeapDetector:
             None if there are none. There are none in rows where more than a quarter of the channels would
             be one.
         """
-        if predictor.n_cells < 2:
+        screen, is_far = self.get_screen(predictor, left_out), np.empty(len(x), bool)
+        if left_out.any():
+            x = np.where(left_out, screen.center, x)
+        screen.n_samples += len(x)
+        if not channels.find_far(
+            x, screen.center, screen.weights, screen.offset, screen.limit, screen.found, is_far
+        ):
             return None
-        test = self._set_test(predictor.get_test(left_out))
-        deviation = predictor.compute_deviations(x, test)
-        if not channels.find_largest(deviation, self._limit, self._largest_used):  # nearly always
-            return None
-        leaps, distance = np.zeros(x.shape, bool), np.zeros(x.shape)
-        distance[:, test.channels] = np.abs(deviation)
+        leaps, rows = np.zeros(x.shape, bool), np.flatnonzero(is_far)
+        marking = _Marking(predictor, x, self._get_limits, leaps)
         most = int((~left_out).sum()) // _MOST_AT_ONCE
-        clean = np.where(left_out, 0, x).astype(x.dtype)
-        _Marking(predictor, clean, self._get_limits, leaps).mark(
-            np.arange(len(x)), np.full(len(x), np.inf), distance, left_out, most
-        )
+        marking.mark(rows, np.full(len(rows), np.inf), marking.measure(rows, left_out), left_out, most)
         return leaps if leaps.any() else None
 
     def extend(self, leaps: Mask | None, n_samples: int) -> Mask | None:
         """Return leaps with the samples after them, of the next samples of the stream."""
         if leaps is None:
-            if self._is_trusted:  # nearly always
+            if self.is_trusted:
                 return None
             leaps = np.zeros((n_samples, len(self._n_since)), bool)
         rows = np.arange(n_samples)[:, None]
         latest = np.maximum.accumulate(np.where(leaps, rows, -1 - self._n_since), axis=0)
         n_since = rows - latest
         self._n_since = np.minimum(n_since[-1], self._patience)
-        self._is_trusted = bool((self._n_since >= self._patience).all())
+        self.is_trusted = bool((self._n_since >= self._patience).all())
         return np.asarray(n_since < self._patience)
 
     def skip(self) -> None:
         """Note that a cell is incomplete: nothing is learned from it."""
-        self._set_test(None)
-        self._largest[:] = 0.0
+        self._screen, self._largest[:] = None, 0.0
 
-    def finish_cell(self, good: Mask, *, is_learned: bool) -> None:
+    def finish_cell(self, good: Mask, n_samples: int, *, is_learned: bool) -> Array | None:
         """End a cell, and learn what is usual from the channels that were good in it.
 
         Parameters
         ----------
         good : ndarray of shape (channels,)
+        n_samples : int
+            Of the cell.
         is_learned : bool
             Whether deviations were measured in the cell.
+
+        Returns
+        -------
+        ndarray of shape (channels,), or None
+            Sum of the squares of the deviations of each channel over the cell, 0 for those that the others
+            do not explain; None if they are not all by one test.
         """
-        self._set_test(None)
+        screen, power = self._screen, None
+        if screen is not None and screen.n_samples == n_samples:
+            power = np.zeros(len(good))
+            power[screen.channels] = screen.found[1]
+        self._end_screen()
         if is_learned:
-            self.usual[good] = np.maximum(self.usual, self._largest)[good]
+            self.usual[good] = np.fmax(self.usual, self._largest)[good]
             self.n_cells += 1
         self._largest[:] = 0.0
+        return power
 
-    def _set_test(self, test: DeviationTest | None) -> Any:
-        """Take a test into use; what the previous one found is kept."""
-        if test is self._test:
-            return test
-        if self._test is not None:
-            found = self._largest[self._test.channels]
-            self._largest[self._test.channels] = np.maximum(found, self._largest_used)
-        self._test = test
-        if test is not None:
-            self._largest_used = np.zeros(len(test.channels))
-            self._limit = self._get_limits(test)
-        return test
+    def _end_screen(self) -> None:
+        """Keep the largest deviations that the screen has found."""
+        if self._screen is not None:
+            at = self._screen.channels
+            self._largest[at] = np.fmax(self._largest[at], self._screen.found[0])
+        self._screen = None
 
     def _get_limits(self, test: DeviationTest) -> Array:
-        """Return the largest deviation of each channel of a test that is no leap."""
-        if self.n_cells < _CELLS_TO_LEARN:
-            return np.full(len(test.channels), np.inf)
-        limit = np.maximum(_LEAST, _TIMES_USUAL * self.usual[test.channels])
-        return np.where(test.unexplained > MOST_UNEXPLAINED, np.inf, limit)
+        """Return the largest deviation of each channel that is no leap."""
+        limits = np.full(len(self.usual), np.inf)
+        if self.n_cells >= _CELLS_TO_LEARN:
+            usual = self.usual[test.explained]  # 0 of channels that the others explain since this cell
+            limits[test.explained] = np.where(usual > 0, np.maximum(_LEAST, _TIMES_USUAL * usual), np.inf)
+        return limits
 
 
 class _Marking:
@@ -151,7 +197,7 @@ class _Marking:
     predictor : ChannelPredictor
     x : ndarray of shape (samples, channels)
     get_limits : callable
-        Returns the limits of the channels of a test.
+        Returns the limits of the channels by a test.
     leaps : ndarray of shape (samples, channels)
         To be filled.
     """
@@ -167,7 +213,7 @@ class _Marking:
         `least` is the smallest distance of the channels that were marked in a row. It must stand out from
         the distances of the others, once they are predicted without the marked channels.
         """
-        ratio = distance / self._spread_limits(left_out)
+        ratio = distance / self._find_limits(left_out)
         worst = ratio.argmax(axis=1)
         is_far = ratio[np.arange(len(rows)), worst] > 1.0
         if not is_far.any() and np.isinf(least).all():
@@ -181,22 +227,19 @@ class _Marking:
             self._leaps[rows[at], channel] = True
             without = left_out.copy()
             without[channel] = True
-            again = self._measure(rows[at], without)
+            again = self.measure(rows[at], without)
             nearest = np.minimum(least[at], distance[at, channel])
             self.mark(rows[at], nearest, again, without, n_left - 1)
 
-    def _measure(self, rows: NDArray[np.int_], left_out: Mask) -> Array:
+    def measure(self, rows: NDArray[np.int_], left_out: Mask) -> Array:
         """Return the distances of rows, (rows, channels); 0 for channels that do not take part."""
         test = self._predictor.get_test(left_out)
         distance = np.zeros((len(rows), self._x.shape[1]))
         distance[:, test.channels] = np.abs(self._predictor.compute_deviations(self._x[rows], test))
         return distance
 
-    def _spread_limits(self, left_out: Mask) -> Array:
-        test = self._predictor.get_test(left_out)
-        limits = np.full(len(left_out), np.inf)
-        limits[test.channels] = self._get_limits(test)
-        return limits
+    def _find_limits(self, left_out: Mask) -> Array:
+        return np.asarray(self._get_limits(self._predictor.get_test(left_out)))
 
     def _unmark_swamped(self, rows: NDArray[np.int_], left_out: Mask) -> None:
         """Unmark channels that only seemed far from others because these leap."""
@@ -205,6 +248,6 @@ class _Marking:
             at = np.flatnonzero(marked[:, channel])
             with_it = left_out.copy()
             with_it[channel] = False
-            distance = self._measure(rows[at], with_it)[:, channel]
-            limit = self._spread_limits(with_it)[channel]
+            distance = self.measure(rows[at], with_it)[:, channel]
+            limit = self._find_limits(with_it)[channel]
             self._leaps[rows[at[distance <= limit]], channel] = False

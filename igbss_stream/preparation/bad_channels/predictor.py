@@ -8,7 +8,8 @@ are left: the same as an unmixing matrix made for these channels, with order, si
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from igbss_stream._util.blas_threads import limit_blas_threads
 from igbss_stream.bad_channels.memory import ChannelMemory, count_lags
 from igbss_stream.bad_channels.splines import SphericalSplines
-from igbss_stream.model.kernels import samples
+from igbss_stream.model.kernels import channels, samples
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -25,11 +26,42 @@ Mask = NDArray[np.bool_]
 MOST_UNEXPLAINED = 0.5
 """Share of the variance of a channel; if the others explain less, a deviation from them means little."""
 
-_MEMORY = 20.0  # cells over which the covariance is learned ...
-_EVERY = 3  # ... of which, once there are as many, each third is used
+FEWEST_CELLS = 2
+"""Number of cells before which nothing is known of deviations from what the others predict."""
+
+_MEMORY = 12.0  # cells over which the covariance is learned ...
+_EVERY = 8  # ... of which, once there are as many, each eighth is used
 _MEMORY_OF_LEVEL = 4.0  # cells over which the level of a channel is learned
+_MOST_ROWS = 256  # of a cell that are used: enough, and the cost is bounded at any rate
+_N_RUNS = 4  # of these, to learn how samples are related to those before them
+_GOLDEN_RATIO = (5**0.5 - 1) / 2
 _RIDGE = 0.01  # of the number of channels per sample
 _LEAST_RIDGE = 1e-6
+_ROUNDING = 1e-13  # of the mean of a channel: one that moves less is constant
+
+
+@cache
+def pick_rows(n: int) -> NDArray[np.int_]:
+    """Return which samples of a cell are judged: at most 256, spread over it.
+
+    Their distances differ, so that they are no period of a signal.
+    """
+    if n <= _MOST_ROWS:
+        return np.arange(n)
+    return np.unique((np.arange(_MOST_ROWS) * _GOLDEN_RATIO % 1.0 * n).astype(np.int64))
+
+
+def _pick_runs(n: int, cell: int) -> NDArray[np.int_]:
+    """Return the samples of a cell that are learned from, (runs, samples of a run): at most 256 in all.
+
+    They are others in each cell.
+    """
+    if n <= _MOST_ROWS:
+        return np.arange(n)[None]
+    length = _MOST_ROWS // _N_RUNS
+    free = n // _N_RUNS - length
+    starts = np.arange(_N_RUNS) * (n // _N_RUNS) + int(cell * _GOLDEN_RATIO % 1.0 * (free + 1))
+    return starts[:, None] + np.arange(length)
 
 
 @dataclass(frozen=True)
@@ -41,15 +73,22 @@ class DeviationTest:
     channels : ndarray of int, of shape (used,)
         Channels that take part.
     weights : ndarray of shape (1, used, used)
+    explained : ndarray of int, of shape (explained,)
+        Those of them that the others explain.
+    screen_weights : ndarray of float32, of shape (all channels, explained)
+        The weights of these, with rows of zeros for what does not take part, as
+        `igbss_stream.model.kernels.channels.find_far` expects them.
+    level : ndarray of shape (all channels,)
     offset : ndarray of shape (used,)
-    unexplained : ndarray of shape (used,)
-        Share of the variance of each channel that the others do not explain.
+        Deviation of a sample of zeros.
     """
 
     channels: NDArray[np.int_]
     weights: Array
+    explained: NDArray[np.int_]
+    screen_weights: NDArray[np.float32]
+    level: Array
     offset: Array
-    unexplained: Array
 
 
 class ChannelPredictor:
@@ -91,6 +130,7 @@ class ChannelPredictor:
         self._weights: dict[tuple[bytes, bool], tuple[Array, Array]] = {}
         self._regressions: dict[tuple[bytes, bool], Array] = {}
         self._precisions: dict[bytes, tuple[Array, Array]] = {}
+        self._maps: dict[bytes, DeviationTest] = {}  # for any level
         self._tests: dict[bytes, DeviationTest] = {}
 
     def restore(self, memory: ChannelMemory) -> "ChannelPredictor":
@@ -109,25 +149,24 @@ class ChannelPredictor:
         """Which channels have been good for a cell, and moved."""
         return np.asarray((self.n_learned > 0) & (np.diag(self.covariance) > 0))
 
-    def learn(self, rows: Array, mean: Array, missing: Mask) -> "ChannelPredictor":
+    def learn(self, x: NDArray[Any], mean: Array, missing: Mask) -> "ChannelPredictor":
         """Return what is known after another cell.
 
         Parameters
         ----------
-        rows : ndarray of shape (samples, channels)
-            Without their mean and slope. Missing channels are predicted ones.
+        x : ndarray of shape (samples, channels)
+            Finite. Missing channels are predicted ones. At most 256 samples are used.
         mean : ndarray of shape (channels,)
             Mean of the cell.
         missing : ndarray of shape (channels,)
             Which channels were predicted. What is known of their relation to the others is kept.
         """
-        with limit_blas_threads():
-            found = np.stack([rows[k:].T @ rows[: len(rows) - k] for k in range(self.n_lags)]) / len(rows)
+        found, n_used = self._relate(x, mean)
         if missing.any():  # as in the EM algorithm: add the variance that the prediction leaves
             at = np.flatnonzero(missing & self.is_known)
             found[0][np.ix_(at, at)] += self._compute_rest(at, np.flatnonzero(~missing), self.n_lags)
         after = self._begin_anew()
-        after.n_cells, after.n_rows = self.n_cells + 1, self.n_rows + len(rows)
+        after.n_cells, after.n_rows = self.n_cells + 1, self.n_rows + n_used
         share = max(1.0 / after.n_cells, 1.0 / _MEMORY)
         after.lagged = self.lagged + share * (found - self.lagged)
         has_shown = ~missing & (np.diag(found[0]) > 0)
@@ -135,6 +174,25 @@ class ChannelPredictor:
         first = (after.n_learned == 1) & has_shown
         after.level = np.where(first, mean, self._follow_level(mean))
         return after
+
+    def _relate(self, x: NDArray[Any], mean: Array) -> tuple[Array, int]:
+        """Return the covariance of samples with those k earlier, (lags, channels, channels).
+
+        Straight lines are removed. Zeros between the runs make it that of some signal: the system of a
+        prediction is then never indefinite. The number of samples is returned as well.
+        """
+        runs = _pick_runs(len(x), self.n_cells)
+        n = runs.size
+        lines = np.column_stack((np.ones(n), runs.ravel() - runs.mean()))
+        lines /= np.sqrt((lines**2).sum(axis=0))
+        rows = x[runs.ravel()] - mean
+        rows[:, np.abs(rows).max(axis=0) <= _ROUNDING * np.abs(mean)] = 0.0
+        padded = np.zeros((len(runs), runs.shape[1] + self.n_lags - 1, len(mean)))
+        with limit_blas_threads():
+            padded[:, : runs.shape[1]] = (rows - lines @ (lines.T @ rows)).reshape(*runs.shape, -1)
+            rows = padded.reshape(-1, len(mean))
+            found = [rows[k:].T @ rows[: len(rows) - k] for k in range(self.n_lags)]
+        return np.stack(found) / n, n
 
     @property
     def needs_cell(self) -> bool:
@@ -194,13 +252,27 @@ class ChannelPredictor:
         """
         key = left_out.tobytes()
         if key not in self._tests:
-            channels = np.flatnonzero(~left_out & self.is_known)
-            scale, precision = self._get_precision(channels)
-            weights = precision / np.sqrt(np.diag(precision)) / scale[:, None]
-            offset = -self.level[channels] @ weights
-            weights = np.ascontiguousarray(weights[None])
-            self._tests[key] = DeviationTest(channels, weights, offset, 1.0 / np.diag(precision))
+            if key not in self._maps:
+                self._maps[key] = self._make_test(np.flatnonzero(~left_out & self.is_known))
+            test = self._maps[key]
+            offset = -(self.level[test.channels] @ test.weights[0])
+            self._tests[key] = replace(test, level=self.level, offset=offset)
         return self._tests[key]
+
+    def _make_test(self, used: NDArray[np.int_]) -> DeviationTest:
+        scale, precision = self._get_precision(used)
+        power, n_channels = np.diag(precision), len(self.level)
+        weights = precision / np.sqrt(power) / scale[:, None]
+        is_explained = (1.0 / power <= MOST_UNEXPLAINED) & (self.n_cells >= FEWEST_CELLS)
+        screen = np.zeros(
+            (-(-n_channels // channels.ROWS) * channels.ROWS, int(is_explained.sum())), np.float32
+        )
+        with np.errstate(
+            over="ignore"
+        ):  # of what is as good as constant: infinite weights let nothing pass
+            screen[used] = weights[:, is_explained]
+        weights = np.ascontiguousarray(weights[None])
+        return DeviationTest(used, weights, used[is_explained], screen, self.level, np.zeros(len(used)))
 
     def compute_deviations(self, x: NDArray[Any], test: DeviationTest) -> NDArray[Any]:
         """Return how far samples are from what the other channels predict, (samples, used channels).

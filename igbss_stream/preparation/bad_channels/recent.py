@@ -22,7 +22,8 @@ class RecentSamples:
 
     def __init__(self, n: int, n_channels: int, dtype: DTypeLike) -> None:
         self._n, self._n_known = n, 0
-        self._x, self._untrusted = np.zeros((n, n_channels), dtype), np.zeros((n, n_channels), bool)
+        self._x = np.zeros((n, n_channels), dtype)
+        self._untrusted: Mask | None = None  # None if all values are trusted
 
     def forget(self) -> None:
         """Note that samples are missing."""
@@ -37,12 +38,18 @@ class RecentSamples:
         untrusted : ndarray of shape (samples, channels), or None
             None if all values are trusted.
         """
-        new = min(len(x), self._n)
-        kept = self._n - new
-        self._x[:kept], self._untrusted[:kept] = self._x[new:], self._untrusted[new:]
-        self._x[kept:] = x[len(x) - new :]
-        self._untrusted[kept:] = False if untrusted is None else untrusted[len(x) - new :]
-        self._n_known = min(self._n, self._n_known + len(x))
+        n = self._n
+        if untrusted is None and self._untrusted is not None:
+            untrusted = np.zeros(x.shape, bool)
+        if untrusted is not None:
+            self._untrusted = _take_last(n, self._get_untrusted(), untrusted)
+            if not self._untrusted.any():
+                self._untrusted = None
+        self._x = _take_last(n, self._x, x)
+        self._n_known = min(n, self._n_known + len(x))
+
+    def _get_untrusted(self) -> Mask:
+        return np.zeros(self._x.shape, bool) if self._untrusted is None else self._untrusted
 
     def look_back(self, x: NDArray[Any], untrusted: Mask) -> tuple[Mask, list[NDArray[Any]]]:
         """Return the samples before each of the next ones.
@@ -60,12 +67,17 @@ class RecentSamples:
             The samples one earlier, two earlier, and so on.
         """
         n, m = self._n, len(x)
-        rows, before = np.concatenate((self._x, x)), np.concatenate((self._untrusted, untrusted))
+        rows, before = np.concatenate((self._x, x)), np.concatenate((self._get_untrusted(), untrusted))
         is_steady = np.ones(m, bool)
         for k in range(1, n + 1):
             is_steady &= (before[n - k : n - k + m] == untrusted).all(axis=1)
         is_steady[: n - self._n_known] = False
         return is_steady, [rows[n - k : n - k + m] for k in range(1, n + 1)]
+
+
+def _take_last(n: int, before: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]:
+    """Return a copy of the last n of some rows, and of those before."""
+    return rows[len(rows) - n :].copy() if len(rows) >= n else np.concatenate((before[len(rows) :], rows))
 
 
 def group_rows(mask: Mask) -> Iterator[tuple[NDArray[np.int_], Mask]]:

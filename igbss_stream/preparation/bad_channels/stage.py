@@ -18,7 +18,6 @@ between, `settle` computes it while no sample waits; if it was not called, `push
 """
 
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -30,10 +29,11 @@ from igbss_stream.bad_channels.splines import SphericalSplines
 from igbss_stream.chunk import Chunk, Gap, Stream
 from igbss_stream.errors import ParameterError
 from igbss_stream.model.kernels import channels
-from igbss_stream.preparation.bad_channels.cells import Cell, CellJudge, Evidence, Verdict
+from igbss_stream.preparation.bad_channels.cells import Cell, CellJudge, Evidence, Verdict, split_chunk
 from igbss_stream.preparation.bad_channels.events import FAULTS, BadChannelCounts, LeftOutEvent
+from igbss_stream.preparation.bad_channels.fades import Fades
 from igbss_stream.preparation.bad_channels.leaps import LeapDetector
-from igbss_stream.preparation.bad_channels.predictor import ChannelPredictor, Mask
+from igbss_stream.preparation.bad_channels.predictor import FEWEST_CELLS, ChannelPredictor, Mask
 from igbss_stream.preparation.bad_channels.recent import RecentSamples, group_rows
 from igbss_stream.preparation.bad_channels.settings import BadChannelSettings
 from igbss_stream.preparation.bad_channels.stuck_runs import StuckRuns
@@ -104,15 +104,15 @@ class BadChannelStage:
     def _begin(self) -> None:
         n_channels, dtype = self.stream.n_channels, self.stream.dtype
         n_flat = round(self.settings.flat * self.stream.rate)
-        self._predictor = ChannelPredictor(
+        self._predictor = self._known = ChannelPredictor(  # now, and when the cell began
             n_channels, self._splines, prefers_splines=self.settings.action == "interpolate"
         )
         self._recent = RecentSamples(self._predictor.n_lags - 1, n_channels, dtype)
         self._runs = StuckRuns(n_channels, n_flat, self._cell, dtype)
-        self._leaps = LeapDetector(n_channels, self._runs.fewest // 2)
+        self._leaps = LeapDetector(n_channels, self._runs.fewest // 2, dtype)
         self._bad: dict[int, str] = {}  # kind of each bad channel
         self._was_bad = np.zeros(n_channels, bool)  # when a cell began or a verdict took effect
-        self._fading: dict[int, int] = {}  # index at which a channel became good again
+        self._fades = Fades(self._fade)
         self._n_good_cells = np.zeros(n_channels, np.int64)  # in a row, of bad channels
         self._n_unlike_cells = np.zeros(n_channels, np.int64)  # in a row, of the others
         self._low, self._high = np.full(n_channels, np.inf), np.full(n_channels, -np.inf)
@@ -126,7 +126,7 @@ class BadChannelStage:
 
     def _restore(self, memory: ChannelMemory) -> None:
         table = memory.table.copy()
-        self._predictor = self._predictor.restore(memory)
+        self._predictor = self._known = self._predictor.restore(memory)
         self._predictor.prepare(self._was_bad)
         self._runs.set_usual(table["longest_run"], table["n_run_cells"])
         self._leaps.set_usual(table["largest_deviation"], memory.n_leap_cells)
@@ -153,10 +153,14 @@ class BadChannelStage:
     @property
     def bad(self) -> tuple[str, ...]:
         """Names of the channels that are currently bad."""
-        return tuple(self.stream.channels[i] for i in sorted(self._bad)) if self._is_on else ()
+        if not (self._is_on and self._bad):
+            return ()
+        return tuple(self.stream.channels[i] for i in sorted(self._bad))
 
     def pop_events(self) -> list[LeftOutEvent]:
         """Return the events since the last call in the order of the index, at most the last 1024."""
+        if not self._events:
+            return []
         events = list(self._events)
         self._events.clear()
         return events
@@ -184,10 +188,14 @@ class BadChannelStage:
             self._leave_out(channel, item.start, kind, "since before the start")
         if self._known_bad:
             self._known_bad, self._was_bad = {}, self._mark_bad()
-        done = [self._process(*part) for part in self._split(item)]
-        if self.settings.action == "report" or all(same for _, same in done):
+        is_same, done = True, []
+        for start, x in split_chunk(item, self._cell, self._lag):
+            out = self._process(x, start)
+            is_same &= out is x
+            done.append(out)
+        if is_same or self.settings.action == "report":
             return item
-        return replace(item, data=np.concatenate([data for data, _ in done]))
+        return replace(item, data=np.concatenate(done))
 
     def settle(self) -> None:
         """Judge the last cell, if that is still to do. The results do not depend on this call."""
@@ -195,27 +203,42 @@ class BadChannelStage:
             self._verdict = self._judge.judge(self._evidence, self._predictor)
             self._evidence = None
 
-    def _split(self, chunk: Chunk) -> Iterator[tuple[NDArray[Any], int]]:
-        """Split a chunk where cells end and verdicts take effect, on a fixed grid of indices."""
-        start = chunk.start
-        while start < chunk.stop:
-            begin = start // self._cell * self._cell
-            end = begin + self._lag if start < begin + self._lag else begin + self._cell
-            stop = min(chunk.stop, end)
-            yield np.ascontiguousarray(chunk.data[start - chunk.start : stop - chunk.start]), start
-            start = stop
-
-    def _process(self, x: NDArray[Any], start: int) -> tuple[NDArray[Any], bool]:
-        """Return the samples of a part of a cell, and whether they are unchanged."""
+    def _process(self, x: NDArray[Any], start: int) -> NDArray[Any]:
+        """Return the samples of a part of a cell, themselves if nothing is replaced."""
         if start >= self._due and not (self._evidence is None and self._verdict is None):
             self._take_effect(start)
+        reached = self._screen(x)
+        if reached == []:  # nearly always
+            out, replaced, predicted = x, None, None
+        else:
+            out, replaced, predicted = self._inspect(x, start, reached)
+        self._recent.add(x, predicted)
+        self._rows.add(x, out, replaced)
+        stop = start + len(x)
+        if stop % self._cell == 0:
+            if self._rows.n_rows == self._cell:
+                self._finish_cell(stop)
+            self._begin_cell()
+        return out
+
+    def _screen(self, x: NDArray[Any]) -> list[tuple[int, int, bool]] | None:
+        """Return where runs reach their limit if nothing else can be unusual, otherwise None."""
+        if self._bad or self._fades or not self._leaps.is_trusted:
+            return None
+        return self._runs.screen(x, self._largest, self._leaps.get_screen(self._known, self._was_bad))
+
+    def _inspect(
+        self, x: NDArray[Any], start: int, reached: list[tuple[int, int, bool]] | None
+    ) -> tuple[NDArray[Any], Mask | None, Mask | None]:
+        """Return samples with what is not usable replaced, which are replaced, and which predicted."""
         usable = np.empty(x.shape, bool)
         all_usable = channels.mark_usable(x, self._largest, usable)
-        leaps = self._find_leaps(x, usable, all_usable)
-        if leaps is not None:
-            usable &= ~leaps
-            all_usable = False
-        reached = self._runs.update(x, usable)
+        if reached is None:
+            leaps = self._find_leaps(x, usable, all_usable)
+            if leaps is not None:
+                usable &= ~leaps
+                all_usable = False
+            reached = self._runs.update(x, usable)
         replaced = None
         if not all_usable or self._bad or reached:
             replaced = ~usable
@@ -225,14 +248,7 @@ class BadChannelStage:
         if predicted is not None:
             replaced = np.zeros(x.shape, bool) if replaced is None else replaced
             out = self._fill(x, replaced, predicted, start)
-        self._recent.add(x, predicted)
-        self._rows.add(x, out, replaced)
-        stop = start + len(x)
-        if stop % self._cell == 0:
-            if self._rows.n_rows == self._cell:
-                self._finish_cell(stop)
-            self._begin_cell()
-        return out, out is x
+        return out, replaced, predicted
 
     def _find_leaps(self, x: NDArray[Any], usable: Mask, all_usable: bool) -> Mask | None:
         """Return which usable samples are far from their prediction, (samples, channels); None if none."""
@@ -248,7 +264,7 @@ class BadChannelStage:
     def _find_leaps_without(self, x: NDArray[Any], left_out: Mask) -> Mask | None:
         if x.shape[1] - int(left_out.sum()) < self._fewest_good:
             return None
-        return self._leaps.find(self._predictor, x, left_out)
+        return self._leaps.find(self._known, x, left_out)
 
     def _convict_stuck(
         self,
@@ -286,20 +302,18 @@ class BadChannelStage:
         if not self._bad and self.settings.action != "report":
             self.spans.append((index, None))
         self._bad[channel] = kind
-        self._fading.pop(channel, None)
+        self._fades.end(channel)
         self._n_good_cells[channel] = self._n_unlike_cells[channel] = 0
         self.counts.left_out += 1
         self._events.append(LeftOutEvent(index, self.stream.channels[channel], kind, detail))
 
     def _mark_predicted(self, shape: tuple[int, ...], replaced: Mask | None, start: int) -> Mask | None:
         """Return which samples are replaced, or belong to channels that are faded in; None if none."""
-        if self._fading:
-            self._fading = {i: since for i, since in self._fading.items() if start < since + self._fade}
-        if replaced is None and not self._fading:
+        self._fades.forget_before(start)
+        if replaced is None and not self._fades:
             return None
         predicted = np.zeros(shape, bool) if replaced is None else replaced.copy()
-        for channel, since in self._fading.items():
-            predicted[: since + self._fade - start, channel] = True
+        self._fades.mark(predicted, start)
         return predicted
 
     def _fill(self, x: NDArray[Any], replaced: Mask, predicted: Mask, start: int) -> NDArray[Any]:
@@ -315,35 +329,20 @@ class BadChannelStage:
             if at.size:
                 earlier = [samples[rows] for samples in past] if key[-1] else ()
                 estimate = self._predictor.predict(x[rows], pattern, earlier)
-                out[rows[:, None], at] = self._fade_in(
+                out[rows[:, None], at] = self._fades.mix(
                     x[rows][:, at], replaced[rows][:, at], estimate, at, start + rows
                 )
         self.counts.values += int((replaced & needs[:, None]).sum())
         return out
 
-    def _fade_in(
-        self,
-        given: NDArray[Any],
-        replaced: Mask,
-        estimate: NDArray[Any],
-        channels: NDArray[np.int_],
-        index: NDArray[np.int_],
-    ) -> NDArray[Any]:
-        """Return the estimate of channels, or the cross-fade from it to the samples given."""
-        if not self._fading:
-            return estimate
-        since = np.array([self._fading.get(int(i), 0) for i in channels])
-        rising = (index[:, None] - since + 1.0) / (self._fade + 1.0)
-        weight = np.where(replaced, 0.0, np.minimum(rising, 1.0))
-        return np.asarray(weight * np.where(replaced, 0, given) + (1 - weight) * estimate)
-
     def _begin_cell(self) -> None:
         self._rows.begin()
-        self._was_bad = self._mark_bad()
+        self._was_bad, self._known = self._mark_bad(), self._predictor
 
     def _mark_bad(self) -> Mask:
         bad = np.zeros(self.stream.n_channels, bool)
-        bad[[*self._bad]] = True
+        for channel in self._bad:
+            bad[channel] = True
         return bad
 
     def _finish_cell(self, stop: int) -> None:
@@ -352,10 +351,13 @@ class BadChannelStage:
         good = ~(cell.is_touched | bad | absent)
         stuck = self._runs.was_stuck
         self._runs.finish_cell(good)
-        self._leaps.finish_cell(good, is_learned=self._predictor.n_cells >= 2)
+        is_learned = self._known.n_cells >= FEWEST_CELLS
+        power = self._leaps.finish_cell(good, self._cell, is_learned=is_learned)
         if self.stream.n_channels - int((bad | absent).sum()) < self._fewest_good:
             return
-        self._evidence = Evidence(cell, bad, absent, stuck, self._n_unlike_cells.copy())
+        if (absent | (bad != self._was_bad) | (cell.is_touched & ~bad)).any():
+            power = None  # it is that of other samples or channels
+        self._evidence = Evidence(cell, bad, absent, stuck, self._n_unlike_cells.copy(), self._known, power)
         self._due = stop + self._lag
         self._rows, self._rows_before = self._rows_before, self._rows
 
@@ -373,9 +375,8 @@ class BadChannelStage:
                 self._leave_out(channel, index, "unlike", detail)
         self._acquit(verdict.good, index)
         if verdict.low is not None and verdict.high is not None:
-            used = verdict.used
-            self._low[used] = np.minimum(self._low, verdict.low)[used]
-            self._high[used] = np.maximum(self._high, verdict.high)[used]
+            np.minimum(self._low, verdict.low, out=self._low, where=verdict.used)
+            np.maximum(self._high, verdict.high, out=self._high, where=verdict.used)
         self._was_bad = self._mark_bad()
 
     def _acquit(self, good: Mask | None, index: int) -> None:
@@ -387,7 +388,7 @@ class BadChannelStage:
         returning = [i for i in self._bad if self._n_good_cells[i] >= self._recover]
         for channel in returning:
             del self._bad[channel]
-            self._fading[channel] = index
+            self._fades.begin(channel, index)
             self.counts.returned += 1
             self._events.append(LeftOutEvent(index, self.stream.channels[channel], "good"))
         if returning and not self._bad:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from igbss_stream.model.kernels import channels
+from igbss_stream.preparation.bad_channels.leaps import Screen
 
 Mask = NDArray[np.bool_]
 Counts = NDArray[np.int64]
@@ -49,6 +50,7 @@ class StuckRuns:
         self._longest = np.zeros(n_channels, np.int64)  # in this cell
         self._longest_ended = np.zeros(n_channels, np.int64)  # of the runs that ended in this cell
         self._is_cell_new = True
+        self._reached = np.empty((0, 3), np.int64)
         self.set_usual(np.zeros(n_channels, np.int64), np.zeros(n_channels, np.int64))
 
     def set_usual(self, usual: Counts, n_cells: Counts) -> None:
@@ -89,18 +91,58 @@ class StuckRuns:
             repeats a value there; none if half of the channels are stuck.
         """
         is_new, self._is_cell_new = self._is_cell_new, False  # the limit may have changed
-        most = (len(x) // self.fewest + 2) * x.shape[1]
-        reached = np.empty((most, 3), np.int64)
+        reached = self._make_table(len(x))
         n_reached = channels.track_runs(
             x, usable, is_new, self.limit, self._last, self._length, self._longest, self._longest_ended,
             reached,
         )  # fmt: skip
-        return [(row, channel, bool(repeats)) for row, channel, repeats in reached[:n_reached].tolist()]
+        return self._list(n_reached)
+
+    def screen(self, x: NDArray[Any], largest: float, screen: Screen) -> list[tuple[int, int, bool]] | None:
+        """Do what `update` does if all samples are usable and none is far from its prediction.
+
+        Parameters
+        ----------
+        x : ndarray of shape (samples, channels)
+            Not empty.
+        largest : float
+            Magnitude beyond which a value is not usable.
+        screen : Screen
+
+        Returns
+        -------
+        list of (row, channel, repeats), or None
+            None if a sample is not usable or far; nothing has changed then.
+        """
+        n_reached = channels.screen(
+            x, largest, screen.center, screen.weights, screen.offset, screen.limit, screen.found,
+            self._is_cell_new, self.limit, self._last, self._length, self._longest, self._longest_ended,
+            self._make_table(len(x)),
+        )  # fmt: skip
+        if n_reached < 0:
+            return None
+        self._is_cell_new = False
+        screen.n_samples += len(x)
+        return self._list(n_reached)
+
+    def _make_table(self, n_samples: int) -> Counts:
+        """Return a table for the runs that can reach their limit in some samples."""
+        n_rows = (n_samples // self.fewest + 2) * len(self._last)
+        if n_rows > len(self._reached):
+            self._reached = np.empty((n_rows, 3), np.int64)
+        return self._reached
+
+    def _list(self, n_reached: int) -> list[tuple[int, int, bool]]:
+        if not n_reached:  # nearly always
+            return []
+        return [
+            (row, channel, bool(repeats)) for row, channel, repeats in self._reached[:n_reached].tolist()
+        ]
 
     def finish_cell(self, good: Mask) -> None:
         """End a cell, and learn what is usual from the channels that were good in it."""
         usual = good & ~self.was_stuck
-        self.usual[usual] = np.maximum(self.usual[usual], self._longest_ended[usual])
+        np.maximum(self.usual, self._longest_ended, out=self.usual, where=usual)
         self.n_cells += usual & (self._longest < self._length_of_cell)
         self._longest[:], self._longest_ended[:], self._is_cell_new = 0, 0, True
         self._set_limit()
