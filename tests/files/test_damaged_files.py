@@ -13,6 +13,7 @@ from igbss_stream.files.inspection import Examination, examine
 from igbss_stream.files.open import open_recording
 from igbss_stream.files.read_options import ReadOptions
 from igbss_stream.files.readers.hdf5.heaps import check_heaps
+from igbss_stream.files.readers.hdf5.lookup3 import compute_lookup3
 from igbss_stream.files.readers.matlab5 import check_matlab_file
 
 io = pytest.importorskip("scipy.io")
@@ -52,6 +53,39 @@ def test_a_heap_cut_off(tmp_path: Path) -> None:
         path.write_bytes(content[: content.index(b"GCOL") + n])
         with pytest.raises(RecordingError, match="not whole"):
             check_heaps(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "checksum"),  # of the author's own test
+    [(b"", 0xDEADBEEF), (b"Four score and seven years ago", 0x17770551)],
+)
+def test_known_checksums(text: bytes, checksum: int) -> None:
+    assert compute_lookup3(text) == checksum
+
+
+@pytest.mark.parametrize("libver", ["earliest", "latest"])  # headers of version 1, and of version 2
+@pytest.mark.parametrize(("user_block", "n_attributes"), [(0, 0), (512, 60)])
+def test_virtual_datasets_with_a_damaged_mapping(
+    tmp_path: Path, libver: str, user_block: int, n_attributes: int
+) -> None:
+    """HDF5 2.0 crashes on some of them. Attributes move messages to further blocks of the header."""
+    path, x = tmp_path / "in.h5", np.random.default_rng(4).normal(size=(60, 3))
+    layout = h5py.VirtualLayout(x.shape, x.dtype)
+    with h5py.File(path, "w", libver=libver, userblock_size=user_block) as file:
+        file["parts/a"], file["parts/b"] = x[:40], x[40:]
+        layout[:40], layout[40:] = (h5py.VirtualSource(file["parts"][name]) for name in ("a", "b"))
+        made = file.create_virtual_dataset("data", layout)
+        made.attrs.update({"rate": 100.0} | {f"a{i}": i for i in range(n_attributes)})
+    with open_recording(path) as recording:
+        np.testing.assert_array_equal(np.concatenate([b.copy() for _, b in recording.read_blocks(30)]), x)
+    content = path.read_bytes()
+    at = content.index(b"GCOL") + 32  # after the heads of the heap and its first object, the mapping
+    for i in range(at, at + struct.unpack_from("<Q", content, at - 8)[0], 7):
+        path.write_bytes(content[:i] + bytes([content[i] ^ 2]) + content[i + 1 :])
+        with pytest.raises(
+            RecordingError, match=r"damaged: the mapping of a virtual dataset, at byte \d+, d"
+        ):
+            open_recording(path)
 
 
 @pytest.mark.skipif(not MATLAB.is_dir(), reason="SciPy was installed without its tests")

@@ -15,6 +15,7 @@ from typing import Any
 import h5py
 
 from igbss_stream.errors import InputError, RecordingError
+from igbss_stream.files.readers.hdf5.mappings import check_mappings
 
 _ERRORS = (OSError, RuntimeError, KeyError, ValueError, TypeError)
 _LINKS, _PARTS = "HDF5_EXT_PREFIX", "HDF5_VDS_PREFIX"
@@ -117,15 +118,18 @@ def _check_links(file: Any, path: str, door: _Door) -> None:
     if (os.path.realpath(path), "") in door.checked:
         return
     door.checked.add((os.path.realpath(path), ""))
-    found: list[bytes] = []
+    found, objects = list[bytes](), set[int]()
 
     def note(name: bytes, info: Any) -> None:
         if info.type == h5py.h5l.TYPE_EXTERNAL:
             found.append(name)
+        elif info.type == h5py.h5l.TYPE_HARD:
+            objects.add(info.u)
 
     root = file["/"]  # its identifier becomes invalid with it
     links = root.id.links
     links.visit(note, info=True)
+    check_mappings(file, sorted(objects))
     for link in found:
         target = links.get_val(link)[0].decode("utf-8", "surrogateescape")
         what = f"link {link.decode('utf-8', 'replace')!r} in {path!r}"
