@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from igbss_stream._util.medians import compute_medians
+from igbss_stream.files.gaps import LONGEST_GAP
 
 _FEWEST = 8  # values from which a counter is recognised
 _EVEN = 0.95  # share of steps that a counter explains, at least
@@ -104,7 +105,8 @@ def _find_modulus(back: NDArray[np.float64], step: float, spread: float) -> floa
         return None
     sizes, counts = np.unique(np.abs(back - step), return_counts=True)
     common = sizes[np.argmax(counts)] if counts.max() > 1 else sizes[-1]
-    return float(max(common, np.round(spread) + abs(step)))
+    modulus = float(max(common, np.round(spread) + abs(step)))
+    return modulus if modulus <= LONGEST_GAP else None  # a single wild value
 
 
 def find_losses(values: NDArray[Any], counter: SampleCounter) -> list[tuple[int, int]] | None:
@@ -143,4 +145,4 @@ def find_losses(values: NDArray[Any], counter: SampleCounter) -> list[tuple[int,
 
 
 def _is_whole(lost: float) -> bool:
-    return lost > 0 and abs(lost - round(lost)) <= _ROUNDING
+    return 0 < lost <= LONGEST_GAP and abs(lost - round(lost)) <= _ROUNDING

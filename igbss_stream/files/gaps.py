@@ -12,6 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from igbss_stream.chunk import Gap
 
+LONGEST_GAP = 1 << 40
+"""Most samples of a gap: 35 years at 1 kHz. A larger number follows from a damaged counter or timestamp."""
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -31,7 +34,7 @@ class Run:
 
 
 def make_gaps(places: Iterable[tuple[int, int, str]]) -> tuple[Gap, ...]:
-    """Return gaps that precede given rows.
+    """Return gaps that precede given rows. One that is longer than any has an unknown length, 0.
 
     Parameters
     ----------
@@ -39,7 +42,8 @@ def make_gaps(places: Iterable[tuple[int, int, str]]) -> tuple[Gap, ...]:
         In order: the row after the gap, and the other fields of `Gap`.
     """
     gaps, missing = [], 0
-    for row, n_samples, reason in places:
+    for row, n_stated, reason in places:
+        n_samples = n_stated if n_stated <= LONGEST_GAP else 0
         gaps.append(Gap(row + missing, n_samples, reason))
         missing += n_samples
     return tuple(gaps)

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from igbss_stream.chunk import Gap
 from igbss_stream.feeds.timestamps import TimestampIndexer
-from igbss_stream.files.gaps import get_gap_rows, make_gaps
+from igbss_stream.files.gaps import LONGEST_GAP, get_gap_rows, make_gaps
 
 _LONG = 10.0  # times the usual step that rises, above which a step is a pause and no jitter
 _MOST, _BEYOND = 0.99, 3.0  # share of the steps that are no pauses, and times the longest of them
@@ -57,7 +57,9 @@ def find_stream_losses(times: NDArray[np.float64], rate: float) -> tuple[tuple[G
 
     See `TimestampIndexer`.
     """
-    if not np.isfinite(times).all():
+    if not len(times) or not np.isfinite(times).all():
+        return (), False
+    if (float(times.max()) - float(times.min())) * rate > LONGEST_GAP:
         return (), False
     indexer, rows, second = TimestampIndexer(rate), np.arange(len(times))[:, None], max(1, round(rate))
     places, row = list[tuple[int, int, str]](), 0

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from igbss_stream.chunk import Gap
 from igbss_stream.errors import RecordingError
-from igbss_stream.files.gaps import get_gap_rows, make_gaps
+from igbss_stream.files.gaps import LONGEST_GAP, get_gap_rows, make_gaps
 from igbss_stream.files.jittered_times import estimate_rate
 
 _BLOCK = 1 << 18  # timestamps read at a time: 2 MB
@@ -98,13 +98,16 @@ def measure_timing(
     total, n_even, places, n_odd = 0.0, 0, list[tuple[int, int, str]](), 0
     for first in range(0, n_samples - 1, _BLOCK):
         steps = bridge.compute_steps(first, min(first + _BLOCK + 1, n_samples))
-        passed = np.round(steps / step)
+        with np.errstate(over="ignore"):
+            passed = np.round(steps / step)
         even = np.abs(steps - step) < _JITTER * step
         n_odd += int(np.sum(~even))
-        if n_odd > max(_FEW, _LARGEST_SHARE * n_samples) or np.any(passed < 1):
+        if n_odd > max(_FEW, _LARGEST_SHARE * n_samples) or np.any((passed < 1) | (passed > LONGEST_GAP)):
             raise _make_uneven_error(steps, per_second, bridge.head, what)
         total, n_even = total + float(steps[even].sum()), n_even + int(even.sum())
         places += [(first + int(i) + 1, int(passed[i]) - 1, "missing") for i in np.flatnonzero(passed > 1)]
+    if not n_even:
+        raise _make_uneven_error(steps, per_second, bridge.head, what)
     error = (
         2 * float(np.spacing(bridge.largest)) / total
     )  # of float64 and of the times, such as those of Unix

@@ -155,6 +155,26 @@ def test_times_count_the_rounds_of_a_counter(tmp_path: Path) -> None:
     assert check(path, X[kept]).gaps == (Gap(100, 35, "missing"),)
 
 
+@pytest.mark.parametrize("wild", [1e13, 1e17, 1e300, -1e300, 1.7e308])
+def test_wild_numbers_in_times_and_counters_are_no_long_gaps(tmp_path: Path, wild: float) -> None:
+    times, count = [f"{i * 0.004:.3f}" for i in range(N)], [str(i) for i in range(N)]
+    count[300] = str(wild)
+    path = write(tmp_path / "in", rows_of(count), [",".join(["packet", *NAMES])])
+    assert sum(gap.n_samples for gap in check(path, X, rate=250.0).gaps) == 0
+    path = write(tmp_path / "in", rows_of(times, count), [",".join(["time (s)", "packet", *NAMES])])
+    assert sum(gap.n_samples for gap in check(path, X).gaps) == 0
+    times[-1] = str(wild)
+    path = write(tmp_path / "in", rows_of(times), [",".join(["time (s)", *NAMES])])
+    with pytest.raises(RecordingError, match=r"pass --rate \(time \(s\) is uneven"):
+        open_recording(path)
+
+
+def test_times_that_are_never_even(tmp_path: Path) -> None:
+    path = write(tmp_path / "in", rows_of(["0.0", "0.1", "0.3"], x=X[:3]), [",".join(["time (s)", *NAMES])])
+    with pytest.raises(RecordingError, match="no sampling rate; pass --rate"):
+        open_recording(path)
+
+
 OPENBCI = ["%OpenBCI Raw EEG Data", "%Number of channels = 3", "%Sample Rate = 250.0 Hz"]
 
 
@@ -170,6 +190,15 @@ def test_openbci_of_old_and_new_versions(tmp_path: Path, modulus: int, step: int
     assert (found.layout, found.rate, found.unit) == ("OpenBCI text", 250.0, "uV")
     assert found.channels == ("EXG Channel 0", "EXG Channel 1", "EXG Channel 2")
     assert found.gaps == (Gap(100, 50 % (modulus // step), "missing"),)
+
+
+@pytest.mark.parametrize("n", ["2147483647", "9" * 5000])
+def test_openbci_with_a_wild_number_of_channels(tmp_path: Path, n: str) -> None:
+    path = write(
+        tmp_path / "in.txt", rows_of(range(N)), [OPENBCI[0], f"%Number of channels = {n}", OPENBCI[2]]
+    )
+    with pytest.raises(RecordingError, match=r"names .* but 4 columns"):
+        open_recording(path)
 
 
 def test_emotiv_of_old_and_new_versions(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from igbss_stream.chunk import Gap
 from igbss_stream.errors import RecordingError
 from igbss_stream.files.counters import SampleCounter, find_counter, find_losses
-from igbss_stream.files.gaps import merge_losses
+from igbss_stream.files.gaps import LONGEST_GAP, merge_losses
 from igbss_stream.files.jittered_times import estimate_rate, find_stream_losses
 from igbss_stream.files.readers.text.cells import parse_number, parse_time, split_cells, unwrap_days
 from igbss_stream.files.readers.text.heads import PER_SECOND, UNIX_RANGE
@@ -190,7 +190,8 @@ def _add_rounds(lost: dict[int, int], stamps: Array, around: float) -> None:
     usual = float(np.quantile(np.abs(steps), 0.99))
     for i in np.flatnonzero(steps > _BEYOND * usual):
         row = int(i) + 1
-        rounds = round((steps[i] * rate - 1 - lost.get(row, 0)) / around)
+        beyond = steps[i] * rate - 1 - lost.get(row, 0)
+        rounds = round(beyond / around) if beyond <= LONGEST_GAP else 0
         if rounds > 0:
             lost[row] = lost.get(row, 0) + round(rounds * around)
 

@@ -11,7 +11,8 @@ from igbss_stream._util.electrodes import find_position
 from igbss_stream.files.readers.text.lines import is_content
 
 _OPENBCI_RATE = re.compile(r"%\s*Sample Rate\s*=\s*([0-9.]+)", re.IGNORECASE)
-_OPENBCI_CHANNELS = re.compile(r"%\s*Number of channels\s*=\s*(\d+)", re.IGNORECASE)
+_OPENBCI_CHANNELS = re.compile(r"%\s*Number of channels\s*=\s*(\d{1,9})", re.IGNORECASE)
+_MOST_CHANNELS = 1 << 14  # a damaged head may state more; as no row has them, the file is refused
 _OPENBCI_V5 = re.compile(r"EXG Channel \d+")
 _EMOTIV = re.compile(r"title:.*\b(sampling|sampling rate):\s*(?:eeg_)?([0-9.]+)", re.IGNORECASE)
 _LABELS = re.compile(r"labels:\s*([^,]*)")
@@ -89,7 +90,7 @@ def _parse_openbci(lines: Sequence[str]) -> Head | None:
         return Head(
             "OpenBCI text", rate, channels=tuple(n for n in names if _OPENBCI_V5.fullmatch(n)), unit="uV"
         )
-    counts = [int(found[1]) for found in map(_OPENBCI_CHANNELS.match, lines) if found]
+    counts = [min(int(found[1]), _MOST_CHANNELS) for found in map(_OPENBCI_CHANNELS.match, lines) if found]
     channels = tuple(f"EXG Channel {i}" for i in range(counts[0] if counts else 0))
     names = ("Sample Index", *channels)
     return Head("OpenBCI text", rate, names, (), channels, ("Sample Index",), "uV")
