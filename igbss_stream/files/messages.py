@@ -39,6 +39,14 @@ def complete_names(names: tuple[str, ...], n_channels: int) -> tuple[str, ...]:
     return tuple(name or f"channel-{i}" for i, name in enumerate(names))
 
 
+def ask_for_axis(what: str, rows: int, columns: int) -> str:
+    """Return what to say about a matrix of MATLAB, which does not state where its samples are."""
+    return (
+        f"{what} is a matrix of {rows} x {columns} in MATLAB; pass --axis 0 if its rows are samples, "
+        "--axis 1 if they are channels"
+    )
+
+
 def as_one_line(error: object) -> str:
     """Return the message of a library, which may have several lines, as one line."""
     return " ".join(str(error).split())

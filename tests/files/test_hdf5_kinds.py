@@ -10,8 +10,13 @@ from numpy.typing import NDArray
 
 from igbss_stream.chunk import Gap
 from igbss_stream.errors import InputError, ParameterError, RecordingError
+from igbss_stream.files.inspection import Refusal, examine
 from igbss_stream.files.open import open_recording
+from igbss_stream.files.positions_dataset import make_positions_dataset
+from igbss_stream.files.read_options import ReadOptions
+from igbss_stream.files.readers.hdf5.contents import describe_file
 from igbss_stream.files.recording import Recording
+from igbss_stream.positions import Positions
 from tests.files.test_layouts import write_nwb
 
 X = np.random.default_rng(1).normal(size=(2000, 4))
@@ -201,3 +206,39 @@ def test_fieldtrip(tmp_path: Path) -> None:
         assert (recording.layout, recording.rate) == ("FieldTrip", 500.0)
         assert recording.channels == ("MLC11", "MLC12", "MLC13", "MLC14")
         np.testing.assert_array_equal(read(recording), X)
+    with open_recording(path, axis=1) as recording:  # columns are samples, as the layout has it
+        assert recording.channels == ("MLC11", "MLC12", "MLC13", "MLC14")
+    with open_recording(path, axis=0) as recording:
+        np.testing.assert_array_equal(read(recording), X.T)
+
+
+def test_positions_and_weights_are_no_samples(tmp_path: Path) -> None:
+    path, names = tmp_path / "in.h5", ["Fz", "Cz", "Pz", "Oz"]
+    xyz, attributes = make_positions_dataset(
+        Positions.from_table(names, np.eye(4, 3), "head", "test"), names
+    )
+    with h5py.File(path, "w") as file:
+        file["sources"] = X
+        for name, value in (
+            ("positions", xyz),
+            ("mixing", np.eye(4)),
+            ("unmixing", np.eye(4)),
+            ("other", xyz),
+        ):
+            file[name] = value
+            file[name].attrs["channels"] = names
+        file["positions"].attrs.update({k: v for k, v in attributes.items() if v is not None})
+    listed = {d.name: (d.usable, d.note) for d in describe_file(path).datasets}
+    assert listed == {
+        "/mixing": (False, "weights of sources, not samples"),
+        "/other": (True, ""),
+        "/positions": (False, "electrode positions, not samples"),
+        "/sources": (True, ""),
+        "/unmixing": (False, "weights of sources, not samples"),
+    }
+    found = examine(path, ReadOptions())
+    assert isinstance(found, Refusal)
+    assert [signal.option for signal in found.signals] == ["--dataset '/other'", "--dataset '/sources'"]
+    with h5py.File(path, "r+") as file:
+        del file["unmixing"], file["positions"].attrs["frame"]
+    assert [d.usable for d in describe_file(path).datasets] == [True] * 4

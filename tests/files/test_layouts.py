@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from igbss_stream.errors import IgbssError, InputError, ParameterError, RecordingError
 from igbss_stream.files.gaps import make_gaps
 from igbss_stream.files.open import open_recording
+from igbss_stream.files.readers.hdf5.contents import describe_file
 from igbss_stream.files.readers.hdf5.layouts.pickled_names import read_pickled_names
 from igbss_stream.files.recording import Recording
 from igbss_stream.files.signal_choice import SeveralSignalsError
@@ -405,14 +406,37 @@ def test_more_channels_than_samples(tmp_path: Path) -> None:
 def test_matrix_of_matlab_needs_its_axis(tmp_path: Path, axis: int) -> None:
     path = tmp_path / "in.mat"
     with h5py.File(path, "w") as file:
-        matlab(file, "x", X.T if axis else X)
+        matlab(file, "x", X if axis else X.T)  # HDF5 has the axes in reverse
         matlab(file, "Fs", np.array([[500.0]]))
         matlab(file, "note", text("eyes"), "char")
-    shape = "60 x 4" if axis else "4 x 60"
-    assert f"a matrix of {shape} in MATLAB" in refusal(path)
+    shape = "4 x 60" if axis else "60 x 4"
+    asked = f"is a matrix of {shape} in MATLAB; pass --axis 0 if its rows are samples, --axis 1 if"
+    assert asked in refusal(path)
+    assert describe_file(path).datasets[2].note.startswith(asked)
     with open_recording(path, axis=axis) as recording:
         assert (recording.layout, recording.rate) == ("MATLAB 7.3", 500.0)
         np.testing.assert_array_equal(read(recording), X)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_matrices_of_both_formats_of_matlab_need_the_same_axis(tmp_path: Path, axis: int) -> None:
+    savemat = pytest.importorskip("scipy.io").savemat
+    matrix = X.T if axis else X
+    savemat(tmp_path / "5.mat", {"x": matrix, "Fs": 500.0})
+    with h5py.File(tmp_path / "73.mat", "w") as file:
+        matlab(file, "x", matrix.T)
+        matlab(file, "Fs", np.array([[500.0]]))
+    refusals = {
+        refusal(tmp_path / name, IgbssError).split("is a matrix")[1] for name in ("5.mat", "73.mat")
+    }
+    assert len(refusals) == 1
+    for stated in (axis, 1 - axis):
+        found = []
+        for name in ("5.mat", "73.mat"):
+            with open_recording(tmp_path / name, axis=stated) as recording:
+                found.append(read(recording))
+        np.testing.assert_array_equal(*found)
+        np.testing.assert_array_equal(found[0], X if stated == axis else X.T)
 
 
 def test_matrix_in_a_cell(tmp_path: Path) -> None:
@@ -421,7 +445,7 @@ def test_matrix_in_a_cell(tmp_path: Path) -> None:
         inner = matlab(file, "#refs#/b", X)
         refer(file, "cell", [inner])
         file["cell"].attrs["MATLAB_class"] = np.bytes_("cell")
-    with open_recording(path, axis=0) as recording:
+    with open_recording(path, axis=1) as recording:
         assert recording.dataset == "/#refs#/b"
         np.testing.assert_array_equal(read(recording), X)
 

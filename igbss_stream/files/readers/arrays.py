@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from igbss_stream._util.memory import check_memory
 from igbss_stream.errors import InputError, RecordingError
+from igbss_stream.files.messages import ask_for_axis
 from igbss_stream.files.read_options import ReadOptions
 from igbss_stream.files.readers.in_memory import (
     MemoryRecording,
@@ -109,10 +110,7 @@ def open_matlab(path: Path, options: ReadOptions) -> MemoryRecording:
         loaded = io.loadmat(path, variable_names=[name, *_RATES])
         matrix: NDArray[Any] = np.asarray(loaded[name])
     if options.axis is None:
-        raise InputError(
-            f"{name} of {what} is a matrix of {rows} x {columns} in MATLAB; pass --axis 0 if its rows are "
-            "samples, --axis 1 if they are channels"
-        )
+        raise InputError(ask_for_axis(f"{name} of {what}", rows, columns))
     rates = {_as_rate(loaded[key]) for key in _RATES if key in loaded} - {None}
     rate = rates.pop() if len(rates) == 1 else None
     facts = Facts("MATLAB", "it is a MATLAB file before version 7.3", name, rate, None, ())

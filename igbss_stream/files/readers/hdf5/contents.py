@@ -9,19 +9,27 @@ from typing import Any
 import h5py
 
 from igbss_stream.errors import IgbssError
+from igbss_stream.files.messages import ask_for_axis
+from igbss_stream.files.positions_dataset import read_positions_dataset
 from igbss_stream.files.readers.hdf5.file import (
     LIBRARY_ERRORS,
     SwappedAxesError,
     check_dataset,
+    decode_text,
     find_special_type,
     list_foreign_filters,
     name_dataset,
     open_file,
+    read_attribute,
     read_channel_names,
     read_rate,
     read_unit,
     report_damage,
 )
+
+MATLAB_CLASS = "MATLAB_class"
+"""Attribute of all datasets that MATLAB writes."""
+_WEIGHTS = ("/mixing", "/unmixing")  # of our outputs
 
 
 @dataclass(frozen=True)
@@ -148,6 +156,18 @@ def _get_child(parent: Any, key: str) -> tuple[Any, bool]:
         return None, False
 
 
+def is_matlab_matrix(handle: Any) -> bool:
+    """Return whether a dataset of a MATLAB file is a matrix of numbers."""
+    return (
+        handle.shape is not None
+        and len(handle.shape) == 2
+        and min(handle.shape) > 1
+        and find_special_type(handle) is None
+        and handle.dtype.kind in "iuf"
+        and decode_text(read_attribute(handle, MATLAB_CLASS)) not in ("char", "logical", "cell")
+    )
+
+
 def _describe_dataset(handle: Any, name: str, path: Path) -> DatasetDescription:
     """Describe a dataset."""
     what = name_dataset(name, path)
@@ -160,6 +180,9 @@ def _describe_dataset(handle: Any, name: str, path: Path) -> DatasetDescription:
         # a table, e.g. of gaps, is not an error in the file, so do not advise the user to change it
         is_table = special is not None and special.startswith("compound")
         note = "a table" if is_table else str(error).removeprefix(what + " ")
+    other = "" if special else _explain_other_content(handle, name)
+    if other:
+        note, swapped = other, False
     return DatasetDescription(
         name=name,
         shape=handle.shape,
@@ -173,3 +196,14 @@ def _describe_dataset(handle: Any, name: str, path: Path) -> DatasetDescription:
         note=note,
         axes_swapped=swapped,
     )
+
+
+def _explain_other_content(handle: Any, name: str) -> str:
+    """Return why a dataset of numbers is not read as the samples that it seems to be; empty if it is."""
+    if read_attribute(handle, MATLAB_CLASS) is not None and is_matlab_matrix(handle):
+        return ask_for_axis("", *handle.shape[::-1]).lstrip()
+    if read_positions_dataset(handle) is not None:
+        return "electrode positions, not samples"
+    if name in _WEIGHTS and all(each in handle.file for each in _WEIGHTS) and read_channel_names(handle):
+        return "weights of sources, not samples"
+    return ""

@@ -199,7 +199,7 @@ def _apply_options(signal: Signal, options: ReadOptions, path: Path) -> Signal:
     if options.rate is not None:
         # Timestamps that do not define a rate do not define gaps either.
         signal = replace(signal, rate=options.rate, gaps=() if signal.needs_rate else signal.gaps)
-    if options.axis is not None and options.axis != signal.axis and signal.axis is not None:
+    if signal.axis is not None and signal.find_axis(options.axis) != signal.axis:
         if signal.fields or signal.raw or signal.columns:
             raise ParameterError(f"{what} has only one possible axis of samples; omit --axis")
         if signal.gain is not None and options.factor is None:
@@ -220,8 +220,9 @@ def _make_recording(
     """Check a signal, and return it as a recording."""
     what = name_dataset(signal.dataset, path)
     handle = file[signal.dataset]
-    axis = next(a for a in (options.axis, signal.axis, 0) if a is not None)
-    n_samples, n_channels, dtype = _find_shape(handle, signal, axis, options.axis, what)
+    stated_axis = signal.find_axis(options.axis)
+    axis = stated_axis or 0
+    n_samples, n_channels, dtype = _find_shape(handle, signal, stated_axis, what)
     if not (signal.raw or signal.fields or signal.columns):
         signal, n_samples = _leave_out_unwritten(handle, signal, axis, what)
     names = complete_names(signal.channels, n_channels)
@@ -293,9 +294,7 @@ def _find_positions(signal: Signal, names: tuple[str, ...]) -> Positions | None:
     return None if found is None or len(found.names) != len(names) else replace(found, names=names)
 
 
-def _find_shape(
-    handle: Any, signal: Signal, axis: int, stated_axis: int | None, what: str
-) -> tuple[int, int, np.dtype[Any]]:
+def _find_shape(handle: Any, signal: Signal, axis: int | None, what: str) -> tuple[int, int, np.dtype[Any]]:
     """Return the numbers of samples and channels, and the dtype of the blocks."""
     check_parts(handle, what)
     if signal.columns:
@@ -307,8 +306,8 @@ def _find_shape(
         check_filters(handle, what)
         kinds = [get_working_dtype(handle.dtype[field].base, what) for field in signal.fields]
         return signal.shape[0], signal.shape[1], np.result_type(*kinds)
-    if signal.axis is None or len(handle.shape) > 2:
-        shape, dtype = check_dataset(handle, stated_axis if signal.axis is None else axis, what)
+    if axis is None or signal.axis is None or len(handle.shape) > 2:
+        shape, dtype = check_dataset(handle, axis, what)
         return *shape, dtype
     check_filters(handle, what)
     n_channels = handle.shape[1 - axis] if len(handle.shape) == 2 else 1

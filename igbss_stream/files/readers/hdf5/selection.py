@@ -71,7 +71,7 @@ def _leave_out_unwritten_times(file: Any, signal: Signal, options: ReadOptions, 
     """Return a signal without the timestamps of rows that were never written."""
     if signal.times is None or signal.raw or signal.fields or signal.columns:
         return signal
-    handle, axis = file[signal.dataset], signal.axis if options.axis is None else options.axis
+    handle, axis = file[signal.dataset], signal.find_axis(options.axis)
     check_parts(handle, name_dataset(signal.dataset, path))
     if axis is None or axis >= handle.ndim or not is_numeric(handle):
         return signal

@@ -47,6 +47,8 @@ class Signal:
         (samples, channels) after reading.
     axis : int or None
         Axis of the samples; None if the layout does not define it.
+    is_reversed : bool
+        Whether the program that wrote the dataset counts its axes from the last one, as MATLAB does.
     fields : tuple of str
         Fields of a compound type that contain the samples; empty for a plain dataset.
     columns : tuple of str
@@ -88,6 +90,7 @@ class Signal:
     dataset: str
     shape: tuple[int, ...]
     axis: int | None = 0
+    is_reversed: bool = False
     fields: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
     raw: RawFile | None = None
@@ -116,6 +119,18 @@ class Signal:
     def is_multichannel(self) -> bool:
         """Whether the signal has several channels and samples."""
         return len(self.shape) == 2 and min(self.shape) > 1
+
+    def find_axis(self, stated: int | None) -> int | None:
+        """Return the axis of the samples in the dataset; None if neither the layout nor the user states it.
+
+        Parameters
+        ----------
+        stated : int or None
+            Axis that the user states, as the program that wrote the dataset counts.
+        """
+        if stated is None:
+            return self.axis
+        return 1 - stated if self.is_reversed else stated
 
     def read_timing(self, what: str, *, quick: bool = False) -> "Signal":
         """Return the signal with rate and gaps from its timestamps.

@@ -72,6 +72,7 @@ def _describe_signal(root: Any, path: Path) -> Signal:
         dataset=name,
         shape=shape,
         raw=raw,
+        is_reversed=True,
         rate=rate,
         unit="uV",
         channels=labels,

@@ -31,7 +31,7 @@ def _describe_trials(group: Any) -> tuple[Signal, ...]:
     rate = as_positive(read_number(group, "fsample"))
     names = tuple(_read_name(each) for each in _follow(group, "label"))
     return tuple(
-        Signal(dataset=trial.name, shape=trial.shape, axis=0, rate=rate, channels=names)
+        Signal(dataset=trial.name, shape=trial.shape, is_reversed=True, rate=rate, channels=names)
         for trial in _follow(group, "trial")
         if len(trial.shape or ()) == 2 and is_numeric(trial) and trial.shape[1] == len(names)
     )

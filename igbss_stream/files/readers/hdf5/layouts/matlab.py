@@ -1,6 +1,6 @@
 """MATLAB 7.3 files, which are HDF5. A matrix of 4 x 60 has the reversed shape (60, 4).
 
-MATLAB does not state which axis of a matrix the samples are on, so the user must pass it.
+MATLAB does not state which axis of a matrix the samples are on, so the user must pass it, as MATLAB counts.
 """
 
 from pathlib import Path
@@ -9,9 +9,10 @@ from typing import Any
 import h5py
 import numpy as np
 
-from igbss_stream.files.readers.hdf5.contents import list_datasets
+from igbss_stream.files.messages import ask_for_axis
+from igbss_stream.files.readers.hdf5.contents import MATLAB_CLASS, is_matlab_matrix, list_datasets
 from igbss_stream.files.readers.hdf5.file import LIBRARY_ERRORS, as_positive, name_dataset
-from igbss_stream.files.readers.hdf5.layouts.values import is_numeric, read_number, read_text_attribute
+from igbss_stream.files.readers.hdf5.layouts.values import read_number, read_text_attribute
 from igbss_stream.files.readers.hdf5.signal import LayoutMatch, Signal
 
 LAYOUT = "MATLAB 7.3"
@@ -21,7 +22,7 @@ _MOST_CELLS = 4096
 
 def is_matlab(file: Any) -> bool:
     """Return whether MATLAB wrote a file."""
-    if any(read_text_attribute(file[key], "MATLAB_class") for key in file if _exists(file, key)):
+    if any(read_text_attribute(file[key], MATLAB_CLASS) for key in file if _exists(file, key)):
         return True
     with open(file.filename, "rb") as head:
         return file.userblock_size >= 128 and head.read(10) == b"MATLAB 7.3"
@@ -33,7 +34,7 @@ def find(file: Any, path: Path) -> LayoutMatch | None:
         return None
     rate = _find_rate(file)
     visible = [(name, handle) for name, handle in list_datasets(file) if not name.startswith("/#")]
-    matrices = [(name, handle) for name, handle in visible if _is_matrix(handle)]
+    matrices = [(name, handle) for name, handle in visible if is_matlab_matrix(handle)]
     # Cells and struct arrays contain references to matrices in /#refs#.
     for _, handle in visible:
         matrices += [(found.name, found) for found in _get_referenced(file, handle)]
@@ -50,16 +51,6 @@ def _exists(file: Any, key: str) -> bool:
         return False
 
 
-def _is_matrix(handle: Any) -> bool:
-    return (
-        handle.shape is not None
-        and len(handle.shape) == 2
-        and min(handle.shape) > 1
-        and is_numeric(handle)
-        and read_text_attribute(handle, "MATLAB_class") not in ("char", "logical", "cell")
-    )
-
-
 def _get_referenced(file: Any, handle: Any) -> list[Any]:
     if handle.shape is None or handle.size > _MOST_CELLS or h5py.check_ref_dtype(handle.dtype) is None:
         return []
@@ -69,7 +60,7 @@ def _get_referenced(file: Any, handle: Any) -> list[Any]:
             target = file[reference]
         except LIBRARY_ERRORS:
             continue
-        if isinstance(target, h5py.Dataset) and _is_matrix(target):
+        if isinstance(target, h5py.Dataset) and is_matlab_matrix(target):
             found.append(target)
     return found
 
@@ -78,11 +69,11 @@ def _describe_signal(name: str, handle: Any, rate: float | None, path: Path) -> 
     columns, rows = handle.shape
     return Signal(
         dataset=name,
-        shape=handle.shape,
+        shape=(rows, columns),
         axis=None,
+        is_reversed=True,
         rate=rate,
-        problem=f"{name_dataset(name, path)} is a matrix of {rows} x {columns} in MATLAB; pass --axis 1 if "
-        "its rows are samples, --axis 0 if they are channels",
+        problem=ask_for_axis(name_dataset(name, path), rows, columns),
     )
 
 
