@@ -25,7 +25,7 @@ class BadChannelLimits:
     Parameters
     ----------
     missing : float
-        Largest share of NaN and infinite samples.
+        Largest share of samples that are NaN, infinite or beyond 1e100.
     flat : float
         Largest share of time in which a channel is constant.
     railed : float
@@ -169,7 +169,7 @@ def compute_unexplained(correlation: Array, n_samples: int) -> Array:
 
 def _judge_shares(found: SurveyedChannels, limits: BadChannelLimits) -> Iterator[BadChannel]:
     texts = {
-        "missing": "{:.3g} % of its samples are NaN or infinite (limit {:g} %)",
+        "missing": "{:.3g} % of its samples are NaN, infinite or beyond 1e100 (limit {:g} %)",
         "flat": "constant for {:.3g} % of the time (limit {:g} %)",
         "railed": "{:.3g} % of its samples stay at its extremes (limit {:g} %)",
     }

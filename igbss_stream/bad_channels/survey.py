@@ -14,6 +14,7 @@ from igbss_stream.bad_channels.rails import RailCount
 _WINDOW = 2.0  # seconds: a few waves of the slowest rhythm of an EEG
 _FEWEST_ROWS = 64  # in a window
 _ROWS_WITHOUT_RATE = 500
+_LARGEST = 1e100  # samples beyond it are no measurement, and their squares may not be finite
 _MOST_WINDOWS = 300  # measured; of a longer recording, evenly spaced ones
 
 
@@ -62,9 +63,10 @@ class ChannelSurvey:
         if not len(x):
             return
         self._n_seen += len(x)
-        missing = ~np.isfinite(x)
+        missing = ~np.isfinite(x) | ((np.abs(x) > _LARGEST) if x.dtype == np.float64 else False)
         if missing.any():
             self._n_missing += missing.sum(axis=0)
+            x = np.where(missing, np.nan, x)
         self._rails.update(x)
         while len(x):
             part, x = x[: self._n_rows - self._n_pending], x[self._n_rows - self._n_pending :]

@@ -21,6 +21,7 @@ _SQUARE = 2  # counts of a square wave
 _EPSILON = 1e-6  # relative error of stored values
 _LONGEST_REPEAT = 64
 _LARGEST_SHARE = 0.01  # of jumps; with more, they are no losses
+_WILD = 1e300  # counts beyond which a jump is only known to be long
 _FEW = 8  # jumps that are always accepted
 
 
@@ -59,7 +60,10 @@ def find_counter(values: NDArray[Any]) -> SampleCounter | None:
     x = x[np.isfinite(x)]
     if len(x) < _FEWEST:
         return None
-    steps = np.diff(x)
+    with np.errstate(over="ignore"):
+        steps = np.diff(x)
+    if not np.isfinite(steps).all():
+        return None
     rises = np.flatnonzero(steps)
     between = np.diff(rises)
     if not len(between):
@@ -128,7 +132,8 @@ def find_losses(values: NDArray[Any], counter: SampleCounter) -> list[tuple[int,
     rows = np.flatnonzero(np.isfinite(x))
     x = x[rows]
     at = np.flatnonzero(np.diff(x)) + 1 if counter.repeat > 1 else np.arange(1, len(x))
-    counts = (x[at] - x[at - 1]) / counter.step
+    with np.errstate(over="ignore"):
+        counts = np.clip((x[at] - x[at - 1]) / counter.step, -_WILD, _WILD)
     counts = np.where(np.abs(counts - np.round(counts)) <= _ROUNDING, np.round(counts), counts)
     if counter.modulus is not None:
         around = round(counter.modulus / abs(counter.step))

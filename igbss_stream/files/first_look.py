@@ -10,7 +10,7 @@ _MOST_NUMBERS = 1 << 21  # in these rows
 _FEWEST = 64  # rows, below which a channel that rises may be a signal
 
 
-def look_at_first_samples(recording: Recording) -> None:
+def look_at_first_samples(recording: Recording, *, only_first: bool = False) -> None:
     """Look for channels that count, and note a value that stands out.
 
     Channels that count are left out, unless the user selected them. Where their count jumps, whether they
@@ -19,6 +19,8 @@ def look_at_first_samples(recording: Recording) -> None:
     Parameters
     ----------
     recording : Recording
+    only_first : bool, default=False
+        Whether to read no other samples, so that losses are not found.
 
     Raises
     ------
@@ -30,7 +32,7 @@ def look_at_first_samples(recording: Recording) -> None:
         counters = _find_counters(recording, rows)
         if len(counters) < len(recording.stored_channels):
             _leave_out_counters(recording, counters)
-            _add_losses(recording, counters)
+            _add_losses(recording, counters, only_first)
         first = next(block.copy() for _, block in recording.read_blocks(rows, 0, rows))
     except InputError:
         raise
@@ -73,9 +75,14 @@ def _leave_out_counters(recording: Recording, counters: dict[int, SampleCounter]
     )
 
 
-def _add_losses(recording: Recording, counters: dict[int, SampleCounter]) -> None:
-    """State the samples that the first counter shows as missing."""
+def _add_losses(recording: Recording, counters: dict[int, SampleCounter], only_first: bool) -> None:
+    """State the samples that the first counter shows as missing, or that it was not read."""
     for i, counter in list(counters.items())[:1]:
+        if only_first:
+            recording.add_note(
+                f"{_describe(recording, i, counter)}; it was not read, so its gaps are unknown"
+            )
+            return
         values = recording.read_stored(recording.n_samples, [i])[:, 0]
         counter = find_counter(values) or counter  # it may start again after the first samples only
         lost = find_losses(values, counter)

@@ -131,7 +131,7 @@ def examine(
     Examination or Refusal
     """
     try:
-        with open_with_options(path, options) as recording:
+        with open_with_options(path, options, only_first=not read) as recording:
             return Examination(
                 **_describe(recording),
                 events=_count_events(recording, read),

@@ -1,5 +1,6 @@
 """Find the positions of a recording outside of its file: in a montage, or in a table of BIDS beside it."""
 
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -69,7 +70,7 @@ def load_montage(name: str) -> Positions:
         If the file cannot be read, or MNE is needed and not installed.
     """
     path = Path(name)
-    if not path.is_file():
+    if not os.path.isfile(path):
         if path.suffix or len(path.parts) > 1:
             raise ParameterError(
                 f"montage must be an existing file. Got {name!r} instead.", parameter="montage"
@@ -149,7 +150,7 @@ def find_montage_files(path: Path, montage: str | None) -> list[Path]:
         See `load_montage`.
     """
     table = find_electrodes_table(path) if montage is None else Path(montage)
-    if table is None or not table.is_file():
+    if table is None or not os.path.isfile(table):
         return []
     system = _find_system_file(table)
     return [table] if system is None else [table, system]

@@ -50,13 +50,17 @@ _REFUSED_ENDINGS = {
 }
 
 
-def open_with_options(path: str | os.PathLike[str], options: ReadOptions) -> Recording:
+def open_with_options(
+    path: str | os.PathLike[str], options: ReadOptions, *, only_first: bool = False
+) -> Recording:
     """Open a recording in a file of any format.
 
     Parameters
     ----------
     path : str or path
     options : ReadOptions
+    only_first : bool, default=False
+        Whether to leave the channel of a counter unread, which shows what is missing.
 
     Returns
     -------
@@ -71,7 +75,7 @@ def open_with_options(path: str | os.PathLike[str], options: ReadOptions) -> Rec
     try:
         recording.is_selection = options.channels is not None
         recording.missing = options.missing
-        look_at_first_samples(recording)
+        look_at_first_samples(recording, only_first=only_first)
         locate_recording(recording, options.montage)
     except BaseException:
         recording.close()
@@ -181,7 +185,7 @@ def is_hdf5(path: Path) -> bool:
     """Return whether to open a file as HDF5. Also True for a missing file: its reader reports it."""
     if is_recording_folder(path):
         return False
-    return not path.is_file() or path.suffix.lower() in _HDF5_ENDINGS or bool(h5py.is_hdf5(path))
+    return not os.path.isfile(path) or path.suffix.lower() in _HDF5_ENDINGS or bool(h5py.is_hdf5(path))
 
 
 def open_recording(

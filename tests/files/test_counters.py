@@ -12,7 +12,10 @@ from numpy.typing import NDArray
 from igbss_stream.errors import InputError, ParameterError
 from igbss_stream.files.counters import SampleCounter, find_counter, find_losses
 from igbss_stream.files.gaps import make_gaps
+from igbss_stream.files.inspection import Examination, examine
 from igbss_stream.files.open import open_recording
+from igbss_stream.files.read_options import ReadOptions
+from igbss_stream.files.recording import Recording
 from igbss_stream.files.standing_out import find_outstanding_value
 
 X = np.random.default_rng(5).normal(scale=20, size=(1000, 3))
@@ -157,6 +160,26 @@ def test_jumps_of_a_counter_are_gaps(tmp_path: Path, write: Callable[[Path], Pat
         assert not at or at == {"before": 200, "after": 650}
     with open_recording(path, channels="0,1") as recording:
         assert recording.gaps == make_gaps([(400, 50, "missing")])
+
+
+def test_fast_inspection_reads_the_first_samples_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count, longest = np.delete(np.arange(9100), slice(8000, 8100)), list[int]()
+    path = write_hdf5(tmp_path / "in.h5", np.column_stack([np.tile(X, (9, 1)), count]))
+    stored = Recording.read_stored
+
+    def read_stored(self: Recording, n_samples: int, *channels: Any) -> NDArray[Any]:
+        longest.append(n_samples)
+        return stored(self, n_samples, *channels)
+
+    monkeypatch.setattr(Recording, "read_stored", read_stored)
+    for read, n_gaps, n in ((False, 0, 4096), (True, 1, 9000)):
+        longest.clear()
+        found = examine(path, ReadOptions(), read=read)
+        assert isinstance(found, Examination)
+        assert (len(found.gaps), max(longest)) == (n_gaps, n)
+        assert any("it was not read, so its gaps are unknown" in note for note in found.notes) != read
 
 
 def test_gaps_of_a_counter_and_of_the_file(tmp_path: Path) -> None:

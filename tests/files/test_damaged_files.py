@@ -175,12 +175,28 @@ def test_a_header_with_an_infinite_rate(tmp_path: Path) -> None:
         open_recording(path)
 
 
-def test_numbers_too_large_to_be_summed_are_inspected(tmp_path: Path) -> None:
+@pytest.mark.parametrize("scale", [1e153, 1e200, 1e300, 1.7e308])
+@pytest.mark.parametrize("channels", [[0, 1, 2, 3], [1]])
+def test_numbers_too_large_to_be_squared_are_inspected(
+    tmp_path: Path, scale: float, channels: list[int]
+) -> None:
+    """Without warnings, which the settings of the tests turn into errors."""
+    path, x = tmp_path / "in.h5", np.random.default_rng(3).uniform(-1, 1, size=(600, 4))
+    x[:, channels] *= scale
+    with h5py.File(path, "w") as file:
+        file["data"] = x
+        file["data"].attrs["rate"] = 250.0
+    found = examine(path, ReadOptions())
+    assert isinstance(found, Examination)
+    assert (found.rank is None) == (scale > 1e307)
+    missing = [fault.channel for fault in found.faults or () if fault.kind == "missing"]
+    assert missing == [f"channel-{i}" for i in channels]
+
+
+def test_small_numbers_are_inspected(tmp_path: Path) -> None:
     path = tmp_path / "in.h5"
-    for scale in (1e307, 1e-160):
-        with h5py.File(path, "w") as file:
-            file["data"] = np.random.default_rng(3).normal(size=(60, 3)) * scale
-        with np.errstate(all="ignore"):
-            found = examine(path, ReadOptions())
-        assert isinstance(found, Examination)
-        assert found.rank == (None if scale > 1 else 3)
+    with h5py.File(path, "w") as file:
+        file["data"] = np.random.default_rng(3).normal(size=(60, 3)) * 1e-160
+    found = examine(path, ReadOptions())
+    assert isinstance(found, Examination)
+    assert found.rank == 3

@@ -375,6 +375,7 @@ def refused(path: Path) -> str:
 
 def test_missing_file(tmp_path: Path) -> None:
     assert "does not exist" in refused(tmp_path / "none.h5")
+    assert "does not exist" in refused(tmp_path / f"{'x' * 300}.h5")
 
 
 def test_directory(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Files that MNE reads but for a warning: damaged, renamed, split, without a scale or without samples."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,18 @@ def test_renamed_brainvision(tmp_path: Path) -> None:
         RecordingError, match=r"names the file of its samples, 'old.eeg', which is not beside"
     ):
         open_recording(tmp_path / "new name.vhdr")
+
+
+@pytest.mark.parametrize("name", ["DataFile", "MarkerFile"])
+def test_brainvision_that_names_files_as_no_disk_can(tmp_path: Path, name: str) -> None:
+    path = write_brainvision(tmp_path)
+    with open_recording(path) as recording:
+        expected = np.concatenate([block.copy() for _, block in recording.read_blocks(100)])
+    text = path.read_text(encoding="utf-8")
+    path.write_text(re.sub(f"{name}=.*", f"{name}={'x' * 300}", text), encoding="utf-8")
+    with open_recording(path) as recording:
+        np.testing.assert_array_equal(next(recording.read_blocks(1 << 20))[1], expected)
+        assert "which is missing; 'old." in recording.notes[0]
 
 
 @pytest.mark.parametrize("naming", ["neuromag", "bids"])

@@ -1,5 +1,6 @@
 """Open BrainVision headers whose files were renamed: they still name the old ones."""
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,10 +36,10 @@ def find_renamed_files(path: Path) -> Iterator[tuple[Path, tuple[str, ...]]]:
         if not stated:
             return match[0]
         target = path.parent / stated
-        if not target.is_file():
+        if not os.path.isfile(target):
             beside = (path.with_suffix(ending) for ending in _ENDINGS[match[1]])
-            target = next((each for each in beside if each.is_file()), target)
-            if target.is_file():
+            target = next((each for each in beside if os.path.isfile(each)), target)
+            if os.path.isfile(target):
                 notes.append(
                     f"the header names {stated!r}, which is missing; {target.name!r}, which has the "
                     "name of the header, is read"

@@ -32,7 +32,7 @@ def find_previous_part(path: Path) -> Path | None:
         before = f"{number[1]}{int(number[2]) - 1:0{len(number[2])}d}"
         names.append(path.name[: number.start()] + before + path.name[number.end() :])
     candidates = (path.parent / each for each in names)
-    return next((each for each in candidates if each.is_file() and each != path), None)
+    return next((each for each in candidates if os.path.isfile(each) and each != path), None)
 
 
 def _read_previous(path: Path) -> str:

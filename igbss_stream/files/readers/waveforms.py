@@ -1,6 +1,7 @@
 """Read WFDB with wfdb, and TDMS with npTDMS (an extra each)."""
 
 import logging
+import os
 import re
 from dataclasses import replace
 from datetime import UTC
@@ -83,7 +84,7 @@ def _pick_signals(head: Any, names: tuple[str, ...], path: Path, options: ReadOp
         raise InputError(
             f"{what} refers to {outside[0]!r}, which may be outside its folder, and is refused; correct it"
         )
-    there = [i for i in every if (path.parent / files[i]).is_file()]
+    there = [i for i in every if os.path.isfile(path.parent / files[i])]
     missing = [files[i] for i in picks if i not in there]
     if missing:
         others = f", or pass --channels {format_ranges(there)} to read the others" if len(there) > 1 else ""

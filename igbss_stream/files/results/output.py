@@ -1,6 +1,7 @@
 """Read an output of `batch`: its attributes, its model, and its samples in blocks."""
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -271,7 +272,7 @@ class OutputFile(CheckedFile):
         if sources is None or not sources.is_virtual:
             return
         for part in sources.virtual_sources():
-            if not (self.path.parent / part.file_name).is_file():
+            if not os.path.isfile(self.path.parent / part.file_name):
                 raise RecordingError(
                     f"{str(self.path)!r} stores its sources in parts, and the part '{part.file_name}' is "
                     "missing: restore it, or separate again with --resume"

@@ -1,6 +1,7 @@
 """EEGLAB sets in MATLAB 7.3: struct EEG, with samples in microvolts inside or in a .fdt file."""
 
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,7 @@ def _find_raw_file(name: str, path: Path, shape: tuple[int, int]) -> tuple[RawFi
     candidates = [path.with_name(bare)] if bare not in ("", ".", "..") else []
     candidates.append(path.with_suffix(".fdt"))
     for candidate in candidates:
-        if candidate.is_file():
+        if os.path.isfile(candidate):
             stated, there = shape[0] * shape[1] * _FLOAT32.itemsize, candidate.stat().st_size
             if stated == there:
                 return RawFile(candidate, shape, _FLOAT32), ""
