@@ -7,12 +7,13 @@
 
 Files are inspected in a child process with limits of memory and time, so that crashes, hangs and large
 allocations of C libraries are found too. Every outcome besides a result and an error of the package is a
-finding; its file is kept in the folder of --keep under the name of the reader and the seed. The exit code
-is 1 if there is one.
+finding, and so is every warning that Python prints; its file is kept in the folder of --keep under the name
+of the reader and the seed. The exit code is 1 if there is one.
 """
 
 import json
 import os
+import re
 import resource
 import select
 import signal
@@ -36,6 +37,7 @@ from fuzz_mutations import mutate
 MEMORY = 6 << 30  # bytes of address space of a child, of which libraries take 2
 SECONDS = 20.0  # for one file; the usual is 0.02
 START = 600.0  # seconds, for the first file: libraries are imported, and kernels are compiled
+_WARNING = re.compile(r"^(\S+\.py):(\d+): (\w+Warning): (.*)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -75,8 +77,14 @@ def inspect(path: Path) -> tuple[str, str]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        for category in (UserWarning, RuntimeWarning):  # which Python prints by default
+            warnings.simplefilter("always", category)
         axis = ("--axis", "0") if path.suffix == ".mat" else ()
         done = CliRunner().invoke(main, ["inspect", "--json", *axis, str(path)])
+    warning = _WARNING.search(done.stderr)
+    if warning is not None:
+        place, line, kind, message = warning.groups()
+        return "finding", f"{kind} at {Path(place).name}:{line}: {message[:90]!r}"
     if done.exception is None or (isinstance(done.exception, SystemExit) and done.exit_code == 0):
         refusal = json.loads(done.stdout.splitlines()[-1])["refused"]  # after what MNE may log
         return ("read", "") if refusal is None else ("refused", refusal)

@@ -60,10 +60,7 @@ def find_counter(values: NDArray[Any]) -> SampleCounter | None:
     x = x[np.isfinite(x)]
     if len(x) < _FEWEST:
         return None
-    with np.errstate(over="ignore"):
-        steps = np.diff(x)
-    if not np.isfinite(steps).all():
-        return None
+    steps = np.diff(x)
     rises = np.flatnonzero(steps)
     between = np.diff(rises)
     if not len(between):
@@ -82,6 +79,8 @@ def _match(x: NDArray[np.float64], steps: NDArray[np.float64], repeat: int) -> S
     if size == 0 or not np.isfinite(size):
         return None
     scaled = steps / size
+    if not np.isfinite(scaled).all():
+        return None
     whole = np.round(scaled)
     if np.any(np.abs(scaled - whole) > _ROUNDING + _EPSILON * np.abs(x).max() / size):
         return None
@@ -132,8 +131,7 @@ def find_losses(values: NDArray[Any], counter: SampleCounter) -> list[tuple[int,
     rows = np.flatnonzero(np.isfinite(x))
     x = x[rows]
     at = np.flatnonzero(np.diff(x)) + 1 if counter.repeat > 1 else np.arange(1, len(x))
-    with np.errstate(over="ignore"):
-        counts = np.clip((x[at] - x[at - 1]) / counter.step, -_WILD, _WILD)
+    counts = np.clip((x[at] - x[at - 1]) / counter.step, -_WILD, _WILD)
     counts = np.where(np.abs(counts - np.round(counts)) <= _ROUNDING, np.round(counts), counts)
     if counter.modulus is not None:
         around = round(counter.modulus / abs(counter.step))

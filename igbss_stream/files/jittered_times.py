@@ -10,6 +10,7 @@ from igbss_stream.feeds.timestamps import TimestampIndexer
 from igbss_stream.files.gaps import LONGEST_GAP, get_gap_rows, make_gaps
 
 _LONG = 10.0  # times the usual step that rises, above which a step is a pause and no jitter
+_LEAST_SLOPE = 1e-300  # units of time per sample
 _MOST, _BEYOND = 0.99, 3.0  # share of the steps that are no pauses, and times the longest of them
 
 
@@ -42,7 +43,7 @@ def _fit_rate(steps: NDArray[np.float64]) -> float | None:
     time = np.cumsum(steps[rises[0] + 1 : rises[-1] + 1])
     row = np.arange(len(time)) - (len(time) - 1) / 2
     slope = float(row @ (time - time.mean())) / max(float(row @ row), 1.0)
-    return 1 / slope if 0 < slope < np.inf else None
+    return 1 / slope if _LEAST_SLOPE < slope < np.inf else None
 
 
 def measure_mean_rate(times: NDArray[np.float64], gaps: tuple[Gap, ...]) -> float | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import h5py
+import numpy as np
 
 from igbss_stream.errors import RecordingError
 from igbss_stream.files.first_look import look_at_first_samples
@@ -50,6 +51,7 @@ _REFUSED_ENDINGS = {
 }
 
 
+@np.errstate(over="ignore", invalid="ignore")  # a file may state any number, and what follows is checked
 def open_with_options(
     path: str | os.PathLike[str], options: ReadOptions, *, only_first: bool = False
 ) -> Recording:

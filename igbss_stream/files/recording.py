@@ -260,7 +260,8 @@ class Recording(Closeable):
         stored = np.empty((min(_BLOCK, n_samples), self._n_stored), self.dtype)
         for row in range(0, n_samples, _BLOCK):
             block = stored[: min(_BLOCK, n_samples - row)]
-            fill(row, block)
+            with _without_warnings():
+                fill(row, block)
             yield block
 
     def read_blocks(
@@ -301,10 +302,11 @@ class Recording(Closeable):
         picked = stored if self._whole else np.empty((n, self.n_channels), self.dtype)
         for row in range(start, stop, n):
             rows = min(n, stop - row)
-            fill(row, stored[:rows])
-            if not self._whole:
-                np.take(stored[:rows], self._picks, axis=1, out=picked[:rows])
-            self._scale(picked[:rows])
+            with _without_warnings():
+                fill(row, stored[:rows])
+                if not self._whole:
+                    np.take(stored[:rows], self._picks, axis=1, out=picked[:rows])
+                self._scale(picked[:rows])
             yield row, picked[:rows]
 
     def _scale(self, block: NDArray[Any]) -> None:
@@ -319,3 +321,8 @@ class Recording(Closeable):
     @abstractmethod
     def _make_filler(self, n: int) -> Fill:
         """Return a function that reads blocks of at most `n` samples; it may keep a buffer."""
+
+
+def _without_warnings() -> np.errstate:
+    """Return a context in which NumPy does not warn: NaN and infinite samples are for the user to judge."""
+    return np.errstate(over="ignore", invalid="ignore")

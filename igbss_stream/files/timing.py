@@ -98,8 +98,7 @@ def measure_timing(
     total, n_even, places, n_odd = 0.0, 0, list[tuple[int, int, str]](), 0
     for first in range(0, n_samples - 1, _BLOCK):
         steps = bridge.compute_steps(first, min(first + _BLOCK + 1, n_samples))
-        with np.errstate(over="ignore"):
-            passed = np.round(steps / step)
+        passed = np.round(steps / step)
         even = np.abs(steps - step) < _JITTER * step
         n_odd += int(np.sum(~even))
         if n_odd > max(_FEW, _LARGEST_SHARE * n_samples) or np.any((passed < 1) | (passed > LONGEST_GAP)):

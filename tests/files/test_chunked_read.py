@@ -1,6 +1,7 @@
 """Datasets in chunks are read without h5py: what that costs, and that it reads the same."""
 
 import os
+import struct
 import zlib
 from collections import Counter
 from collections.abc import Callable
@@ -123,3 +124,18 @@ def test_plain_chunks_that_were_never_written(path: Path) -> None:
             expected = data[:]
         for n in (5, 50):
             np.testing.assert_array_equal(read_all(path, n), expected)
+
+
+def test_places_beside_the_dataset_in_a_damaged_index(path: Path) -> None:
+    """HDF5 never reads the chunks that a damaged index places there."""
+    with h5py.File(path, "w") as file:
+        file.create_dataset("data", data=SAMPLES, chunks=(16, 4), compression="gzip").attrs["rate"] = 1.0
+    content = path.read_bytes()
+    at = content.index(
+        struct.pack("<QQQ", 16, 0, 0), content.index(b"TREE\x01")
+    )  # offset of the second chunk
+    for row, column in ((1 << 20, 0), (16, 1 << 20)):
+        path.write_bytes(content[:at] + struct.pack("<QQ", row, column) + content[at + 16 :])
+        with h5py.File(path) as file:
+            expected = file["data"][:]
+        np.testing.assert_array_equal(read_all(path, 6), expected)

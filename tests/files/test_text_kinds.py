@@ -169,6 +169,15 @@ def test_wild_numbers_in_times_and_counters_are_no_long_gaps(tmp_path: Path, wil
         open_recording(path)
 
 
+@pytest.mark.parametrize("wild", [1e160, -1e160, 1.7e308])
+def test_several_wild_times_give_no_warning(tmp_path: Path, wild: float) -> None:
+    times = [f"{i * 0.004:.3f}" for i in range(N)]
+    times[100:400:100] = [str(wild), str(-wild), str(wild)]
+    path = write(tmp_path / "in", rows_of(times), [",".join(["time (s)", *NAMES])])
+    with pytest.raises(RecordingError, match="has no sampling rate; pass --rate"):
+        open_recording(path)
+
+
 def test_times_that_are_never_even(tmp_path: Path) -> None:
     path = write(tmp_path / "in", rows_of(["0.0", "0.1", "0.3"], x=X[:3]), [",".join(["time (s)", *NAMES])])
     with pytest.raises(RecordingError, match="no sampling rate; pass --rate"):

@@ -6,8 +6,11 @@ from collections import Counter
 from pathlib import Path
 
 import fuzz_readers
+import numpy as np
 import pytest
 from fuzz_files import NEEDS, SMALLEST, write_smallest
+
+from igbss_stream.files.inspection import Refusal
 
 N_MUTATIONS = 12
 
@@ -60,3 +63,15 @@ def test_faults_of_the_program_are_findings(monkeypatch: pytest.MonkeyPatch, tmp
     outcome, reason = fuzz_readers.inspect(tmp_path / name)
     assert outcome == "finding"
     assert reason.startswith("KeyError at entry.py:")
+
+
+def test_printed_warnings_are_findings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def warn(*_: object, **__: object) -> Refusal:
+        np.multiply(1e300, np.array([1e300]))
+        return Refusal("for a reason")
+
+    name, _ = write_smallest("csv", tmp_path)
+    monkeypatch.setattr("igbss_stream.files.inspection.examine", warn)
+    outcome, reason = fuzz_readers.inspect(tmp_path / name)
+    assert outcome == "finding"
+    assert reason.startswith("RuntimeWarning at test_fuzz_readers.py:")

@@ -143,7 +143,8 @@ def _load_samples(
     pyxdf = require("pyxdf", "xdf", f"{str(path)!r} is XDF, read by pyxdf")
     wanted = [stream.id, *(each.id for each in markers)]
     try:
-        with collect_log("pyxdf") as texts:
+        # pyxdf divides by the time between the first and the last sample, which may be 0
+        with collect_log("pyxdf") as texts, np.errstate(all="ignore"):
             loaded, _ = pyxdf.load_xdf(path, select_streams=wanted, dejitter_timestamps=False)
         found = {each["info"]["stream_id"]: each for each in loaded}
         samples = np.asarray(found[stream.id]["time_series"], stream.dtype)

@@ -89,10 +89,12 @@ def find_chunks(handle: Any) -> ChunkIndex | None:
         return None
     offsets, sizes = np.full(n_chunks, -1, np.int64), np.zeros(n_chunks, np.int64)
     masks = np.zeros(n_chunks, np.uint32)
-    height, width = handle.chunks
+    (n_rows, n_columns), (height, width) = handle.shape, handle.chunks
 
     def note(chunk: Any) -> None:
         row, column = chunk.chunk_offset
+        if row >= n_rows or column >= n_columns:
+            return  # of a damaged index; HDF5 never reads it
         i = row // height * grid[1] + column // width
         offsets[i], sizes[i], masks[i] = chunk.byte_offset, chunk.size, chunk.filter_mask
 
