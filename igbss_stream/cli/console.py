@@ -110,7 +110,8 @@ reading_options = add_options(
     click.option(
         "--axis",
         type=int,
-        help="Axis of the dataset that counts samples, 0 or 1.  [default: by the layout, or 0]",
+        help="Axis of the dataset that counts samples, 0 or 1; in MATLAB files, 0 if rows are samples.  "
+        "[default: by the layout, or 0]",
     ),
     click.option("--rate", type=float, help="Sampling rate in Hz, if missing or wrong in the file."),
     click.option(

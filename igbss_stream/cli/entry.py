@@ -86,7 +86,11 @@ for _command in (
 @main.command(epilog=_INSPECT_EXAMPLES)
 @click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
 @reading_options
-@click.option("--fast", is_flag=True, help="Do not read the samples; skips NaN, flat channels and rank.")
+@click.option(
+    "--fast",
+    is_flag=True,
+    help="Do not read the samples; skips NaN, flat channels, rank and gaps of counters.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option(
     "--strict", is_flag=True, help="Exit with code 1 if there is a note, or the file is not read."

@@ -16,7 +16,7 @@ class ReadOptions:
     dataset : str or None
         Name of the dataset, in a file with several.
     axis : {0, 1} or None
-        Axis of the dataset that runs over samples.
+        Axis of the dataset that runs over samples; in MATLAB files, 0 if rows are samples.
     rate : float or None
         Sampling rate in Hz.
     channels : sequence of str, str or None

@@ -256,7 +256,8 @@ class FileInput(Section, frozen=True, kw_only=True, tag_field="kind", tag="file"
         Dataset with the samples; `igbss-stream inspect` lists the datasets of a file. If left out, it is
         found from the layout of the file.
     axis : {0, 1} or None
-        Axis of the dataset that runs over samples. If left out, it follows from the layout, or is 0.
+        Axis of the dataset that runs over samples; in MATLAB files, 0 if rows are samples. If left out,
+        it follows from the layout, or is 0.
     rate : float or None
         Sampling rate (Hz), if it is missing or wrong in the file.
     channels : tuple of str or int, or None
