@@ -88,6 +88,30 @@ def test_virtual_datasets_with_a_damaged_mapping(
             open_recording(path)
 
 
+@pytest.mark.parametrize("user_block", [0, 512])
+@pytest.mark.parametrize("where", ["attribute", "dataset"])
+def test_texts_longer_than_their_heap(tmp_path: Path, where: str, user_block: int) -> None:
+    """HDF5 2.0 would allocate and clear the stated length, 4 GiB at most."""
+    path, names = tmp_path / "in.h5", ["of seventeen more", "bc", ""]
+    with h5py.File(path, "w", userblock_size=user_block) as file:
+        file["data"] = np.random.default_rng(1).normal(size=(60, 3))
+        file["data"].attrs["rate"] = 250.0
+        if where == "attribute":
+            file["data"].attrs["channels"] = names
+        else:
+            file["names"] = names
+    open_recording(path).close()
+    content = path.read_bytes()
+    at = content.index(struct.pack("<IQ", len(names[0]), content.index(b"GCOL") - user_block))
+    for length in (0xFFFFFFFF, 1 << 20, 4097):
+        path.write_bytes(content[:at] + struct.pack("<I", length) + content[at + 4 :])
+        with pytest.raises(RecordingError, match=rf"a text of {length} bytes is longer than the heap"):
+            open_recording(path)
+    path.write_bytes(content[: at + 4] + struct.pack("<Q", 1 << 62) + content[at + 12 :])
+    with pytest.raises(RecordingError, match="a text of 17 bytes is longer than the heap"):
+        open_recording(path)
+
+
 @pytest.mark.skipif(not MATLAB.is_dir(), reason="SciPy was installed without its tests")
 def test_matlab_files_that_scipy_reads_are_whole() -> None:
     n = 0

@@ -10,8 +10,8 @@
     columns     one dataset a channel
     written_rows  which rows of a dataset were written
     heaps       check the heaps of texts, which HDF5 trusts
-    mappings    verify the checksums of virtual datasets, which HDF5 decodes first
-    object_headers, lookup3  what the check of mappings needs: messages in headers, and the checksum
+    heap_references  check what refers to heaps: texts, and virtual datasets by their checksums
+    object_headers, lookup3  what that needs: messages in headers, and the checksum
     layouts/    one module per layout: NWB, SNIRF, MATLAB, EEGLAB, ...
     fast_read   read contiguous datasets faster than h5py
     chunked_read  the same for datasets in chunks

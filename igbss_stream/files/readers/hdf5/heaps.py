@@ -66,6 +66,13 @@ def read_heap_object(content: mmap.mmap, start: int, number: int, path: Path) ->
     return None
 
 
+def get_heap_size(content: mmap.mmap, start: int) -> int:
+    """Return the size of a heap; 0 if there is none at that place."""
+    if content[start : start + len(_SIGNATURE)] != _SIGNATURE or start + _HEAD.size > len(content):
+        return 0
+    return int(_HEAD.unpack_from(content, start)[2])
+
+
 def _check_heap(content: mmap.mmap, start: int, path: Path) -> None:
     if not _is_whole(content, start):
         raise RecordingError(

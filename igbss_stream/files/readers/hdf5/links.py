@@ -15,7 +15,7 @@ from typing import Any
 import h5py
 
 from igbss_stream.errors import InputError, RecordingError
-from igbss_stream.files.readers.hdf5.mappings import check_mappings
+from igbss_stream.files.readers.hdf5.heap_references import check_heap_references
 
 _ERRORS = (OSError, RuntimeError, KeyError, ValueError, TypeError)
 _LINKS, _PARTS = "HDF5_EXT_PREFIX", "HDF5_VDS_PREFIX"
@@ -129,7 +129,7 @@ def _check_links(file: Any, path: str, door: _Door) -> None:
     root = file["/"]  # its identifier becomes invalid with it
     links = root.id.links
     links.visit(note, info=True)
-    check_mappings(file, sorted(objects))
+    check_heap_references(file, sorted(objects))
     for link in found:
         target = links.get_val(link)[0].decode("utf-8", "surrogateescape")
         what = f"link {link.decode('utf-8', 'replace')!r} in {path!r}"

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from mmap import mmap
 
-LAYOUT = 8  # the message that states where the samples of a dataset are
 _CONTINUATION = 16  # the message that states where more messages are
 
 _HEAD_1 = struct.Struct("<BxHII4x")  # version, number of messages, references, size
@@ -38,8 +37,8 @@ class _Block:
     has_order: bool
 
 
-def list_messages(content: mmap, at: int, base: int, kind: int) -> Iterator[bytes]:
-    """Yield the messages of a kind, as far as they can be read.
+def list_messages(content: mmap, at: int, base: int) -> Iterator[tuple[int, bytes]]:
+    """Yield kind and content of the messages, as far as they can be read.
 
     Parameters
     ----------
@@ -49,15 +48,13 @@ def list_messages(content: mmap, at: int, base: int, kind: int) -> Iterator[byte
         Place of the header in the file.
     base : int
         Size of the user block, from which addresses count.
-    kind : int
     """
     waiting, seen = [_find_first_block(content, at)], {at}
     while waiting:
         block = waiting.pop()
-        for found, message in _list_messages(content, block):
-            if found == kind:
-                yield message
-            if found == _CONTINUATION and len(message) >= _PLACE.size:
+        for kind, message in _list_messages(content, block):
+            yield kind, message
+            if kind == _CONTINUATION and len(message) >= _PLACE.size:
                 address, size = _PLACE.unpack_from(message)
                 start, stop = base + address, base + address + size
                 if start in seen or stop > len(content):
