@@ -160,7 +160,8 @@ class Scan:
         new = np.flatnonzero(bad.any(axis=0) & (self._first_bad < 0))
         at = bad[:, new].argmax(axis=0)
         self._first_bad[new] = self.n_seen + at
-        self._first_value[new] = x[at, new]
+        with np.errstate(invalid="ignore"):  # of signalling NaN
+            self._first_value[new] = x[at, new]
 
     def _describe_bad(self) -> str:
         worst = np.flatnonzero(self._bad)

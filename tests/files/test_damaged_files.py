@@ -224,3 +224,13 @@ def test_small_numbers_are_inspected(tmp_path: Path) -> None:
     found = examine(path, ReadOptions())
     assert isinstance(found, Examination)
     assert found.rank == 3
+
+
+@pytest.mark.parametrize("kind", ["f4", "f8"])
+def test_signalling_nan_are_nan(tmp_path: Path, kind: str) -> None:
+    x = np.random.default_rng(3).normal(size=(200, 3)).astype(kind)
+    x.view(f"u{x.itemsize}")[20:23, 1] = 0x7FA00000 if kind == "f4" else 0x7FF4000000000000
+    np.save(tmp_path / "in.npy", x)
+    found = examine(tmp_path / "in.npy", ReadOptions(rate=100.0))
+    assert isinstance(found, Examination)
+    assert found.n_not_finite == {"channel-1": 3}
