@@ -89,17 +89,17 @@ def test_virtual_datasets_with_a_damaged_mapping(
 
 
 @pytest.mark.parametrize("user_block", [0, 512])
-@pytest.mark.parametrize("where", ["attribute", "dataset"])
+@pytest.mark.parametrize("where", ["attribute", "dataset", "root"])
 def test_texts_longer_than_their_heap(tmp_path: Path, where: str, user_block: int) -> None:
     """HDF5 2.0 would allocate and clear the stated length, 4 GiB at most."""
     path, names = tmp_path / "in.h5", ["of seventeen more", "bc", ""]
     with h5py.File(path, "w", userblock_size=user_block) as file:
         file["data"] = np.random.default_rng(1).normal(size=(60, 3))
         file["data"].attrs["rate"] = 250.0
-        if where == "attribute":
-            file["data"].attrs["channels"] = names
-        else:
+        if where == "dataset":
             file["names"] = names
+        else:
+            file["data" if where == "attribute" else "/"].attrs["channels"] = names
     open_recording(path).close()
     content = path.read_bytes()
     at = content.index(struct.pack("<IQ", len(names[0]), content.index(b"GCOL") - user_block))

@@ -129,6 +129,7 @@ def _check_links(file: Any, path: str, door: _Door) -> None:
     root = file["/"]  # its identifier becomes invalid with it
     links = root.id.links
     links.visit(note, info=True)
+    objects.add(h5py.h5o.get_info(root.id).addr)  # no link leads to it
     check_heap_references(file, sorted(objects))
     for link in found:
         target = links.get_val(link)[0].decode("utf-8", "surrogateescape")
