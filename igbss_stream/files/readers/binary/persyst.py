@@ -1,6 +1,7 @@
 """Read recordings of Persyst: a text header (.lay), and a file of interleaved integers (.dat)."""
 
 import itertools
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -106,7 +107,7 @@ def _read_sections(path: Path) -> Sections:
 def _find_data(path: Path, stated: str, notes: list[str]) -> Path:
     """Return the file of the samples, which is beside the header."""
     name = re.split(r"[\\/]", stated)[-1]
-    if (path.parent / name).is_file():
+    if os.path.isfile(path.parent / name):  # unlike Path.is_file, also for names that are too long
         return path.parent / name
     renamed = path.with_suffix(".dat")
     if not renamed.is_file():

@@ -8,13 +8,13 @@ import mmap
 import os
 import re
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 
 from igbss_stream.errors import RecordingError
 
-_SIGNATURE = re.compile(
-    b"GCOL\x01\0\0\0"
-)  # with the version and what is reserved: samples hardly contain it by chance
+# with the version and what is reserved: samples hardly contain it by chance
+_SIGNATURE = re.compile(b"GCOL\x01\0\0\0")
 _HEAD = struct.Struct("<4sB3xQ")  # signature, version, size of the heap
 _OBJECT = struct.Struct("<HH4xQ")  # number, references, size
 _EXTENT = 1 << 24  # bytes at each end of a file that are searched
@@ -57,7 +57,7 @@ def read_heap_object(content: mmap.mmap, start: int, number: int, path: Path) ->
     RecordingError
         If the objects of the heap do not fill it.
     """
-    if content[start : start + len(_SIGNATURE)] != _SIGNATURE:
+    if _SIGNATURE.match(content, start) is None:
         return None
     _check_heap(content, start, path)
     for found, at, size in _list_objects(content, start):
@@ -68,7 +68,7 @@ def read_heap_object(content: mmap.mmap, start: int, number: int, path: Path) ->
 
 def get_heap_size(content: mmap.mmap, start: int) -> int:
     """Return the size of a heap; 0 if there is none at that place."""
-    if content[start : start + len(_SIGNATURE)] != _SIGNATURE or start + _HEAD.size > len(content):
+    if _SIGNATURE.match(content, start) is None or start + _HEAD.size > len(content):
         return 0
     return int(_HEAD.unpack_from(content, start)[2])
 
