@@ -113,7 +113,7 @@ class Cell:
         """Return minimum, maximum and mean of samples as passed on; the mean is 0 for absent channels."""
         x, total = self.out.take(pick_rows(len(self.out)), axis=0), np.zeros(len(absent))
         low, high = (np.full(len(absent), bound, x.dtype) for bound in (np.inf, -np.inf))
-        samples.survey(x.reshape(-1), low, high, total)
+        samples.survey(x, low, high, total)
         return low, high, np.where(absent, 0.0, total / len(x))
 
     def find_absent(self) -> Mask:
