@@ -72,6 +72,7 @@ _PATIENCE = 8  # a descent ends when it was contradicted by 1.5 times the bound 
 _LARGEST = 50.0  # contribution of a pair
 _LEAST_DIAGONAL = 1e-6  # of D, before it is scaled; a source may be another one in the other view
 _LEAST_ERROR = 0.25  # of a pair, relative to the geometric mean over the pairs
+_NOISE_ROUNDS, _NOISE_GROWTH = 6, 1.05  # of its estimates; a better fit shows more noise
 _SHARE_OF_NOISE = 0.01  # of the power of its effect; the noise is known to about a tenth
 
 
@@ -113,10 +114,7 @@ def select_unmixing(z: Array, axes: PrincipalAxes, previous: Array | None, view:
         Ridge of the view; selected by default.
     """
     learner = _Learner(z, axes, previous)
-    first = learner.learn_first()
-    if learner.find_noise(first):
-        first = learner.learn(first.unmixing, _FIRST)
-        learner.find_noise(first)  # with smaller errors
+    first = learner.allow_for_noise(learner.learn_first())
     if view is not None:
         for rung in (rung for rung in LADDER if view < rung < _FIRST):
             first = learner.learn(first.unmixing, rung)
@@ -280,13 +278,30 @@ class _Learner:
         """Whether sensor noise was found."""
         return self._noise is not None
 
-    def find_noise(self, fit: ViewFit) -> bool:
-        """Estimate the sensor noise that later fits allow for; return whether there is any."""
-        self._noise = estimate_sensor_noise(
-            self._bands, self._z.shape[1], fit.unmixing, fit.error, self._axes.whitening, self._axes.scale
-        )
-        self._views = None  # it knows another noise
-        return self.allows_for_noise
+    def allow_for_noise(self, fit: ViewFit) -> ViewFit:
+        """Estimate the sensor noise that later fits allow for; return the fit of the first view with it.
+
+        Parameters
+        ----------
+        fit : ViewFit
+            Of the first view, without noise.
+        """
+        for _ in range(_NOISE_ROUNDS):
+            noise = estimate_sensor_noise(
+                self._bands,
+                self._z.shape[1],
+                fit.unmixing,
+                fit.error,
+                self._axes.whitening,
+                self._axes.scale,
+            )
+            if noise is None:
+                break
+            before, self._noise, self._views = self._noise, noise, None
+            if before is not None and np.trace(noise) < _NOISE_GROWTH * np.trace(before):
+                break
+            fit = self.learn(fit.unmixing, _FIRST)
+        return fit
 
     def _get_views(self) -> ViewDescent:
         if self._views is None:

@@ -12,7 +12,8 @@ independent sources, and the error of W, which matters in bands where a source i
 A short recording does not determine the noise of each channel. Of four designs, the one with the least
 Bayesian information criterion is selected: no noise, the same share of the variance of each channel, the
 same variance in all channels, and a variance for each channel. A source is at least as strong as its noise:
-the weakest band of each source bounds the noise.
+the weakest band of each source bounds the noise. It is also held below half of each source, as the loss of
+a source that is mostly noise has no clear minimum.
 """
 
 import math
@@ -26,6 +27,7 @@ from igbss_stream.model.spectra import Bands
 Array = NDArray[np.float64]
 
 _N_DEVIATIONS = 3.0  # by which chance may lower the weakest band of a source
+_LARGEST_SHARE = 0.5  # of a source
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,8 @@ def estimate_sensor_noise(
     if variances is None:
         return None
     weakest = np.min(powers * (1.0 + _N_DEVIATIONS / np.sqrt(n_bins))[:, None], axis=0)
-    variances /= max(1.0, float(np.max(gains**2 @ variances / weakest)))
+    most = np.minimum(weakest, _LARGEST_SHARE)
+    variances /= max(1.0, float(np.max(gains**2 @ variances / most)))
     return np.asarray((whitening * variances) @ whitening.T)
 
 

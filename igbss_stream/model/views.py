@@ -32,8 +32,8 @@ by chance.
 White sensor noise of covariance S in z makes the sources correlate, and moves the optimum away from the
 inverse of the mixing matrix. By Stein's lemma, Gaussian noise adds (mean of psi_i') |f_i|^2 N_ij to G, with
 N = W S W^T, and c N_ij to the gradient of the pull. Both terms are subtracted if S is known (see
-`igbss_stream.model.sensor_noise`). While a step is tried, the factors of N_ij are those before the step, so
-that the terms are the gradient of a loss.
+`igbss_stream.model.sensor_noise`). While a step is tried, they are those before the step: of a loss that is
+linear in D.
 
 The curvature neglects that more than two sources can be large at the same time, as they are in EEG. After
 the first steps, later ones are therefore corrected by what earlier ones did to the gradient (`StepMemory`).
