@@ -90,7 +90,7 @@ def measure_spread(x: Array) -> Array:
     return np.asarray(_QUARTILES_TO_DEVIATION * (high - low))
 
 
-def bound_spread(power: Array, n: int) -> Array:
+def bound_spread(power: Array | float, n: int) -> Array:
     """Return the largest robust standard deviation that samples can have, after removal of a straight line.
 
     A quarter of the samples lies at or beyond each quartile, so the square of the distance of the quartiles
@@ -98,7 +98,7 @@ def bound_spread(power: Array, n: int) -> Array:
 
     Parameters
     ----------
-    power : ndarray of shape (channels,)
+    power : ndarray of shape (channels,), or float
         Sum of the squares of the samples, or more.
     n : int
         Number of samples.

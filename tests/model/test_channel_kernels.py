@@ -61,41 +61,93 @@ def test_a_deviation_that_is_no_number_is_far() -> None:
 
 @pytest.mark.parametrize("block", [1, 13, 300])
 def test_screening_gives_what_the_single_kernels_give_or_changes_nothing(x: Any, block: int) -> None:
-    """One sample is not usable, and three are far: they, and what is in a block with them, do not pass."""
+    """Blocks with a sample that is not usable or far, or with a run that reaches its limit, do not pass."""
     center, weights, offset, limit = make_deviations(7, 5, x.dtype)
     y = np.where(np.isfinite(x), x, 1.0).astype(x.dtype)
     y[100, 3], y[200:203, 6] = np.nan, 40.0
-    runs = np.array([4, 5, 8, 9, 10, 11, 50])
-    by_one, by_all = (
-        [np.zeros((2, 5), np.float32), np.full(7, np.nan, x.dtype), *np.zeros((3, 7), np.int64)]
-        for _ in range(2)
-    )
-    n_passed = 0
+    runs = np.zeros((4, 7), np.int64)
+    runs[0] = 4, 5, 8, 9, 10, 11, 50
+    found, last = np.zeros((2, 5), np.float32), np.full(7, np.nan, x.dtype)
+    n_passed, reasons = 0, set()
     for at in range(0, len(y), block):
-        part = y[at : at + block]
-        reached, expected = np.zeros((2, 7 * block, 3), np.int64)
-        before = [state.copy() for state in by_one]
-        n = channels.screen(
-            part, 1e30, center, weights, offset, limit, by_one[0], at == 0, runs,
-            by_one[1], by_one[2], by_one[3], by_one[4], reached,
-        )  # fmt: skip
-        usable, is_far, found = np.empty(part.shape, bool), np.empty(len(part), bool), by_all[0].copy()
-        is_ordinary = channels.mark_usable(part, 1e30, usable) and not channels.find_far(
-            part, center, weights, offset, limit, found, is_far
+        part, is_new = y[at : at + block], at % 100 == 0
+        before = [state.copy() for state in (found, runs, last)]
+        passes = channels.screen(
+            part, 1e30, center, weights, np.stack((offset, limit)), found, is_new, runs, last
         )
-        assert (n >= 0) == is_ordinary
-        if n < 0:
-            for state, former in zip(by_one, before, strict=True):
-                np.testing.assert_array_equal(state, former)
-            continue
-        n_passed += len(part)
-        by_all[0] = found
-        last, length, longest, ended = by_all[1:]
-        assert n == channels.track_runs(part, usable, at == 0, runs, last, length, longest, ended, expected)
-        np.testing.assert_array_equal(reached[:n], expected[:n])
-        for state, other in zip(by_one, by_all, strict=True):
+        expected = expected_found, expected_runs, expected_last = [state.copy() for state in before]
+        usable, is_far = np.empty(part.shape, bool), np.empty(len(part), bool)
+        is_usable = channels.mark_usable(part, 1e30, usable)
+        is_near = is_usable and not channels.find_far(
+            part, center, weights, offset, limit, expected_found, is_far
+        )
+        reached = np.zeros((7 * block, 3), np.int64)
+        n = channels.track_runs(part, usable, is_new, runs[0], expected_last, *expected_runs[1:], reached)
+        assert passes == (is_near and n == 0)
+        if passes:
+            n_passed += len(part)
+        else:
+            reasons.add("unusable" if not is_usable else "run" if is_near else "far")
+            expected = before
+        for state, other in zip((found, runs, last), expected, strict=True):
             np.testing.assert_array_equal(state, other)
-    assert n_passed == {1: 296, 13: 274, 300: 0}[block]
+    assert (n_passed > 0) == (block < 300)
+    assert (
+        reasons == {1: {"unusable", "far", "run"}, 13: {"unusable", "far", "run"}, 300: {"unusable"}}[block]
+    )
+
+
+def test_what_is_usual_of_runs_is_learned_from_good_channels_that_were_not_stuck() -> None:
+    rng = np.random.default_rng(9342)
+    runs, good = rng.integers(0, 40, (4, 50)), rng.random(50) < 0.7
+    usual, n_cells = rng.integers(0, 10, 50), rng.integers(5, 12, 50)
+    learned = good & (runs[2] < runs[0])
+    longest = np.where(learned, np.maximum(usual, runs[3]), usual)
+    cells = n_cells + (learned & (runs[2] < 30))
+    limit = np.maximum(8, 4 * longest)
+    limit = np.where(cells >= 8, limit, np.maximum(limit, 25))
+    length = runs[1].copy()
+    channels.finish_runs(runs, good, usual, n_cells, 30, 8, 4, 25, 8)
+    assert np.array_equal(usual, longest)
+    assert np.array_equal(n_cells, cells)
+    assert np.array_equal(runs, [limit, length, np.zeros(50), np.zeros(50)])
+
+
+@pytest.mark.parametrize("is_learned", [False, True])
+def test_what_is_usual_of_deviations_is_learned_from_good_channels(is_learned: bool) -> None:
+    rng = np.random.default_rng(9343)
+    found, used = rng.random((2, 30)).astype(np.float32), np.sort(rng.permutation(50)[:30])
+    good, largest, usual = rng.random(50) < 0.7, rng.random(50), rng.random(50)
+    found[0, 3] = np.nan
+    most, expected = largest.copy(), usual.copy()
+    most[used] = np.fmax(most[used], found[0])
+    if is_learned:
+        expected[good] = np.maximum(expected, most)[good]
+    power = channels.finish_deviations(found, used, good, is_learned, largest, usual)
+    assert power == found[1].max()
+    assert np.array_equal(usual, expected)
+    assert not largest.any()
+    found[1, 7] = np.nan
+    assert channels.finish_deviations(found, used, good, is_learned, largest, usual) == np.inf
+
+
+def test_a_screen_keeps_what_the_rounding_of_its_center_leaves(x: Any) -> None:
+    level, usual = np.array([1e7 + 0.3, -2.0, 0.1]), np.array([0.0, 4.0, 9.0])
+    center, rounding, limit = np.empty(3, x.dtype), np.empty(3, np.float32), np.empty(2, np.float32)
+    channels.begin_screen(level, usual, np.array([0, 2]), 15.0, 3.0, center, rounding, limit)
+    assert np.array_equal(center, level.astype(x.dtype))
+    assert np.array_equal(rounding, (center - level).astype(np.float32))
+    assert limit.tolist() == [np.inf, 27.0]
+    channels.begin_screen(level, usual, np.array([1, 2]), 15.0, 3.0, center, rounding, limit)
+    assert limit.tolist() == [15.0, 27.0]
+
+
+def test_a_range_is_widened_where_channels_are_used(x: Any) -> None:
+    low, high = np.array([np.inf, 1.0, 1.0, 1.0]), np.array([-np.inf, 2.0, 2.0, 2.0])
+    lower, higher = np.array([5, 0, 3, 0], x.dtype), np.array([6, 7, 1, 7], x.dtype)
+    channels.widen(low, high, lower, higher, np.array([True, True, True, False]))
+    assert low.tolist() == [5.0, 0.0, 1.0, 1.0]
+    assert high.tolist() == [6.0, 7.0, 2.0, 2.0]
 
 
 def test_deviations_are_the_same_for_all_blocks(x: Any) -> None:

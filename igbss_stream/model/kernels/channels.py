@@ -12,12 +12,14 @@ Samples = NDArray[np.float32] | NDArray[np.float64]
 Counts = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 Floats = NDArray[np.float32]
+Reals = NDArray[np.float64]
 
 ROWS = 4
 """Samples, and inputs of a sum, that are processed at a time: a quarter of the loads and stores."""
 
 _REALS = ("float32", "float64")
 _F1, _F2 = array_type("float32", 1), array_type("float32", 2)
+_D1 = array_type("float64", 1)
 _I1, _I2 = array_type("int64", 1), array_type("int64", 2)
 _B1, _B2 = array_type("boolean", 1), array_type("boolean", 2)
 
@@ -190,8 +192,8 @@ def track_runs(
 @kernel(
     *(
         signature(
-            "int64", _samples(real), "float64", array_type(real, 1), _F2, _F1, _F1, _F2,
-            "boolean", _I1, array_type(real, 1), _I1, _I1, _I1, _I2,
+            "boolean", _samples(real), "float64", array_type(real, 1), _F2, _F2, _F2,
+            "boolean", _I2, array_type(real, 1),
         )
         for real in _REALS
     )
@@ -201,32 +203,122 @@ def screen(
     largest: float,
     center: Samples,
     weights: Floats,
-    offset: Floats,
-    deviation_limit: Floats,
+    bounds: Floats,
     found: Floats,
     is_new: bool,
-    run_limit: Counts,
+    runs: Counts,
     last: Samples,
-    length: Counts,
-    longest: Counts,
-    longest_ended: Counts,
-    reached: Counts,
-) -> int:
-    """Do what `mark_usable`, `find_far` and `track_runs` do, if nothing but runs is unusual.
+) -> bool:
+    """Do what `mark_usable`, `find_far` and `track_runs` do if nothing is unusual; return whether it is so.
 
-    Returns the number of rows of `reached`; -1 if a sample is not usable or far, and nothing was updated.
+    The rows of `bounds` are the offset and the limit of the deviations. Those of `runs` are `limit`,
+    `length`, `longest` and `longest_ended` of `track_runs`: each array of a call takes as long as four
+    samples. Nothing is updated if a sample is not usable or far, or a run reaches its limit.
     """
     usable = True
     for m in range(x.shape[0]):
         for k in range(x.shape[1]):
             usable &= abs(x[m, k]) <= largest
     if not usable:
-        return -1
-    trial = found.copy()
-    if _find_far(x, center, weights, offset, deviation_limit, trial, np.empty(x.shape[0], np.bool_)):
-        return -1
+        return False
+    trial, n_channels = found.copy(), x.shape[1]
+    is_far = np.empty(x.shape[0], np.bool_)
+    if _find_far(x, center, weights, bounds[0], bounds[1], trial, is_far):
+        return False
+    after, last_after, fewest = runs.copy(), last.copy(), runs[0, 0]
+    for k in range(n_channels):
+        fewest = min(fewest, runs[0, k])
+    reached = np.empty(((x.shape[0] // fewest + 2) * n_channels, 3), np.int64)
+    usable_ones = np.ones(x.shape, np.bool_)
+    if _track_runs(x, usable_ones, is_new, after[0], last_after, after[1], after[2], after[3], reached) > 0:
+        return False
     for n in range(found.shape[1]):
         found[0, n], found[1, n] = trial[0, n], trial[1, n]
-    return _track_runs(
-        x, np.ones(x.shape, np.bool_), is_new, run_limit, last, length, longest, longest_ended, reached
+    for k in range(n_channels):
+        runs[1, k], runs[2, k], runs[3, k], last[k] = after[1, k], after[2, k], after[3, k], last_after[k]
+    return True
+
+
+@kernel(signature("void", _I2, _B1, _I1, _I1, "int64", "int64", "int64", "int64", "int64"))
+def finish_runs(
+    runs: Counts,
+    good: Mask,
+    usual: Counts,
+    n_cells: Counts,
+    cell: int,
+    fewest: int,
+    times_usual: int,
+    least_at_first: int,
+    cells_to_learn: int,
+) -> None:
+    """End a cell of `runs`, which `screen` describes: learn what is usual, and set the limits.
+
+    `usual` is the length of the longest run of each channel while it was `good`, and `n_cells` the number
+    of such cells that were not one run. A limit is a multiple of what is usual, and at least `fewest`.
+    Until enough cells were learned from, it is at least `least_at_first` as well.
+    """
+    for k in range(runs.shape[1]):
+        if good[k] and runs[2, k] < runs[0, k]:
+            usual[k] = max(usual[k], runs[3, k])
+            n_cells[k] += runs[2, k] < cell
+        runs[2, k], runs[3, k] = 0, 0
+        runs[0, k] = max(fewest, times_usual * usual[k])
+        if n_cells[k] < cells_to_learn:
+            runs[0, k] = max(runs[0, k], least_at_first)
+
+
+@kernel(
+    *(
+        signature("void", _D1, _D1, _I1, "float64", "float64", array_type(real, 1), _F1, _F1)
+        for real in _REALS
     )
+)
+def begin_screen(
+    level: Reals,
+    usual: Reals,
+    used: Counts,
+    least: float,
+    times_usual: float,
+    center: Samples,
+    rounding: Floats,
+    limit: Floats,
+) -> None:
+    """Fill what `screen` needs: `center`, its `rounding`, and the `limit` of each of the `used` channels.
+
+    A limit is a multiple of what is usual, and at least `least`; it is infinite where nothing is usual.
+    """
+    for k in range(len(level)):
+        center[k] = level[k]
+        rounding[k] = np.float32(np.float64(center[k]) - level[k])
+    for n in range(len(used)):
+        most = usual[used[n]]
+        limit[n] = np.float32(max(least, times_usual * most)) if most > 0.0 else np.float32(np.inf)
+
+
+@kernel(signature("float64", _F2, _I1, _B1, "boolean", _D1, _D1))
+def finish_deviations(
+    found: Floats, used: Counts, good: Mask, is_learned: bool, largest: Reals, usual: Reals
+) -> float:
+    """End a cell of deviations of some `used` channels, which `find_far` has `found`.
+
+    `largest` is the largest deviation of each channel before those that were found; it is set to zero. If
+    `is_learned`, `usual` becomes the largest so far of the channels that were `good`. Returns the largest
+    sum of squares; infinity if it is not a number.
+    """
+    power = 0.0
+    for n in range(len(used)):
+        largest[used[n]] = max(largest[used[n]], np.float64(found[0, n]))
+        power = max(power, np.float64(found[1, n])) if found[1, n] >= 0.0 else np.inf
+    for k in range(len(largest)):
+        if is_learned and good[k] and not usual[k] >= largest[k]:
+            usual[k] = largest[k]
+        largest[k] = 0.0
+    return power
+
+
+@kernel(*(signature("void", _D1, _D1, array_type(real, 1), array_type(real, 1), _B1) for real in _REALS))
+def widen(low: Reals, high: Reals, lower: Samples, higher: Samples, used: Mask) -> None:
+    """Extend the range of the channels that are used to another range."""
+    for k in range(len(low)):
+        if used[k]:
+            low[k], high[k] = min(low[k], np.float64(lower[k])), max(high[k], np.float64(higher[k]))

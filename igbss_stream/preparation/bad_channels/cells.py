@@ -36,7 +36,11 @@ def split_chunk(chunk: Chunk, cell: int, lag: int) -> list[tuple[int, NDArray[An
     cell, lag : int
         Length of a cell, and of its part before the verdict on the previous one takes effect.
     """
-    parts, start = [], chunk.start
+    start, stop = chunk.start, chunk.stop
+    since = start % cell
+    if start < stop <= start - since + (lag if since < lag else cell):  # nearly always
+        return [(start, np.ascontiguousarray(chunk.data))]
+    parts = []
     while start < chunk.stop:
         since = start % cell
         stop = min(chunk.stop, start - since + (lag if since < lag else cell))
@@ -61,6 +65,8 @@ class Cell:
         Number of samples so far.
     given, out : ndarray of shape (kept samples, channels)
         The last of the samples, as they came and as they were passed on.
+    is_calm : bool
+        Whether all samples are usable, and none was replaced.
     is_touched, is_replaced : ndarray of shape (channels,)
         Whether any, and all, of the samples of a channel were replaced.
     """
@@ -71,12 +77,14 @@ class Cell:
         self.out = self.given
         self._skipped, self._largest = n_samples - kept, largest
         self.is_touched, self.is_replaced = np.zeros(n_channels, bool), np.ones(n_channels, bool)
-        self.n_rows, self._is_usable = 0, True
+        self.n_rows, self.is_calm = 0, True
 
     def begin(self) -> None:
         """Begin anew, in the same memory."""
-        self.is_touched[:], self.is_replaced[:], self.n_rows = False, True, 0
-        self.out, self._is_usable = self.given, True
+        if not self.is_calm:
+            self.is_touched[:] = False
+        self.is_replaced[:], self.n_rows = True, 0
+        self.out, self.is_calm = self.given, True
 
     def add(self, x: NDArray[Any], out: NDArray[Any], replaced: Mask | None) -> None:
         """Add samples that follow.
@@ -88,37 +96,41 @@ class Cell:
         replaced : ndarray of shape (samples, channels), or None
             None if all samples are usable, and none was replaced.
         """
-        start = self.n_rows - self._skipped
+        n_samples, start = len(x), self.n_rows - self._skipped
         if out is not x and self.out is self.given:
             self._changed[: max(start, 0)] = self.given[: max(start, 0)]
             self.out = self._changed
-        if start + len(x) > 0:
+        if start >= 0:
+            self.given[start : start + n_samples] = x
+        elif start + n_samples > 0:
+            self.given[: start + n_samples] = x[-start:]
+        if self.out is not self.given and start + n_samples > 0:
             first = max(-start, 0)
-            self.given[start + first : start + len(x)] = x[first:]
-            if self.out is not self.given:
-                self.out[start + first : start + len(x)] = out[first:]
+            self.out[start + first : start + n_samples] = out[first:]
         if replaced is not None:
-            self._is_usable = False
+            self.is_calm = False
             self.is_touched |= replaced.any(axis=0)
             self.is_replaced &= replaced.all(axis=0)
         else:
             self.is_replaced[:] = False
-        self.n_rows += len(x)
+        self.n_rows += n_samples
 
     def read_out(self, absent: Mask) -> NDArray[Any]:
         """Return the samples as passed on; 0 for absent channels."""
         return np.where(absent, 0, self.out).astype(self.out.dtype) if absent.any() else self.out
 
     def summarize(self, absent: Mask) -> tuple[NDArray[Any], NDArray[Any], Array]:
-        """Return minimum, maximum and mean of samples as passed on; the mean is 0 for absent channels."""
+        """Return minimum, maximum and mean of samples as passed on; of absent channels the mean is 0."""
         x, total = self.out.take(pick_rows(len(self.out)), axis=0), np.zeros(len(absent))
-        low, high = (np.full(len(absent), bound, x.dtype) for bound in (np.inf, -np.inf))
+        low, high = x[0].copy(), x[0].copy()
         samples.survey(x, low, high, total)
-        return low, high, np.where(absent, 0.0, total / len(x))
+        total /= len(x)
+        total[absent] = 0.0
+        return low, high, total
 
     def find_absent(self) -> Mask:
         """Return which channels have samples that are not usable, and were not replaced."""
-        if self._is_usable:
+        if self.is_calm:
             return np.zeros(self.out.shape[1], bool)
         with np.errstate(invalid="ignore"):
             return ~np.asarray((np.abs(self.out) <= self._largest).all(axis=0))
@@ -142,9 +154,11 @@ class Evidence:
         Number of cells in a row, before this one, in which a channel was unlike the others.
     predictor : ChannelPredictor
         What was known of the channels when the cell began.
-    power : ndarray of shape (channels,), or None
-        Sum of the squares of the deviations of each channel from what the others predict, 0 for those that
-        the others do not explain. None if it is not known.
+    power : float or None
+        Largest sum of the squares of the deviations of a channel from what the others predict, of those
+        that the others explain. None if it is not known.
+    is_calm : bool
+        Whether no channel is bad, all samples are usable, and none was replaced.
     """
 
     cell: Cell
@@ -153,7 +167,8 @@ class Evidence:
     stuck: Mask
     n_unlike: NDArray[np.int_]
     predictor: ChannelPredictor
-    power: Array | None
+    power: float | None
+    is_calm: bool = False
 
 
 @dataclass(frozen=True)
@@ -206,8 +221,11 @@ class CellJudge:
         predictor : ChannelPredictor
             What is known of the channels now, and is to be known better.
         """
+        is_alike = self._must_be_alike(evidence)
+        if is_alike and evidence.is_calm:  # nearly always
+            return self._learn(evidence, predictor, evidence.bad, Verdict(predictor, evidence.bad))
         cell, bad = evidence.cell, evidence.bad | evidence.absent
-        deviations = {} if self._must_be_alike(evidence) else self._find_deviations(evidence, ~bad)
+        deviations = {} if is_alike else self._find_deviations(evidence, ~bad)
         unlike = np.zeros(len(bad), bool)
         unlike[[*deviations]] = True
         convicted = {
@@ -220,22 +238,28 @@ class CellJudge:
         candidates = bad & ~evidence.stuck
         good = self._acquit(predictor, cell, candidates, pattern) if candidates.any() else None
         is_whole = not (cell.is_touched & ~bad).any() and cell.is_replaced[bad & ~evidence.absent].all()
-        if deviations or not is_whole:
-            return Verdict(predictor, unlike, convicted, good)
-        low, high, mean = cell.summarize(evidence.absent)
+        verdict = Verdict(predictor, unlike, convicted, good)
+        return verdict if deviations or not is_whole else self._learn(evidence, predictor, pattern, verdict)
+
+    def _learn(
+        self, evidence: Evidence, predictor: ChannelPredictor, pattern: Mask, verdict: Verdict
+    ) -> Verdict:
+        """Return a verdict with what is known after the cell, prepared for channels that are missing."""
+        cell, absent, bad = evidence.cell, evidence.absent, evidence.bad | evidence.absent
+        low, high, mean = cell.summarize(absent)
         if predictor.needs_cell:
-            learned = predictor.learn(cell.read_out(evidence.absent), mean, bad)
+            learned = predictor.learn(cell.read_out(absent), mean, bad)
         else:
             learned = predictor.follow(mean)
         learned.prepare(pattern)
-        return Verdict(learned, unlike, convicted, good, low, high, ~bad)
+        return Verdict(learned, verdict.unlike, verdict.convicted, verdict.good, low, high, ~bad)
 
     def _must_be_alike(self, evidence: Evidence) -> bool:
         """Return whether the size of the deviations shows that none can exceed the limit."""
         if evidence.power is None or evidence.predictor.n_cells < _CELLS_TO_LEARN:
             return False
         bound = bound_spread(evidence.power, len(pick_rows(len(evidence.cell.out))))
-        return bool((_ROUNDING * bound < self._limit).all())
+        return bool(_ROUNDING * bound < self._limit)
 
     def _find_deviations(self, evidence: Evidence, used: Mask) -> dict[int, float]:
         """Return the channels that deviate, with their deviation as a multiple of the usual one.

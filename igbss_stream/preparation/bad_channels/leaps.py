@@ -13,6 +13,7 @@ _TIMES_USUAL = 3.0  # of the largest deviation so far
 _LEAST = 15.0  # standard deviations
 _TIMES_OTHERS = 10.0  # of the median of the channels: muscle makes all of them hard to predict
 _MOST_AT_ONCE = 4  # of how many channels at most one can leap: more are an event of all
+_NONE, _NOTHING = np.zeros(0, np.int64), np.zeros((2, 0), np.float32)  # channels, and found in them
 
 
 class Screen:
@@ -23,8 +24,10 @@ class Screen:
     Parameters
     ----------
     test : DeviationTest
-    limit : ndarray of shape (channels,)
-        Largest deviation of each channel that is no leap.
+    usual : ndarray of shape (all channels,)
+        Largest deviation of each channel so far.
+    least : float
+        Least deviation that is a leap.
     dtype : dtype
         Of the samples.
 
@@ -33,19 +36,21 @@ class Screen:
     test : DeviationTest
     channels : ndarray of int, of shape (used,)
         Channels that are compared with their prediction.
-    center, weights, offset, limit, found : ndarray
-        See `igbss_stream.model.kernels.channels.find_far`.
+    center, weights, bounds, found : ndarray
+        See `igbss_stream.model.kernels.channels.screen`.
     n_samples : int
         Number of samples that were compared.
     """
 
-    def __init__(self, test: DeviationTest, limit: Array, dtype: DTypeLike) -> None:
-        self.test, self.channels = test, test.explained
-        self.center, self.weights = test.level.astype(dtype), test.screen_weights
-        rounding = (self.center - test.level).astype(np.float32)  # of a high level
+    def __init__(self, test: DeviationTest, usual: Array, least: float, dtype: DTypeLike) -> None:
+        self.test, self.channels, self.weights = test, test.explained, test.screen_weights
+        self.center, rounding = np.empty(len(usual), dtype), np.empty(len(usual), np.float32)
+        self.bounds = np.empty((2, len(self.channels)), np.float32)
+        channels.begin_screen(
+            test.level, usual, self.channels, least, _TIMES_USUAL, self.center, rounding, self.bounds[1]
+        )
         with np.errstate(invalid="ignore"):
-            self.offset = rounding @ self.weights[: len(rounding)]
-        self.limit = limit[self.channels].astype(np.float32)
+            self.bounds[0] = rounding @ self.weights[: len(rounding)]  # the rounding of a high level
         self.found = np.zeros((2, len(self.channels)), np.float32)
         self.n_samples = 0
 
@@ -88,15 +93,15 @@ class LeapDetector:
         usual : ndarray of shape (channels,)
         n_cells : int
         """
-        self.usual, self.n_cells = usual, n_cells
+        self.usual, self.n_cells = usual.copy(), n_cells
 
     def get_screen(self, predictor: ChannelPredictor, left_out: Mask) -> Screen:
         """Return the screen for the next samples, in which some channels are left out."""
-        test = predictor.get_test(left_out)
-        if self._screen is None or test is not self._screen.test:
+        screen, test = self._screen, predictor.get_test(left_out)
+        if screen is None or test is not screen.test:
             self._end_screen()
-            self._screen = Screen(test, self._get_limits(test), self._dtype)
-        return self._screen
+            screen = self._screen = Screen(test, self.usual, self._least, self._dtype)
+        return screen
 
     def find(self, predictor: ChannelPredictor, x: NDArray[Any], left_out: Mask) -> Mask | None:
         """Return which samples are leaps.
@@ -119,7 +124,7 @@ class LeapDetector:
             x = np.where(left_out, screen.center, x)
         screen.n_samples += len(x)
         if not channels.find_far(
-            x, screen.center, screen.weights, screen.offset, screen.limit, screen.found, is_far
+            x, screen.center, screen.weights, screen.bounds[0], screen.bounds[1], screen.found, is_far
         ):
             return None
         leaps, rows = np.zeros(x.shape, bool), np.flatnonzero(is_far)
@@ -145,7 +150,7 @@ class LeapDetector:
         """Note that a cell is incomplete: nothing is learned from it."""
         self._screen, self._largest[:] = None, 0.0
 
-    def finish_cell(self, good: Mask, n_samples: int, *, is_learned: bool) -> Array | None:
+    def finish_cell(self, good: Mask, n_samples: int, *, is_learned: bool) -> float | None:
         """End a cell, and learn what is usual from the channels that were good in it.
 
         Parameters
@@ -158,20 +163,15 @@ class LeapDetector:
 
         Returns
         -------
-        ndarray of shape (channels,), or None
-            Sum of the squares of the deviations of each channel over the cell, 0 for those that the others
-            do not explain; None if they are not all by one test.
+        float or None
+            Largest sum of the squares of the deviations of a channel over the cell, of those that the
+            others explain; None if they are not all by one test.
         """
-        screen, power = self._screen, None
-        if screen is not None and screen.n_samples == n_samples:
-            power = np.zeros(len(good))
-            power[screen.channels] = screen.found[1]
-        self._end_screen()
-        if is_learned:
-            self.usual[good] = np.fmax(self.usual, self._largest)[good]
-            self.n_cells += 1
-        self._largest[:] = 0.0
-        return power
+        screen, self._screen = self._screen, None
+        found, used = (_NOTHING, _NONE) if screen is None else (screen.found, screen.channels)
+        power = channels.finish_deviations(found, used, good, is_learned, self._largest, self.usual)
+        self.n_cells += is_learned
+        return power if screen is not None and screen.n_samples == n_samples else None
 
     def _end_screen(self) -> None:
         """Keep the largest deviations that the screen has found."""
@@ -180,12 +180,16 @@ class LeapDetector:
             self._largest[at] = np.fmax(self._largest[at], self._screen.found[0])
         self._screen = None
 
+    @property
+    def _least(self) -> float:
+        """Least deviation that is a leap, in any channel."""
+        return _LEAST if self.n_cells >= _CELLS_TO_LEARN else np.inf
+
     def _get_limits(self, test: DeviationTest) -> Array:
         """Return the largest deviation of each channel that is no leap."""
         limits = np.full(len(self.usual), np.inf)
-        if self.n_cells >= _CELLS_TO_LEARN:
-            usual = self.usual[test.explained]  # 0 of channels that the others explain since this cell
-            limits[test.explained] = np.where(usual > 0, np.maximum(_LEAST, _TIMES_USUAL * usual), np.inf)
+        usual = self.usual[test.explained]  # 0 of channels that the others explain since this cell
+        limits[test.explained] = np.where(usual > 0, np.maximum(self._least, _TIMES_USUAL * usual), np.inf)
         return limits
 
 

@@ -9,7 +9,7 @@ are left: the same as an unmixing matrix made for these channels, with order, si
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -79,8 +79,6 @@ class DeviationTest:
         The weights of these, with rows of zeros for what does not take part, as
         `igbss_stream.model.kernels.channels.find_far` expects them.
     level : ndarray of shape (all channels,)
-    offset : ndarray of shape (used,)
-        Deviation of a sample of zeros.
     """
 
     channels: NDArray[np.int_]
@@ -88,7 +86,11 @@ class DeviationTest:
     explained: NDArray[np.int_]
     screen_weights: NDArray[np.float32]
     level: Array
-    offset: Array
+
+    @cached_property
+    def offset(self) -> Array:
+        """Deviation of a sample of zeros, (used,)."""
+        return np.asarray(-(self.level[self.channels] @ self.weights[0]))
 
 
 class ChannelPredictor:
@@ -254,9 +256,7 @@ class ChannelPredictor:
         if key not in self._tests:
             if key not in self._maps:
                 self._maps[key] = self._make_test(np.flatnonzero(~left_out & self.is_known))
-            test = self._maps[key]
-            offset = -(self.level[test.channels] @ test.weights[0])
-            self._tests[key] = replace(test, level=self.level, offset=offset)
+            self._tests[key] = replace(self._maps[key], level=self.level)
         return self._tests[key]
 
     def _make_test(self, used: NDArray[np.int_]) -> DeviationTest:
@@ -272,7 +272,7 @@ class ChannelPredictor:
         ):  # of what is as good as constant: infinite weights let nothing pass
             screen[used] = weights[:, is_explained]
         weights = np.ascontiguousarray(weights[None])
-        return DeviationTest(used, weights, used[is_explained], screen, self.level, np.zeros(len(used)))
+        return DeviationTest(used, weights, used[is_explained], screen, self.level)
 
     def compute_deviations(self, x: NDArray[Any], test: DeviationTest) -> NDArray[Any]:
         """Return how far samples are from what the other channels predict, (samples, used channels).

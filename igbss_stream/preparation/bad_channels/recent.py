@@ -38,15 +38,19 @@ class RecentSamples:
         untrusted : ndarray of shape (samples, channels), or None
             None if all values are trusted.
         """
-        n = self._n
+        n, m = self._n, len(x)
         if untrusted is None and self._untrusted is not None:
             untrusted = np.zeros(x.shape, bool)
         if untrusted is not None:
             self._untrusted = _take_last(n, self._get_untrusted(), untrusted)
             if not self._untrusted.any():
                 self._untrusted = None
-        self._x = _take_last(n, self._x, x)
-        self._n_known = min(n, self._n_known + len(x))
+        if m >= n:
+            self._x[:] = x[m - n :]
+            self._n_known = n
+        else:
+            self._x = _take_last(n, self._x, x)
+            self._n_known = min(n, self._n_known + m)
 
     def _get_untrusted(self) -> Mask:
         return np.zeros(self._x.shape, bool) if self._untrusted is None else self._untrusted

@@ -111,7 +111,8 @@ class BadChannelStage:
         self._runs = StuckRuns(n_channels, n_flat, self._cell, dtype)
         self._leaps = LeapDetector(n_channels, self._runs.fewest // 2, dtype)
         self._bad: dict[int, str] = {}  # kind of each bad channel
-        self._was_bad = np.zeros(n_channels, bool)  # when a cell began or a verdict took effect
+        self._none = np.zeros(n_channels, bool)
+        self._was_bad = self._none  # when a cell began or a verdict took effect
         self._fades = Fades(self._fade)
         self._n_good_cells = np.zeros(n_channels, np.int64)  # in a row, of bad channels
         self._n_unlike_cells = np.zeros(n_channels, np.int64)  # in a row, of the others
@@ -130,7 +131,7 @@ class BadChannelStage:
         self._predictor.prepare(self._was_bad)
         self._runs.set_usual(table["longest_run"], table["n_run_cells"])
         self._leaps.set_usual(table["largest_deviation"], memory.n_leap_cells)
-        self._low, self._high = table["low"], table["high"]
+        self._low, self._high = table["low"].copy(), table["high"].copy()
         kinds = (kind.decode(errors="replace") for kind in table["kind"].tolist())
         self._known_bad = {i: kind for i, kind in enumerate(kinds) if kind in FAULTS}
 
@@ -207,11 +208,10 @@ class BadChannelStage:
         """Return the samples of a part of a cell, themselves if nothing is replaced."""
         if start >= self._due and not (self._evidence is None and self._verdict is None):
             self._take_effect(start)
-        reached = self._screen(x)
-        if reached == []:  # nearly always
+        if self._is_usual(x):  # nearly always
             out, replaced, predicted = x, None, None
         else:
-            out, replaced, predicted = self._inspect(x, start, reached)
+            out, replaced, predicted = self._inspect(x, start)
         self._recent.add(x, predicted)
         self._rows.add(x, out, replaced)
         stop = start + len(x)
@@ -221,24 +221,21 @@ class BadChannelStage:
             self._begin_cell()
         return out
 
-    def _screen(self, x: NDArray[Any]) -> list[tuple[int, int, bool]] | None:
-        """Return where runs reach their limit if nothing else can be unusual, otherwise None."""
+    def _is_usual(self, x: NDArray[Any]) -> bool:
+        """Return whether nothing is unusual; the screen has processed the samples then."""
         if self._bad or self._fades or not self._leaps.is_trusted:
-            return None
+            return False
         return self._runs.screen(x, self._largest, self._leaps.get_screen(self._known, self._was_bad))
 
-    def _inspect(
-        self, x: NDArray[Any], start: int, reached: list[tuple[int, int, bool]] | None
-    ) -> tuple[NDArray[Any], Mask | None, Mask | None]:
+    def _inspect(self, x: NDArray[Any], start: int) -> tuple[NDArray[Any], Mask | None, Mask | None]:
         """Return samples with what is not usable replaced, which are replaced, and which predicted."""
         usable = np.empty(x.shape, bool)
         all_usable = channels.mark_usable(x, self._largest, usable)
-        if reached is None:
-            leaps = self._find_leaps(x, usable, all_usable)
-            if leaps is not None:
-                usable &= ~leaps
-                all_usable = False
-            reached = self._runs.update(x, usable)
+        leaps = self._find_leaps(x, usable, all_usable)
+        if leaps is not None:
+            usable &= ~leaps
+            all_usable = False
+        reached = self._runs.update(x, usable)
         replaced = None
         if not all_usable or self._bad or reached:
             replaced = ~usable
@@ -340,6 +337,8 @@ class BadChannelStage:
         self._was_bad, self._known = self._mark_bad(), self._predictor
 
     def _mark_bad(self) -> Mask:
+        if not self._bad:
+            return self._none
         bad = np.zeros(self.stream.n_channels, bool)
         for channel in self._bad:
             bad[channel] = True
@@ -347,17 +346,20 @@ class BadChannelStage:
 
     def _finish_cell(self, stop: int) -> None:
         """Learn what is usual from a cell, and leave the rest to its judge."""
-        cell, bad, absent = self._rows, self._mark_bad(), self._rows.find_absent()
-        good = ~(cell.is_touched | bad | absent)
-        stuck = self._runs.was_stuck
+        cell, bad, stuck = self._rows, self._mark_bad(), self._runs.was_stuck
+        is_calm = cell.is_calm and bad is self._none and self._was_bad is self._none
+        absent = self._none if is_calm else cell.find_absent()
+        good = ~self._none if is_calm else ~(cell.is_touched | bad | absent)
         self._runs.finish_cell(good)
         is_learned = self._known.n_cells >= FEWEST_CELLS
         power = self._leaps.finish_cell(good, self._cell, is_learned=is_learned)
-        if self.stream.n_channels - int((bad | absent).sum()) < self._fewest_good:
-            return
-        if (absent | (bad != self._was_bad) | (cell.is_touched & ~bad)).any():
-            power = None  # it is that of other samples or channels
-        self._evidence = Evidence(cell, bad, absent, stuck, self._n_unlike_cells.copy(), self._known, power)
+        if not is_calm:
+            if self.stream.n_channels - int((bad | absent).sum()) < self._fewest_good:
+                return
+            if (absent | (bad != self._was_bad) | (cell.is_touched & ~bad)).any():
+                power = None  # it is that of other samples or channels
+        n_unlike, known = self._n_unlike_cells.copy(), self._known
+        self._evidence = Evidence(cell, bad, absent, stuck, n_unlike, known, power, is_calm)
         self._due = stop + self._lag
         self._rows, self._rows_before = self._rows_before, self._rows
 
@@ -368,15 +370,14 @@ class BadChannelStage:
         if verdict is None:
             return
         self._predictor = verdict.predictor
-        self._n_unlike_cells = np.where(verdict.unlike, self._n_unlike_cells + 1, 0)
+        self._n_unlike_cells = (self._n_unlike_cells + 1) * verdict.unlike
         for channel, ratio in verdict.convicted.items():
             if channel not in self._bad:
                 detail = f"{ratio:.3g} times as far as usual from what the others predict"
                 self._leave_out(channel, index, "unlike", detail)
         self._acquit(verdict.good, index)
-        if verdict.low is not None and verdict.high is not None:
-            np.minimum(self._low, verdict.low, out=self._low, where=verdict.used)
-            np.maximum(self._high, verdict.high, out=self._high, where=verdict.used)
+        if verdict.low is not None and verdict.high is not None and verdict.used is not None:
+            channels.widen(self._low, self._high, verdict.low, verdict.high, verdict.used)
         self._was_bad = self._mark_bad()
 
     def _acquit(self, good: Mask | None, index: int) -> None:

@@ -46,11 +46,12 @@ class StuckRuns:
         self._least_at_first = max(self.fewest, (_CELLS_TO_LEARN - 3) * cell)
         self._length_of_cell = cell
         self._last = np.full(n_channels, np.nan, dtype)
-        self._length = np.zeros(n_channels, np.int64)  # of the run at the last sample
-        self._longest = np.zeros(n_channels, np.int64)  # in this cell
-        self._longest_ended = np.zeros(n_channels, np.int64)  # of the runs that ended in this cell
+        self._runs = np.zeros((4, n_channels), np.int64)
+        self.limit = self._runs[0]
+        self._length = self._runs[1]  # of the run at the last sample
+        self._longest = self._runs[2]  # in this cell
+        self._longest_ended = self._runs[3]  # of the runs that ended in this cell
         self._is_cell_new = True
-        self._reached = np.empty((0, 3), np.int64)
         self.set_usual(np.zeros(n_channels, np.int64), np.zeros(n_channels, np.int64))
 
     def set_usual(self, usual: Counts, n_cells: Counts) -> None:
@@ -61,8 +62,8 @@ class StuckRuns:
         usual, n_cells : ndarray of shape (channels,)
             See the attributes.
         """
-        self.usual, self.n_cells = usual, n_cells
-        self._set_limit()
+        self.usual, self.n_cells = usual.copy(), n_cells.copy()
+        self.finish_cell(np.zeros(len(usual), bool))  # sets the limits
 
     @property
     def was_stuck(self) -> Mask:
@@ -91,15 +92,18 @@ class StuckRuns:
             repeats a value there; none if half of the channels are stuck.
         """
         is_new, self._is_cell_new = self._is_cell_new, False  # the limit may have changed
-        reached = self._make_table(len(x))
+        reached = np.empty(((len(x) // self.fewest + 2) * x.shape[1], 3), np.int64)
         n_reached = channels.track_runs(
             x, usable, is_new, self.limit, self._last, self._length, self._longest, self._longest_ended,
             reached,
         )  # fmt: skip
-        return self._list(n_reached)
+        return [(row, channel, bool(repeats)) for row, channel, repeats in reached[:n_reached].tolist()]
 
-    def screen(self, x: NDArray[Any], largest: float, screen: Screen) -> list[tuple[int, int, bool]] | None:
-        """Do what `update` does if all samples are usable and none is far from its prediction.
+    def screen(self, x: NDArray[Any], largest: float, screen: Screen) -> bool:
+        """Do what `update` does if nothing is unusual; return whether it is so.
+
+        A sample is unusual if it is not usable, is far from its prediction, or makes a run reach its limit.
+        Nothing has changed then.
 
         Parameters
         ----------
@@ -108,46 +112,20 @@ class StuckRuns:
         largest : float
             Magnitude beyond which a value is not usable.
         screen : Screen
-
-        Returns
-        -------
-        list of (row, channel, repeats), or None
-            None if a sample is not usable or far; nothing has changed then.
         """
-        n_reached = channels.screen(
-            x, largest, screen.center, screen.weights, screen.offset, screen.limit, screen.found,
-            self._is_cell_new, self.limit, self._last, self._length, self._longest, self._longest_ended,
-            self._make_table(len(x)),
+        is_usual: bool = channels.screen(
+            x, largest, screen.center, screen.weights, screen.bounds, screen.found, self._is_cell_new,
+            self._runs, self._last,
         )  # fmt: skip
-        if n_reached < 0:
-            return None
-        self._is_cell_new = False
-        screen.n_samples += len(x)
-        return self._list(n_reached)
-
-    def _make_table(self, n_samples: int) -> Counts:
-        """Return a table for the runs that can reach their limit in some samples."""
-        n_rows = (n_samples // self.fewest + 2) * len(self._last)
-        if n_rows > len(self._reached):
-            self._reached = np.empty((n_rows, 3), np.int64)
-        return self._reached
-
-    def _list(self, n_reached: int) -> list[tuple[int, int, bool]]:
-        if not n_reached:  # nearly always
-            return []
-        return [
-            (row, channel, bool(repeats)) for row, channel, repeats in self._reached[:n_reached].tolist()
-        ]
+        if is_usual:
+            self._is_cell_new = False
+            screen.n_samples += len(x)
+        return is_usual
 
     def finish_cell(self, good: Mask) -> None:
         """End a cell, and learn what is usual from the channels that were good in it."""
-        usual = good & ~self.was_stuck
-        np.maximum(self.usual, self._longest_ended, out=self.usual, where=usual)
-        self.n_cells += usual & (self._longest < self._length_of_cell)
-        self._longest[:], self._longest_ended[:], self._is_cell_new = 0, 0, True
-        self._set_limit()
-
-    def _set_limit(self) -> None:
-        limit = np.maximum(self.fewest, _TIMES_USUAL * self.usual)
-        is_learned = self.n_cells >= _CELLS_TO_LEARN
-        self.limit = np.where(is_learned, limit, np.maximum(limit, self._least_at_first))
+        channels.finish_runs(
+            self._runs, good, self.usual, self.n_cells, self._length_of_cell,
+            self.fewest, _TIMES_USUAL, self._least_at_first, _CELLS_TO_LEARN,
+        )  # fmt: skip
+        self._is_cell_new = True
