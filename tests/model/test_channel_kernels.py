@@ -71,18 +71,19 @@ def test_screening_gives_what_the_single_kernels_give_or_changes_nothing(x: Any,
     n_passed, reasons = 0, set()
     for at in range(0, len(y), block):
         part, is_new = y[at : at + block], at % 100 == 0
-        before = [state.copy() for state in (found, runs, last)]
+        before: list[Any] = [found.copy(), runs.copy(), last.copy()]
         passes = channels.screen(
             part, 1e30, center, weights, np.stack((offset, limit)), found, is_new, runs, last
         )
-        expected = expected_found, expected_runs, expected_last = [state.copy() for state in before]
+        expected = found_apart, runs_apart, last_apart = [state.copy() for state in before]
         usable, is_far = np.empty(part.shape, bool), np.empty(len(part), bool)
         is_usable = channels.mark_usable(part, 1e30, usable)
         is_near = is_usable and not channels.find_far(
-            part, center, weights, offset, limit, expected_found, is_far
+            part, center, weights, offset, limit, found_apart, is_far
         )
         reached = np.zeros((7 * block, 3), np.int64)
-        n = channels.track_runs(part, usable, is_new, runs[0], expected_last, *expected_runs[1:], reached)
+        length, longest, ended = runs_apart[1:]
+        n = channels.track_runs(part, usable, is_new, runs[0], last_apart, length, longest, ended, reached)
         assert passes == (is_near and n == 0)
         if passes:
             n_passed += len(part)

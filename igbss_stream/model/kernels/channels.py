@@ -189,6 +189,21 @@ def track_runs(
     return _track_runs(x, usable, is_new, limit, last, length, longest, longest_ended, reached)
 
 
+@helper
+def _has_long_run(x: Samples, is_new: bool, runs: Counts, last: Samples) -> bool:
+    """Return whether a run of usable samples reaches its limit, otherwise continue the runs."""
+    after, fewest = runs.copy(), runs[0, 0]
+    for k in range(x.shape[1]):
+        fewest = min(fewest, runs[0, k])
+    usable = np.ones(x.shape, np.bool_)
+    reached = np.empty(((x.shape[0] // fewest + 2) * x.shape[1], 3), np.int64)
+    if _track_runs(x, usable, is_new, runs[0], last.copy(), after[1], after[2], after[3], reached) > 0:
+        return True
+    for k in range(x.shape[1]):
+        runs[1, k], runs[2, k], runs[3, k] = after[1, k], after[2, k], after[3, k]
+    return False
+
+
 @kernel(
     *(
         signature(
@@ -215,27 +230,26 @@ def screen(
     `length`, `longest` and `longest_ended` of `track_runs`: each array of a call takes as long as four
     samples. Nothing is updated if a sample is not usable or far, or a run reaches its limit.
     """
-    usable = True
-    for m in range(x.shape[0]):
+    usable, has_run = True, False
+    for k in range(x.shape[1]):
+        usable &= abs(x[0, k]) <= largest
+        has_run |= (x[0, k] == last[k]) | (runs[1, k] > 0)
+    for m in range(1, x.shape[0]):
         for k in range(x.shape[1]):
             usable &= abs(x[m, k]) <= largest
+            has_run |= x[m, k] == x[m - 1, k]
     if not usable:
         return False
-    trial, n_channels = found.copy(), x.shape[1]
+    trial = found.copy()
     is_far = np.empty(x.shape[0], np.bool_)
     if _find_far(x, center, weights, bounds[0], bounds[1], trial, is_far):
         return False
-    after, last_after, fewest = runs.copy(), last.copy(), runs[0, 0]
-    for k in range(n_channels):
-        fewest = min(fewest, runs[0, k])
-    reached = np.empty(((x.shape[0] // fewest + 2) * n_channels, 3), np.int64)
-    usable_ones = np.ones(x.shape, np.bool_)
-    if _track_runs(x, usable_ones, is_new, after[0], last_after, after[1], after[2], after[3], reached) > 0:
+    if has_run and _has_long_run(x, is_new, runs, last):
         return False
     for n in range(found.shape[1]):
         found[0, n], found[1, n] = trial[0, n], trial[1, n]
-    for k in range(n_channels):
-        runs[1, k], runs[2, k], runs[3, k], last[k] = after[1, k], after[2, k], after[3, k], last_after[k]
+    for k in range(x.shape[1]):
+        last[k] = x[x.shape[0] - 1, k]
     return True
 
 

@@ -82,6 +82,8 @@ class LeapDetector:
         self.is_trusted = True
         self._largest = np.zeros(n_channels)  # deviation of a sample in this cell, by earlier screens
         self._screen: Screen | None = None
+        self._predictor: ChannelPredictor | None = None  # which the screen is from, ...
+        self._left_out: Mask | None = None  # ... with these channels left out
         self.usual = np.zeros(n_channels)
         self.n_cells = 0
 
@@ -97,7 +99,11 @@ class LeapDetector:
 
     def get_screen(self, predictor: ChannelPredictor, left_out: Mask) -> Screen:
         """Return the screen for the next samples, in which some channels are left out."""
-        screen, test = self._screen, predictor.get_test(left_out)
+        screen = self._screen
+        if screen is not None and predictor is self._predictor and left_out is self._left_out:
+            return screen  # nearly always
+        self._predictor, self._left_out = predictor, left_out
+        test = predictor.get_test(left_out)
         if screen is None or test is not screen.test:
             self._end_screen()
             screen = self._screen = Screen(test, self.usual, self._least, self._dtype)
