@@ -8,6 +8,7 @@ l']: with "strict" by transitivity only (W[l', n] > 0 for some n in S), with "fu
 
 import itertools
 import math
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, get_args
@@ -15,6 +16,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from igbss_stream._util.blas_threads import limit_blas_threads
 from igbss_stream.errors import ParameterError
 
 Closure = Literal["strict", "full"]
@@ -23,6 +25,9 @@ RandomState = int | np.random.Generator | None
 STRUCTURES = ("systematic", "cyclic", "random")
 LEARNED = "learned"  # requires samples, see `igbss_stream.model.structure`
 MAX_SUBSETS = 2048  # a joint step factors a matrix of this size: 32 MB, one second
+
+# Up to this number, results do not depend on the threads of BLAS, and finding them costs more than they do.
+_FEW_CHANNELS = 128
 
 # relative to the largest singular value; a structure with a smaller one is rank-deficient
 _RANK_TOLERANCE = 1e-10
@@ -83,7 +88,8 @@ class Poset:
                 f"per channel, more than {MAX_SUBSETS}. Lower order or n_sources.",
                 parameter="order",
             )
-        _check_columns(self.incidence)
+        with _limit_threads(self.n_channels):
+            _check_columns(self.incidence)
 
     @property
     def periods(self) -> int:
@@ -126,7 +132,8 @@ class Poset:
         """Left inverse of the incidence, (periods, sources, channels)."""
         if self.left_inverse is not None:
             return self.left_inverse
-        return np.asarray(np.linalg.pinv(self.incidence), dtype=np.float64)
+        with _limit_threads(self.n_channels):
+            return np.asarray(np.linalg.pinv(self.incidence), dtype=np.float64)
 
     @property
     def equal_channels(self) -> list[list[int]]:
@@ -183,15 +190,17 @@ class Poset:
         It requires that W is square and that the latent states have no mass. The divergence then tends to
         zero, and p(x) to p_hat, if and only if all latent nodes can lose their mass while p(x) is
         unchanged: some s, t < 0 must lower every ``phi = W^-1 (log p_hat - design @ (s, t))``, which is a
-        linear program. Otherwise p(z) retains mass and p(x) differs from p_hat. The formula still holds for
-        some W, of which only permutations under the strict closure are recognised (p(x) and p(z) are p_hat
-        / 2 each).
+        linear program. If each mixing node is below all channels, as with weights without zeros, ``s =
+        (L - 1 / K) t`` does: it lowers phi by ``(1 - d / K) |t|``, where d < K sets contain a source.
+        Otherwise p(z) retains mass and p(x) differs from p_hat. The formula still holds for some W, of
+        which only permutations under the strict closure are recognised (p(x) and p(z) are p_hat / 2 each).
         """
         if self.n_channels != self.n_sources:
             return False
-        if self.shares_mass:
+        if self.shares_mass or (self.n_sources > 1 and self.below.all()):
             return True
-        rise = self.unmixing @ self.latent_design
+        with _limit_threads(self.n_channels):
+            rise = self.unmixing @ self.latent_design
         if np.all(rise.sum(axis=2) < -1e-9):
             return True  # s = t = -1 is a solution
         return _has_descent_direction(rise.reshape(-1, rise.shape[2]))
@@ -297,6 +306,10 @@ def _check_matrix(structure: ArrayLike, n_channels: int, n_sources: int | None) 
             parameter="structure",
         )
     return weights[None]
+
+
+def _limit_threads(n_channels: int) -> AbstractContextManager[None]:
+    return limit_blas_threads() if n_channels > _FEW_CHANNELS else nullcontext()
 
 
 def _check_columns(weights: NDArray[np.float64]) -> None:

@@ -5,10 +5,12 @@ import re
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
+from threadpoolctl import threadpool_limits
 
 from igbss_stream.errors import ParameterError
 from igbss_stream.model import loglinear
-from igbss_stream.model.poset import Poset, make_incidence
+from igbss_stream.model.poset import Closure, Poset, make_incidence
 from igbss_stream.model.solve import solve
 from tests import reference
 
@@ -129,11 +131,43 @@ def test_fits_tend_to_the_closed_form_where_it_is_claimed(name: str, order: int)
     assert near < far / 50
 
 
+@pytest.mark.parametrize("order", [1, 2, 4])
+@pytest.mark.parametrize("closure", ["strict", "full"])
+def test_nodes_below_all_channels_have_a_closed_form(closure: Closure, order: int) -> None:
+    rng = np.random.default_rng(order)
+    for _ in range(10):
+        weights = rng.lognormal(sigma=2.0, size=(4, 4))
+        if closure == "full":
+            weights[rng.permutation(4), np.arange(4)] = 0.0
+        poset = Poset(weights[None], order, closure)
+        assert poset.has_closed_form
+        rise = (poset.unmixing @ poset.latent_design)[0]
+        loss = np.append(np.full(poset.n_subsets, 4 - 1 / poset.n_subsets), 1.0)
+        share = poset.member.sum(axis=0) / poset.n_subsets
+        np.testing.assert_allclose(-rise @ loss, 1 - share, rtol=1e-6)  # lowers the log of every source
+        program = linprog(np.zeros(len(loss)), A_ub=-rise, b_ub=-np.ones(4), bounds=(-1e4, -1.0))
+        assert program.status == 0
+
+
+@pytest.mark.parametrize(("weight", "closed"), [(2.0, True), (0.5, False)])
+def test_one_source_may_have_no_closed_form(weight: float, closed: bool) -> None:
+    assert Poset(np.full((1, 1, 1), weight)).has_closed_form is closed
+
+
 @pytest.mark.parametrize("name", OPEN)
 def test_a_square_incidence_may_have_no_closed_form(name: str) -> None:
     poset = Poset(OPEN[name])
     assert not poset.has_closed_form
     assert distance_to_formula(poset, 1e-6) > 0.1
+
+
+def test_the_left_inverse_does_not_depend_on_threads() -> None:
+    weights = np.random.default_rng(0).random((1, 256, 256))
+    inverses = []
+    for n_threads in (1, 2):
+        with threadpool_limits(n_threads, user_api="blas"):
+            inverses.append(Poset(weights).unmixing)
+    assert np.array_equal(inverses[0], inverses[1])
 
 
 def test_more_channels_than_sources_have_no_closed_form() -> None:
