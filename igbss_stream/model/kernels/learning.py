@@ -1,6 +1,7 @@
 """Kernels for learning a structure.
 
-Signals are (sources, samples), for loops along time.
+Signals are (sources, samples), for loops along time. Arrays are assigned to slices in loops: numba takes
+seconds to compile such an assignment.
 """
 
 import math
@@ -51,7 +52,8 @@ def filter_rows_adjoint(scores: Array, taps: Array, out: Array) -> None:
     lags = taps.shape[1] - 1
     padded = np.zeros(scores.shape[1] + 2 * lags)
     for i in range(scores.shape[0]):
-        padded[lags : lags + scores.shape[1]] = scores[i]
+        for t in range(scores.shape[1]):
+            padded[lags + t] = scores[i, t]
         reversed_taps = taps[i, ::-1].copy()
         for start in range(0, out.shape[1], _BLOCK):
             part = out[i, start : start + _BLOCK]
@@ -156,7 +158,8 @@ def compute_tap_slopes(y: Array, scores: Array, slopes: Array) -> None:
             part = scores[i, start : start + _BLOCK]
             for k in range(lags + 1):
                 slopes[i, k] += np.dot(part, y[i, start + lags - k : start + lags - k + len(part)])
-        slopes[i] /= n_samples
+        for k in range(lags + 1):
+            slopes[i, k] /= n_samples
 
 
 @kernel(signature("float64", _F3, _F2))
