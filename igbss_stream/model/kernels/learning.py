@@ -67,16 +67,18 @@ def raise_to(v: Array, sixteenths: int, root: Array, out: Array) -> None:
 
     Square roots are rounded identically on all platforms; logarithms are not.
     """
-    for i in range(len(v)):
-        root[i] = v[i]
-    out[:] = 1.0
+    for t in range(len(v)):
+        root[t], out[t] = v[t], 1.0
     for _ in range(sixteenths // 16):
-        np.multiply(out, v, out)
+        for t in range(len(v)):
+            out[t] *= v[t]
     rest, half = sixteenths % 16, 8
     while rest > 0:
-        np.sqrt(root, root)
+        for t in range(len(v)):
+            root[t] = math.sqrt(root[t])
         if rest >= half:
-            np.multiply(out, root, out)
+            for t in range(len(v)):
+                out[t] *= root[t]
             rest -= half
         half //= 2
 
@@ -98,18 +100,16 @@ def compute_power_scores(
         for start in range(0, n_samples, _BLOCK):
             value, score = e[i, start : start + _BLOCK], scores[i, start : start + _BLOCK]
             n = len(value)
-            np.multiply(value, value, square[:n])
-            np.add(square[:n], floor[i], v[:n])
+            for t in range(n):
+                square[t] = value[t] * value[t]
+                v[t] = square[t] + floor[i]
             raise_to(v[:n], int(8.0 * shape[i]), root[:n], slope[:n])
-            np.add(total[:n], slope[:n], total[:n])
-            np.divide(slope[:n], v[:n], slope[:n])
-            np.multiply(slope[:n], value, score)
-            np.add(bent[:n], slope[:n], bent[:n])
-            # the second term of the derivative, (b - 2) v^(b/2 - 2) e^2
-            np.divide(square[:n], v[:n], square[:n])
-            np.multiply(square[:n], slope[:n], square[:n])
-            np.multiply(square[:n], shape[i] - 2.0, square[:n])
-            np.add(bent[:n], square[:n], bent[:n])
+            for t in range(n):
+                total[t] += slope[t]
+                ratio = slope[t] / v[t]
+                score[t] = ratio * value[t]
+                # the second term of the derivative is (b - 2) v^(b/2 - 2) e^2
+                bent[t] = (bent[t] + ratio) + square[t] / v[t] * ratio * (shape[i] - 2.0)
         power[i] = total.sum() / n_samples
         curvature[i] = bent.sum() / n_samples
 
@@ -124,10 +124,11 @@ def compute_mean_power(e: Array, shape: Array, floor: Array, power: Array) -> No
         for start in range(0, n_samples, _BLOCK):
             value = e[i, start : start + _BLOCK]
             n = len(value)
-            np.multiply(value, value, v[:n])
-            np.add(v[:n], floor[i], v[:n])
+            for t in range(n):
+                v[t] = value[t] * value[t] + floor[i]
             raise_to(v[:n], int(8.0 * shape[i]), root[:n], out[:n])
-            np.add(total[:n], out[:n], total[:n])
+            for t in range(n):
+                total[t] += out[t]
         power[i] = total.sum() / n_samples
 
 
@@ -140,11 +141,11 @@ def compute_root_weights(e: Array, shape: Array, floor: Array) -> None:
         for start in range(0, n_samples, _BLOCK):
             part = e[i, start : start + _BLOCK]
             n = len(part)
-            np.multiply(part, part, v[:n])
-            np.add(v[:n], floor[i], v[:n])
+            for t in range(n):
+                v[t] = part[t] * part[t] + floor[i]
             raise_to(v[:n], int(8.0 * shape[i]), root[:n], part)
-            np.divide(part, v[:n], part)
-            np.sqrt(part, part)
+            for t in range(n):
+                part[t] = math.sqrt(part[t] / v[t])
 
 
 @kernel(signature("void", _R2, _R2, _F2))
