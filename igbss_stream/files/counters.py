@@ -14,6 +14,7 @@ from igbss_stream._util.medians import compute_medians
 from igbss_stream.files.gaps import LONGEST_GAP
 
 _FEWEST = 8  # values from which a counter is recognised
+_AT_FIRST = 64  # steps
 _EVEN = 0.95  # share of steps that a counter explains, at least
 _MOSTLY = 0.5  # share of steps without those at which a counter starts again, at least
 _ROUNDING = 1e-2  # of a step
@@ -65,7 +66,7 @@ def find_counter(values: NDArray[Any]) -> SampleCounter | None:
     between = np.diff(rises)
     if not len(between):
         return None
-    repeat = int(compute_medians(between[None])[0])
+    repeat = 1 if len(rises) == len(steps) else int(compute_medians(between[None])[0])
     if repeat > 1:
         if repeat > _LONGEST_REPEAT or np.mean(between == repeat) < _EVEN or len(rises) < _FEWEST:
             return None
@@ -78,12 +79,14 @@ def _match(x: NDArray[np.float64], steps: NDArray[np.float64], repeat: int) -> S
     size = float(compute_medians(np.abs(steps)[None])[0])
     if size == 0 or not np.isfinite(size):
         return None
-    scaled = steps / size
-    if not np.isfinite(scaled).all():
-        return None
-    whole = np.round(scaled)
-    if np.any(np.abs(scaled - whole) > _ROUNDING + _EPSILON * np.abs(x).max() / size):
-        return None
+    rounding = _ROUNDING + _EPSILON * float(np.abs(x).max()) / size
+    for some in (steps[:_AT_FIRST], steps):  # the first steps show that most signals do not count
+        scaled = some / size
+        if not np.isfinite(scaled).all():
+            return None
+        whole = np.round(scaled)
+        if np.any(np.abs(scaled - whole) > rounding):
+            return None
     kinds, counts = np.unique(whole, return_counts=True)
     for step in kinds[np.argsort(-counts, kind="stable")][:2].tolist():
         modulus = _find_modulus(whole[whole * step < 0], step, float(np.ptp(x)) / size)
