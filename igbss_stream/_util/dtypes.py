@@ -1,5 +1,6 @@
 """Convert samples to the dtypes of the package, float32 and float64."""
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -108,6 +109,8 @@ def refuse_losses(x: Any, what: str = "x") -> None:
 
 def _refuse_masked(x: Any, what: str) -> None:
     """Refuse masked samples, whose mask NumPy would drop without a word."""
+    if "numpy.ma" not in sys.modules:
+        return  # nothing is masked, and importing it takes longer than separating a small array
     rows = [x] if isinstance(x, np.ndarray) else x if isinstance(x, list | tuple) else []
     n_masked = sum(int(np.ma.getmaskarray(row).sum()) for row in rows if np.ma.isMaskedArray(row))
     if n_masked:
