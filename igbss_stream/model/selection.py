@@ -25,7 +25,8 @@ With many independent samples, the view after the most robust one is not selecte
 small then, and whitening more would gain little.
 
 Sensor noise is estimated with the first view, and all views but innovations allow for it. They can then
-whiten more before they are contradicted.
+whiten more before they are contradicted. With a prior it is not estimated: it would differ from window to
+window, and sources with it.
 
 The view that is rejected shows what sensor noise and other departures from the model do to a source. By how
 much it differs from the selected view, beyond the sampling error, is added to the predicted interference.
@@ -114,7 +115,9 @@ def select_unmixing(z: Array, axes: PrincipalAxes, previous: Array | None, view:
         Ridge of the view; selected by default.
     """
     learner = _Learner(z, axes, previous)
-    first = learner.allow_for_noise(learner.learn_first())
+    first = learner.learn_first()
+    if previous is None:
+        first = learner.allow_for_noise(first)
     if view is not None:
         for rung in (rung for rung in LADDER if view < rung < _FIRST):
             first = learner.learn(first.unmixing, rung)
