@@ -11,9 +11,10 @@ independent sources, and the error of W, which matters in bands where a source i
 
 A short recording does not determine the noise of each channel. Of four designs, the one with the least
 Bayesian information criterion is selected: no noise, the same share of the variance of each channel, the
-same variance in all channels, and a variance for each channel. A source is at least as strong as its noise:
-the weakest band of each source bounds the noise. It is also held below half of each source, as the loss of
-a source that is mostly noise has no clear minimum.
+same variance in all channels, and a variance for each channel. Noise of any kind needs strong evidence, as
+few samples may show some by chance. A source is at least as strong as its noise: the weakest band of each
+source bounds the noise. It is also held below half of each source, as the loss of a source that is mostly
+noise has no clear minimum.
 """
 
 import math
@@ -26,6 +27,7 @@ from igbss_stream.model.spectra import Bands
 
 Array = NDArray[np.float64]
 
+_STRONG_EVIDENCE = 10.0  # difference of the criterion, for any noise (Kass and Raftery, JASA 1995)
 _N_DEVIATIONS = 3.0  # by which chance may lower the weakest band of a source
 _LARGEST_SHARE = 0.5  # of a source
 
@@ -101,7 +103,7 @@ def estimate_sensor_noise(
 def _fit_variances(equations: _Equations, scale: Array) -> Array | None:
     """Return the variances of the noise, relative to those of the channels; None if without is better."""
     squares = float(np.sum(equations.spectra**2))
-    best, least = None, equations.measure_criterion(squares, 0)
+    best, least = None, equations.measure_criterion(squares, 0) - _STRONG_EVIDENCE
     for shape in (np.ones(len(scale)), scale.min() ** 2 / scale**2):
         design = equations.precision * (equations.products @ shape)
         product, power = float(np.sum(design * equations.spectra)), float(np.sum(design**2))
