@@ -289,21 +289,23 @@ class _Learner:
         fit : ViewFit
             Of the first view, without noise.
         """
-        for _ in range(_NOISE_ROUNDS):
-            noise = estimate_sensor_noise(
-                self._bands,
-                self._z.shape[1],
-                fit.unmixing,
-                fit.error,
-                self._axes.whitening,
-                self._axes.scale,
-            )
-            if noise is None:
-                break
-            before, self._noise, self._views = self._noise, noise, None
-            if before is not None and np.trace(noise) < _NOISE_GROWTH * np.trace(before):
-                break
-            fit = self.learn(fit.unmixing, _FIRST)
+        with track("estimating sensor noise", _NOISE_ROUNDS) as step:
+            for _ in range(_NOISE_ROUNDS):
+                noise = estimate_sensor_noise(
+                    self._bands,
+                    self._z.shape[1],
+                    fit.unmixing,
+                    fit.error,
+                    self._axes.whitening,
+                    self._axes.scale,
+                )
+                if noise is None:
+                    break
+                before, self._noise, self._views = self._noise, noise, None
+                if before is not None and np.trace(noise) < _NOISE_GROWTH * np.trace(before):
+                    break
+                fit = self._get_views().run(fit.unmixing, _FIRST, _STEPS)
+                step()
         return fit
 
     def _get_views(self) -> ViewDescent:

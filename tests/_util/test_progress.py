@@ -42,9 +42,9 @@ def test_each_stage_of_learning_is_reported_and_the_result_is_unchanged() -> Non
     with report_to(lambda *report: reports.append(report)):
         learned = learn_structure(x, 3)
     stages = by_task(reports)
-    first, *views = stages
-    assert first == "trying starts"
-    assert views[:2] == ["learning from view 1", "learning from view 5"]
+    first, second, third, *views = stages
+    assert [first, second, third] == ["trying starts", "learning from view 1", "estimating sensor noise"]
+    assert views[0] == "learning from view 5"
     assert all(view.startswith("learning from ") for view in views)
     for steps in stages.values():
         assert_counts(steps)
