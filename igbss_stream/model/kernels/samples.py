@@ -20,8 +20,8 @@ Array = NDArray[np.float64]
 
 _WIDE = 24  # smallest number of outputs for which sums in registers are faster than transposing samples
 _TILE = 64  # samples transposed at a time, for them to stay in the L1 cache
-_LANES = 4  # numbers in a register
-_ROWS, _COLUMNS = 4, 8  # samples and outputs whose sums stay in registers until all inputs are added
+_LANES = 8  # numbers in a register, or in two
+_ROWS, _COLUMNS = 4, 16  # samples and outputs that are summed together
 _FEWEST = 16  # samples, below which arranging the weights takes longer than it saves
 
 _F1 = array_type("float64", 1)
@@ -99,6 +99,9 @@ def _build_add_products() -> Any:
             context.make_array(kind)(context, builder, value)
             for kind, value in zip(signature.args, arguments, strict=True)
         )
+        n_in = cgutils.unpack_tuple(builder, weights.shape, 2)[0]
+        _, _, features = context.codegen().magic_tuple()  # of the processor that is compiled for
+        width = _COLUMNS if "+avx512f" in features else _COLUMNS // 2  # the sums fit the registers
         index = context.get_value_type(types.intp)
 
         def point(array: Any, at: Any) -> Any:
@@ -110,20 +113,31 @@ def _build_add_products() -> Any:
                 builder.insert_element(undefined, one, ir.IntType(32)(0)), undefined, first
             )
 
-        places = [point(sums, index(at)) for at in range(0, _ROWS * _COLUMNS, _LANES)]
-        held = [cgutils.alloca_once_value(builder, builder.load(place, align=8)) for place in places]
-        with cgutils.for_range(builder, cgutils.unpack_tuple(builder, x.shape, 2)[0]) as loop:
-            row, column = (builder.mul(loop.index, index(n)) for n in (_ROWS, _COLUMNS))
-            factors = [
-                builder.load(point(weights, builder.add(column, index(at))), align=8)
-                for at in range(0, _COLUMNS, _LANES)
+        def add(start: int) -> None:
+            columns = range(start, start + width, _LANES)
+            places = [
+                [point(sums, index(row * _COLUMNS + column)) for column in columns] for row in range(_ROWS)
             ]
-            for i, place in enumerate(held):
-                value = repeat(builder.add(row, index(i // len(factors))))
-                product = builder.fmul(value, factors[i % len(factors)])
-                builder.store(builder.fadd(builder.load(place), product), place)
-        for place, value in zip(places, held, strict=True):
-            builder.store(builder.load(value), place, align=8)
+            held = [
+                [cgutils.alloca_once_value(builder, builder.load(place, align=8)) for place in row]
+                for row in places
+            ]
+            with cgutils.for_range(builder, n_in) as loop:
+                row = builder.mul(loop.index, index(_COLUMNS))
+                factors = [
+                    builder.load(point(weights, builder.add(row, index(column))), align=8)
+                    for column in columns
+                ]
+                for m, line in enumerate(held):
+                    value = repeat(builder.add(builder.mul(n_in, index(m)), loop.index))
+                    for place, factor in zip(line, factors, strict=True):
+                        builder.store(builder.fadd(builder.load(place), builder.fmul(value, factor)), place)
+            for row, line in zip(places, held, strict=True):
+                for place, value in zip(row, line, strict=True):
+                    builder.store(builder.load(value), place, align=8)
+
+        for start in range(0, _COLUMNS, width):
+            add(start)
         return context.get_dummy_value()
 
     @intrinsic
@@ -135,39 +149,41 @@ def _build_add_products() -> Any:
 
 @built_helper(_build_add_products)
 def _add_products(x: Array, weights: Array, sums: Array) -> None:
-    """Add x.T @ weights to the sums, input by input; for 4 rows and 8 columns."""
-    for i in range(len(x)):
-        sums += x[i][:, None] * weights[i]
+    """Add x @ weights to the sums, input by input; for 4 samples and 16 outputs."""
+    for i in range(len(weights)):
+        sums += x[:, i, None] * weights[i]
 
 
 @helper
 def _unmix_wide(x: Samples, unmixing: Array, offset: Array, out: Samples) -> None:
-    """Apply `unmix` to four samples and eight outputs at a time."""
+    """Apply `unmix` to four samples and sixteen outputs at a time."""
     n_samples, n_in = x.shape
     n_out = unmixing.shape[2]
     n_panels = (n_out + _COLUMNS - 1) // _COLUMNS
-    weights = np.zeros((n_panels, n_in, _COLUMNS))
-    for panel in range(n_panels):
-        first = panel * _COLUMNS
+    weights, starts = np.zeros((n_panels, n_in, _COLUMNS)), np.zeros((n_panels, _COLUMNS))
+    for n in range(n_out):
+        starts[n // _COLUMNS, n % _COLUMNS] = offset[n]
         for i in range(n_in):
-            for n in range(min(_COLUMNS, n_out - first)):
-                weights[panel, i, n] = unmixing[0, i, first + n]
-    tile, sums = np.zeros((n_in, _ROWS)), np.zeros((_ROWS, _COLUMNS))
+            weights[n // _COLUMNS, i, n % _COLUMNS] = unmixing[0, i, n]
+    tile, sums = np.zeros((_ROWS, n_in)), np.zeros((_ROWS, _COLUMNS))
     for start in range(0, n_samples, _ROWS):
         size = min(_ROWS, n_samples - start)
         for m in range(size):
             for i in range(n_in):
-                tile[i, m] = x[start + m, i]
+                tile[m, i] = x[start + m, i]
         for panel in range(n_panels):
-            first = panel * _COLUMNS
-            width = min(_COLUMNS, n_out - first)
             for m in range(_ROWS):
-                for n in range(width):
-                    sums[m, n] = offset[first + n]
+                for n in range(_COLUMNS):
+                    sums[m, n] = starts[panel, n]
             _add_products(tile, weights[panel], sums)
+            first = panel * _COLUMNS
             for m in range(size):
-                for n in range(width):
-                    out[start + m, first + n] = sums[m, n]
+                if first + _COLUMNS <= n_out:  # a loop of known length is several times as fast
+                    for n in range(_COLUMNS):
+                        out[start + m, first + n] = sums[m, n]
+                else:
+                    for n in range(n_out - first):
+                        out[start + m, first + n] = sums[m, n]
 
 
 @helper
