@@ -73,8 +73,9 @@ class CovarianceSum:
         if self._unit is None:
             return np.zeros_like(self._products)
         self._collect(0)
-        drift = (scan.mean - self._origin) / self._unit
-        return np.asarray(self._products / scan.n_seen - np.outer(drift, drift))
+        with np.errstate(over="ignore", invalid="ignore"):  # of channels that are too large to be separated
+            drift = (scan.mean - self._origin) / self._unit
+            return np.asarray(self._products / scan.n_seen - np.outer(drift, drift))
 
     def compute_rank(self, scan: Scan) -> int:
         """Return the number of linearly independent channels, among those that are not flat.

@@ -117,8 +117,9 @@ class Scan:
 
     @property
     def _half_range(self) -> NDArray[np.float64]:
-        """Half the range of each channel: the whole could overflow."""
-        return np.asarray(self.high.astype(np.float64) / 2 - self.low.astype(np.float64) / 2)
+        """Half the range of each channel: the whole could overflow. NaN where all samples are infinite."""
+        with np.errstate(invalid="ignore"):
+            return np.asarray(self.high.astype(np.float64) / 2 - self.low.astype(np.float64) / 2)
 
     def _check_ranges(self) -> None:
         ranges = 2 * self._half_range

@@ -217,6 +217,20 @@ def test_numbers_too_large_to_be_squared_are_inspected(
     assert missing == [f"channel-{i}" for i in channels]
 
 
+def test_channels_of_wild_magnitudes_are_inspected(tmp_path: Path) -> None:
+    """A constant whose mean is rounded, beside numbers far smaller than the rounding, and one without numbers."""
+    x = np.random.default_rng(3).normal(size=(1000, 4)) * 1e-246
+    x[:, 1:] = 3.41153760123e90, -4.49891379123e161, np.nan
+    x[::3, 3] = np.inf
+    with h5py.File(tmp_path / "in.h5", "w") as file:
+        file["data"] = x
+        file["data"].attrs["rate"] = 250.0
+    found = examine(tmp_path / "in.h5", ReadOptions())
+    assert isinstance(found, Examination)
+    assert found.flat == ("channel-1", "channel-2")
+    assert found.n_not_finite == {"channel-3": 1000}
+
+
 def test_small_numbers_are_inspected(tmp_path: Path) -> None:
     path = tmp_path / "in.h5"
     with h5py.File(path, "w") as file:

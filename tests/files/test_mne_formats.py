@@ -64,6 +64,9 @@ def test_nedf(tmp_path: Path) -> None:
         np.testing.assert_allclose(read(path, n), X * (2.4 / 6 / 8388607), rtol=1e-12)
     with open_recording(write_nedf(path)) as recording:
         assert recording.t0 is None
+    path.write_bytes(path.read_bytes().replace(b">503<", b">" + b"9" * 20 + b"<"))
+    with pytest.raises(IgbssError, match=r"is nedf, and MNE cannot read it: .* too large"):
+        open_recording(path)
 
 
 def write_nihon_kohden(path: Path, parts: tuple[int, ...] = (N,)) -> Path:

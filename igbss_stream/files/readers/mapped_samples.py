@@ -34,9 +34,16 @@ class MappedFile:
         shape : tuple of int
         strides : tuple of int, optional
             In bytes. Default: the numbers follow each other.
+
+        Raises
+        ------
+        ValueError
+            If the file ends before the last number, or the first one is before its beginning.
         """
         if 0 in shape:
             return np.empty(shape, dtype)
+        if offset < 0:  # NumPy checks the end alone
+            raise ValueError(f"samples that begin at byte {offset}")
         return np.ndarray(shape, dtype, self._map, offset, strides)
 
     def release(self) -> None:

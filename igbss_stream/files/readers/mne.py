@@ -283,6 +283,7 @@ def _open_raw(path: Path, kind: str, include: list[str] | None) -> tuple[Any, tu
         try:
             raw = getattr(mne.io, form.reader)(header, preload=False, verbose="WARNING", **keywords)
             raw.get_channel_types()  # of a damaged file, unknown ones
+            _ = raw.n_times  # of a damaged file, more than MNE can count
         except Exception as error:  # the type depends on the format
             raise RecordingError(
                 f"{what}, and MNE cannot read it: {as_one_line(error)}; copy or record it again"

@@ -108,6 +108,7 @@ def test_files_that_are_renamed_without_a_patient_or_damaged(tmp_path: Path) -> 
             text.replace("WaveformCount=3", "WaveformCount=4"),
             "damaged header of Persyst: 3 names of 4 channels",
         ),
+        (text.replace("HeaderLength=0", "HeaderLength=-8"), "samples that begin at byte -8"),
         (text.replace("SamplingRate=200", "SamplingRate=0"), "a rate of 0 Hz"),
         (text.replace("Calibration=0.25\n", ""), "damaged header of Persyst: 'calibration'"),
     ):
