@@ -252,4 +252,10 @@ def test_a_given_structure_waits_for_samples_to_find_similar_sources(x: Array) -
     assert cleaner is not None
     assert cleaner.sources == (2,)
     _, cleaned = concatenate(items)
-    assert cleaned[:, 0].std() < 0.5 * x[150:, 0].std()
+    # by the median: a fit hardly determines samples far below the others, and processors differ in those
+    assert spread(cleaned[:, 0]) < 0.25 * spread(x[150:, 0])
+
+
+def spread(x: Array) -> float:
+    """Return the median distance from the median."""
+    return float(np.median(np.abs(x - np.median(x))))
