@@ -5,9 +5,9 @@
     .venv/bin/python tools/bench_live.py --channels 8 --rate 32000 --block 320
 
 The floor is a process that receives the same bytes with pyzmq, computes ``block @ W`` and sends the result.
-The daemon is `igbss-stream run` with a structure that is known. Both stand between the same sender and
-receiver, in turn, several times; figures are medians over the rounds. Nothing is asserted: load on the
-machine shows in the delays.
+The daemon is `igbss-stream run` with a structure that is known, as it is by default, and without the search
+for bad channels. They stand between the same sender and receiver, in turn, several times; figures are
+medians over the rounds. Nothing is asserted: load on the machine shows in the delays.
 """
 
 import json
@@ -53,6 +53,7 @@ streams:
   - name: bench
     source: {{kind: zmq, address: "{source}", queue: 1000000, reorder_window: 0}}
     model: {{structure: systematic}}
+    bad_channels: {{action: {action}}}
     sinks:
       - {{kind: zmq, address: "{sink}", queue: 1000000}}
 log: {{level: error}}
@@ -90,6 +91,7 @@ def around(
 ) -> Iterator[Ends]:
     """Start a worker, and return what sends to it and receives from it once it answers.
 
+    `kind` is ``"floor"``, ``"daemon"``, or ``"unwatched"``: a daemon that does not look for bad channels.
     `more` is added to the configuration of the daemon; `under` is a command that starts the worker.
     """
     with tempfile.TemporaryDirectory() as folder:
@@ -105,7 +107,8 @@ def around(
             command = [sys.executable, "-c", FLOOR, str(n_channels), source, sink]
         else:
             path = Path(folder, "bench.yaml")
-            path.write_text(CONFIG.format(source=source, sink=sink) + more)
+            action = "off" if kind == "unwatched" else "replace"
+            path.write_text(CONFIG.format(source=source, sink=sink, action=action) + more)
             command = [str(Path(sys.executable).parent / "igbss-stream"), "run", str(path)]
         stream = Stream("bench", rate, tuple(f"c{i}" for i in range(n_channels)), "uV")
         block = np.random.default_rng(1).normal(size=(n_block, n_channels)).astype(np.float32)
@@ -169,8 +172,8 @@ def sustained(ends: Ends, count: int) -> float:
 @click.option("--rounds", default=5, show_default=True)
 @click.option("--seconds", default=4.0, show_default=True, help="Of each round's delays.")
 def main(channels: int, rate: float, block: int, rounds: int, seconds: float) -> None:
-    """Measure delay and sustained rate of the daemon and of the floor."""
-    figures: dict[str, list[tuple[float, float, float]]] = {"floor": [], "daemon": []}
+    """Measure delay and sustained rate of the daemon, with and without its watch, and of the floor."""
+    figures: dict[str, list[tuple[float, float, float]]] = {"floor": [], "unwatched": [], "daemon": []}
     for _ in range(rounds):
         for kind, found in figures.items():
             with around(kind, channels, rate, block) as ends:
@@ -181,9 +184,10 @@ def main(channels: int, rate: float, block: int, rounds: int, seconds: float) ->
     medians = {kind: np.median(found, axis=0) for kind, found in figures.items()}
     click.echo(f"{channels} channels, {rate:g} Hz, blocks of {block}; medians of {rounds} rounds")
     for kind, (half, most, speed) in medians.items():
-        click.echo(f"{kind:8} delay p50 {half:7.3f} ms   p99 {most:7.3f} ms   {speed:8.0f} blocks/s")
-    ratio = medians["daemon"] / medians["floor"]
-    click.echo(f"ratio    delay p50 {ratio[0]:7.2f}      p99 {ratio[1]:7.2f}      {ratio[2]:8.2f}")
+        click.echo(f"{kind:9} delay p50 {half:7.3f} ms   p99 {most:7.3f} ms   {speed:8.0f} blocks/s")
+    for kind in ("unwatched", "daemon"):
+        half, most, speed = medians[kind] / medians["floor"]
+        click.echo(f"{kind} / floor: p50 {half:.2f}, p99 {most:.2f}, rate {speed:.2f}")
 
 
 if __name__ == "__main__":
