@@ -407,6 +407,15 @@ def test_quoted_decimal_commas(tmp_path: Path) -> None:
     check(write(tmp_path / "in", lines, [",".join(NAMES)]), rate=1.0)
 
 
+def test_labchart_with_a_damaged_interval(tmp_path: Path) -> None:
+    text = "Interval=\t1e-320 s\nChannelTitle=\tFz\tCz\n" + "".join(
+        f"{i}\t{i % 7}\t{i % 5}\n" for i in range(200)
+    )
+    (tmp_path / "in.txt").write_text(text, encoding="utf-8")
+    with pytest.raises(RecordingError, match="has no sampling rate; pass --rate"):
+        open_recording(tmp_path / "in.txt")
+
+
 @pytest.mark.parametrize("n_first", [120, 5000])
 def test_labchart_with_several_blocks(tmp_path: Path, n_first: int) -> None:
     head = "Interval=\t0.004 s\nExcelDateTime=\t4.5e+004\nChannelTitle=\tFz\tCz\tPz\nRange=\t10 V\t10 V\t10 V\n"

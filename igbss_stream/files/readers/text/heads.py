@@ -180,7 +180,7 @@ def _parse_labchart(lines: Sequence[str]) -> Head | None:
         return None
     stated = _DURATION.match(fields["Interval"][0])
     step = _as_float(stated[1]) if stated else None
-    rate = PER_SECOND[stated[2]] / step if stated and step and step > 0 else None
+    rate = _as_rate(PER_SECOND[stated[2]] / step) if stated and step else None
     units = {unit for unit in fields.get("UnitName", ()) if unit not in ("", "*")}
     return Head(
         "LabChart text",
