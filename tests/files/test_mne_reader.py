@@ -107,6 +107,16 @@ def test_interruptions_are_gaps_of_known_length(tmp_path: Path, kind: str) -> No
     np.testing.assert_allclose(read(path), X * 1e-6, atol=np.ptp(X) / 65535 * 1e-6)
 
 
+def test_a_damaged_label_of_annotations_is_a_channel(tmp_path: Path) -> None:
+    """As for MNE, which strips blanks of ASCII alone."""
+    path = interrupted(tmp_path / "in.bdf", ["0", "1", "2", "3"], "BDF")
+    content = path.read_bytes().replace(b"BDF+D", b"BDF+C", 1)
+    path.write_bytes(content.replace(b"BDF Annotations ", b"BDF Annotations\xa0", 1))
+    with pytest.raises(IgbssError, match="channels with different rates"):
+        open_recording(path)
+    assert read(path, channels="C0,C1,C2").shape == (1024, 3)
+
+
 @pytest.mark.parametrize(
     ("onsets", "words"),
     [

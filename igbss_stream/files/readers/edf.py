@@ -296,4 +296,4 @@ def read_column(table: bytes, n: int, before: int, width: int) -> tuple[str, ...
     """
     start = before * n
     cells = (table[start + width * i : start + width * (i + 1)] for i in range(n))
-    return tuple(cell.decode("latin-1").strip() for cell in cells)
+    return tuple(cell.strip().decode("latin-1") for cell in cells)
