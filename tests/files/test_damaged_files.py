@@ -182,6 +182,15 @@ def test_tags_of_fif_that_lead_back(tmp_path: Path) -> None:
         open_recording(path)
 
 
+def test_complex_samples_of_fif(tmp_path: Path) -> None:
+    mne = pytest.importorskip("mne")
+    path = tmp_path / "in_raw.fif"
+    raw = mne.io.RawArray(np.full((3, 100), 1j), mne.create_info(3, 100.0, "eeg"), verbose="ERROR")
+    raw.save(path, verbose="ERROR")
+    with open_recording(path) as recording, pytest.raises(RecordingError, match="they are complex numbers"):
+        list(recording.read_blocks(50))
+
+
 def test_a_header_with_an_infinite_rate(tmp_path: Path) -> None:
     pytest.importorskip("mne")
     pybv = pytest.importorskip("pybv")

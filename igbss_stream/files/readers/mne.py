@@ -100,6 +100,8 @@ class MneRecording(Recording):
             before = first % self._block
             with np.errstate(invalid="ignore"):  # of signalling NaN in damaged files
                 read = self._raw.get_data(start=first - before, stop=stop, verbose="ERROR")
+            if np.iscomplexobj(read):
+                raise ValueError("they are complex numbers")
             out[done : done + stop - first] = read[:, before:].T
             done += stop - first
 
