@@ -23,7 +23,7 @@ ENV PATH=/opt/igbss-stream/bin:$PATH \
 USER 10001:10001
 WORKDIR /var/lib/igbss-stream
 # Compile the kernels once. On another kind of processor they are compiled again at the start.
-RUN ["python", "-c", "import importlib, pkgutil, igbss_stream.model.kernels as k; [importlib.import_module(f'{k.__name__}.{m.name}') for m in pkgutil.iter_modules(k.__path__)]"]
+RUN ["python", "-c", "import importlib, pkgutil, igbss_stream.model.kernels as k; from igbss_stream.model.kernels.jit import load_kernels; load_kernels(*(importlib.import_module(f'{k.__name__}.{m.name}').__name__ for m in pkgutil.iter_modules(k.__path__)))"]
 
 # State and recordings outlive the container. The configuration is mounted.
 VOLUME ["/var/lib/igbss-stream", "/recordings"]
