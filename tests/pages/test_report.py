@@ -134,6 +134,13 @@ def figures(cell: str) -> list[float]:
     ]
 
 
+def find_artefacts(file: h5py.File) -> list[bool]:
+    """Return which sources of an output are labelled as an artefact."""
+    table = file["labels"][()]
+    is_artefact = ~np.isin(table["label"], [b"brain", b"other"]) & (table["score"] >= 0.8)
+    return [bool(each) for each in is_artefact]
+
+
 @pytest.mark.jit
 def test_statistics_match_numpy(
     separated: Command, igbss: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -146,6 +153,7 @@ def test_statistics_match_numpy(
     page = reported(igbss, tmp_path / "out.h5")
     with h5py.File(tmp_path / "out.h5") as file:
         sources, mixing, cleaned = file["sources"][()], file["mixing"][()], file["cleaned"][()]
+        is_artefact = find_artefacts(file)
     assert found.channels is not None
     assert found.channels.exact
     total = x.var(axis=0).sum()
@@ -155,11 +163,8 @@ def test_statistics_match_numpy(
     np.testing.assert_allclose(found.channels.correlation, correlation, atol=1e-9)
     np.testing.assert_allclose(found.kurtosis, stats.kurtosis(sources), rtol=1e-9)
     for k in range(6):
-        row = page.row(
-            f"source-{k}"
-            + "excluded" * (k == 1)
-            + "like a reference" * (k != 1 and bool(abs(correlation[k, 1]) >= 0.5))
-        )
+        badge = "like a reference" if abs(correlation[k, 1]) >= 0.5 else "artefact" * is_artefact[k]
+        row = page.row(f"source-{k}{'excluded' if k == 1 else badge}")
         assert figures(row[4])[0] == pytest.approx(100 * explained[k], rel=0.06)
         assert figures(row[5])[0] == pytest.approx(stats.kurtosis(sources[:, k]), rel=0.01, abs=0.01)
         assert figures(row[-1].removeprefix("EOG"))[0] == pytest.approx(correlation[k, 1], abs=0.0051)
@@ -204,7 +209,10 @@ def test_sources_are_ranked(separated: Command, igbss: Command, tmp_path: Path) 
     page = reported(igbss, tmp_path / "out.h5", "--reference", "C3")
     assert found.channels is not None
     like = np.abs(found.channels.correlation[:, [1, 2]]).max(axis=1) >= 0.5
-    group = np.where(np.isin(range(6), [2, 4]), 0, np.where(like, 1, 2))
+    with h5py.File(tmp_path / "out.h5") as file:
+        labelled = find_artefacts(file)
+    assert any(labelled)
+    group = np.where(np.isin(range(6), [2, 4]), 0, np.where(like, 1, np.where(labelled, 2, 3)))
     wanted = np.lexsort([-found.channels.explained, group])
     ids = [attrs["id"] for tag, attrs in page.elements if tag == "section"]
     assert [int(name[1:]) for name in ids if re.fullmatch(r"s\d+", name)] == wanted.tolist()
@@ -355,7 +363,7 @@ def test_references_that_were_not_separated_are_read_from_the_input(
         (row,) = [
             row
             for row in page.rows
-            if len(row) > 5 and row[1].removesuffix("like a reference") == f"source-{k}"
+            if len(row) > 5 and re.sub("like a reference|artefact$", "", row[1]) == f"source-{k}"
         ]
         assert figures(row[-1].removeprefix("EOG"))[0] == pytest.approx(wanted[k], abs=0.0051)
     assert ids[3] == f"s{np.abs(wanted).argmax()}" or abs(wanted[int(ids[3][1:])]) >= 0.5
@@ -588,7 +596,7 @@ def test_page_opens_in_a_browser_without_errors(separated: Command, tmp_path: Pa
 def test_the_blink_of_a_recorded_eeg_is_ranked_before_sources_of_the_brain(
     igbss: Command, tmp_path: Path
 ) -> None:
-    """Blinks and eye movements resemble the EOG, and come first; which of them has more variance is open."""
+    """What resembles the EOG comes first, then the blinks, which the recording splits, by their label."""
     output = tmp_path / "out.h5"
     path = DATA / "hdf5" / "eeg32_128hz.h5"
     assert igbss("batch", path, "-o", output, "--structure", "learned").exit_code == 0
@@ -602,7 +610,8 @@ def test_the_blink_of_a_recorded_eeg_is_ranked_before_sources_of_the_brain(
         k = int(np.argmax(kurtosis))
         names, weights = list(file["mixing"].attrs["channels"]), file["mixing"][:, k]
     assert kurtosis[k] > 30
-    assert shown.index(f"s{k}") < 2
+    assert shown.index(f"s{k}") < 3
+    assert "labelled as eye blink" in page.text
     scalp = [i for i, name in enumerate(names) if not name.startswith("EOG")]
     strongest = sorted(scalp, key=lambda i: -abs(weights[i]))[:4]
     assert {names[i] for i in strongest} == {"FPz", "F3", "Fz", "F4"}

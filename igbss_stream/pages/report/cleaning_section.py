@@ -45,11 +45,11 @@ def write_cleaning(sources: SourceSections) -> str:
 
 
 def _suggest_cleaning(sources: SourceSections) -> str:
-    similar = [one.source for one in sources.order if one.group == "like a reference"]
+    similar = [one.source for one in sources.order if one.group in ("like a reference", "labelled")]
     which = ",".join(map(str, similar)) or "0,3"
     hint = (
-        "To exclude the sources that resemble a reference channel, run <code>batch --exclude "
-        f"{which}</code>."
+        "To exclude the sources that resemble a reference channel or are labelled as artefacts, run "
+        f"<code>batch --exclude {which}</code>."
         if similar
         else f"To write channels without some sources, run <code>batch --exclude {which}</code> or "
         "<code>batch --exclude-like EOG1:0.5</code>."

@@ -1,7 +1,7 @@
 """Rank the sources of a report and give the reason for each position.
 
-Excluded sources come first, then sources that correlate with a reference channel, then the others. Each
-group is sorted by explained variance, largest first.
+Excluded sources come first, then sources that correlate with a reference channel, then those that are
+labelled as an artefact, then the others. Each group is sorted by explained variance, largest first.
 """
 
 import re
@@ -14,12 +14,13 @@ from igbss_stream.errors import ParameterError, printable
 from igbss_stream.pages.markup import format_correlation, format_number
 from igbss_stream.pages.report.data import ReportData
 from igbss_stream.pages.report.statistics import SampleStatistics
-from igbss_stream.separation.cleaning import MIN_CORRELATION
+from igbss_stream.separation.cleaning import MIN_CORRELATION, MIN_SCORE
+from igbss_stream.separation.source_choice import LABEL_GROUPS
 
 RULE = (
     "Excluded sources come first, then sources whose absolute correlation with a reference channel is "
-    f"{MIN_CORRELATION:g} or more, then the others. Each group is sorted by explained variance, "
-    "largest first."
+    f"{MIN_CORRELATION:g} or more, then those labelled as an artefact with a score of {MIN_SCORE:g} or "
+    "more, then the others. Each group is sorted by explained variance, largest first."
 )
 _REFERENCE = re.compile(r"(?:^|[^a-z])[vhr]?(?:EOG|ECG|EKG|EMG)(?:$|[^a-z])", re.IGNORECASE)
 
@@ -31,7 +32,7 @@ class RankedSource:
     Parameters
     ----------
     source : int
-    group : {"excluded", "like a reference", "other"}
+    group : {"excluded", "like a reference", "labelled", "other"}
     reason : str
         A sentence that explains the position.
     reference : int or None
@@ -85,10 +86,17 @@ def rank_sources(data: ReportData, statistics: SampleStatistics) -> list[RankedS
     order = np.argsort(-explained, kind="stable").tolist()
     excluded = [k for k in order if k in data.excluded_sources]
     similar = [k for k in order if size[k] >= MIN_CORRELATION and k not in excluded]
-    others = [k for k in order if k not in excluded and k not in similar]
-    reasons = {k: _explain_exclusion(data, k) for k in excluded}
+    label_reasons = _explain_labels(data)
+    labelled = [k for k in order if k in label_reasons and k not in excluded and k not in similar]
+    others = [k for k in order if k not in {*excluded, *similar, *labelled}]
+    reasons = label_reasons | {k: _explain_exclusion(data, k) for k in excluded}
     reasons |= {k: _explain_similarity(statistics, k, int(reference[k])) for k in similar}
-    groups = ((excluded, "excluded"), (similar, "like a reference"), (others, "other"))
+    groups = (
+        (excluded, "excluded"),
+        (similar, "like a reference"),
+        (labelled, "labelled"),
+        (others, "other"),
+    )
     return [
         RankedSource(
             k,
@@ -107,6 +115,19 @@ def _find_most_similar(statistics: SampleStatistics, n: int) -> tuple[np.ndarray
         return np.zeros(n), np.zeros(n, int)
     size = np.abs(np.nan_to_num(statistics.references.correlation))
     return size.max(axis=1), size.argmax(axis=1)
+
+
+def _explain_labels(data: ReportData) -> dict[int, str]:
+    """Return the sources that are labelled as an artefact, and the reasons for their positions."""
+    found = data.model.labels
+    if found is None:
+        return {}
+    artefacts = {label for labels in LABEL_GROUPS.values() for label in labels}
+    return {
+        k: f"Listed here because it is labelled as {label} ({score:.2f})."
+        for k, (label, score) in enumerate(zip(found.labels, found.top_scores.tolist(), strict=True))
+        if label in artefacts and score >= MIN_SCORE
+    }
 
 
 def _explain_exclusion(data: ReportData, source: int) -> str:

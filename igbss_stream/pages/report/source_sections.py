@@ -45,7 +45,7 @@ from igbss_stream.pages.report.traces import (
 
 Array = NDArray[np.float64]
 
-_BADGES = {"excluded": "excluded", "like a reference": "like a reference"}
+_BADGES = {"excluded": "excluded", "like a reference": "like a reference", "labelled": "artefact"}
 
 
 @dataclass(frozen=True, eq=False)
