@@ -68,8 +68,8 @@ class IGBSS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         unit of the channel where each source is strongest.
     view : float, optional
         Ridge of the view of the sources that a structure is learned from: 0 for innovations, which are most
-        accurate without sensor noise; 5 for a robust view, close to the samples. Default: the most accurate
-        view that the samples do not contradict.
+        accurate without sensor noise; 20 for a robust view, close to the samples. Default: the most
+        accurate view that the samples do not contradict.
     drift : {"remove", "keep"}, default="remove"
         Slow drift that dominates the samples: "remove" it from the copy that a structure is learned from,
         or "keep" it. The sources are those of the samples as they are.

@@ -132,12 +132,25 @@ def _clean(blinks: Blinks, cleaning: Cleaning, model: ModelSettings) -> tuple[Ar
 def cleaned_by_mne(
     blinks: Blinks, method: str, options: dict[str, Any] | None, seed: int
 ) -> tuple[Array, int]:
-    """Return what is left without what `find_bads_eog` finds for either EOG channel; how many those are."""
+    """Return what MNE's ICA leaves; how many components were taken out."""
     from mne.preprocessing import ICA
 
     with warnings.catch_warnings(action="ignore"):
         ica = ICA(method=method, fit_params=options, random_state=seed, max_iter="auto", verbose="error")
         ica.fit(blinks.raw, verbose="error")
+    return _apply(ica, blinks)
+
+
+def cleaned_by_fit_ica(blinks: Blinks) -> tuple[Array, int]:
+    """Return what `igbss_stream.mne.fit_ica` leaves, used like MNE's ICA; how many were taken out."""
+    from igbss_stream.mne import fit_ica
+
+    return _apply(fit_ica(blinks.raw), blinks)
+
+
+def _apply(ica: Any, blinks: Blinks) -> tuple[Array, int]:
+    """Take out what `find_bads_eog` finds for either EOG channel."""
+    with warnings.catch_warnings(action="ignore"):
         bad = {i for name in EOG for i in ica.find_bads_eog(blinks.raw, ch_name=name, verbose="error")[0]}
         cleaned = ica.apply(blinks.raw.copy(), exclude=sorted(bad), verbose="error")
     return np.asarray(1e6 * cleaned.get_data().T), len(bad)
@@ -156,6 +169,8 @@ def blinks(folder: Path) -> Iterator[Figure]:
     for n_sources in (None, 25, 15):
         name = f"n_sources {n_sources or 'as channels'}, R {MIN_CORRELATION:g}"
         yield _told(name, found, *cleaned_by_us(found, n_sources=n_sources))
+    by_habit, n_bad = cleaned_by_fit_ica(found)
+    yield _told("fit_ica and find_bads_eog", found, by_habit, f"{n_bad} taken out")
     drifting = blinks_of(folder, high_pass=None)
     yield _told(
         f"no high-pass, n_sources {N_SOURCES}, R {MIN_CORRELATION:g}", drifting, *cleaned_by_us(drifting)

@@ -25,8 +25,11 @@ With many independent samples, the view after the most robust one is not selecte
 small then, and whitening more would gain little.
 
 Sensor noise is estimated with the first view, and all views but innovations allow for it. They can then
-whiten more before they are contradicted. With a prior it is not estimated: it would differ from window to
-window, and sources with it.
+whiten more before they are contradicted.
+
+A prior is for the windows of a stream. They are short: the most robust view then whitens a little more, as
+its sampling error is smaller, and less of a source counts as noise, as estimates of noise differ from
+window to window, and sources with them.
 
 The view that is rejected shows what sensor noise and other departures from the model do to a source. By how
 much it differs from the selected view, beyond the sampling error, is added to the predicted interference.
@@ -52,8 +55,11 @@ Array = NDArray[np.float64]
 INNOVATIONS = 0.0
 """View of innovations, with taps and shapes of maximum likelihood."""
 
-LADDER = (5.0, 1.0, 0.1, 0.01, INNOVATIONS)
+LADDER = (20.0, 1.0, 0.1, 0.01, INNOVATIONS)
 """Ridges of the views, from robust to efficient."""
+
+MOST_ROBUST_UPDATE = 5.0
+"""Ridge of the most robust view with a prior around an earlier matrix."""
 
 MAX_CONTRADICTION = 1.5
 """A view that is contradicted by more than this is not selected."""
@@ -75,6 +81,7 @@ _LEAST_DIAGONAL = 1e-6  # of D, before it is scaled; a source may be another one
 _LEAST_ERROR = 0.25  # of a pair, relative to the geometric mean over the pairs
 _NOISE_ROUNDS, _NOISE_GROWTH = 6, 1.05  # of its estimates; a better fit shows more noise
 _SHARE_OF_NOISE = 0.01  # of the power of its effect; the noise is known to about a tenth
+_MOST_NOISE, _MOST_NOISE_OF_UPDATE = 0.5, 0.3  # of a source; without a prior, and with one
 
 
 @dataclass(frozen=True)
@@ -116,8 +123,7 @@ def select_unmixing(z: Array, axes: PrincipalAxes, previous: Array | None, view:
     """
     learner = _Learner(z, axes, previous)
     first = learner.learn_first()
-    if previous is None:
-        first = learner.allow_for_noise(first)
+    first = learner.allow_for_noise(first)
     if view is not None:
         for rung in (rung for rung in LADDER if view < rung < _FIRST):
             first = learner.learn(first.unmixing, rung)
@@ -145,7 +151,8 @@ def _descend(
     learner: "_Learner", first: ViewFit
 ) -> tuple[dict[float, ViewFit], ViewFit | None, dict[float, float]]:
     """Return the fits that are not contradicted, the one that ends the descent, and the contradictions."""
-    accepted, contradictions = {LADDER[0]: learner.learn(first.unmixing, LADDER[0])}, dict[float, float]()
+    top = learner.most_robust
+    accepted, contradictions = {top: learner.learn(first.unmixing, top)}, dict[float, float]()
     for rung in LADDER[1:]:
         robust = list(accepted.values())
         best = accepted[min(accepted)]
@@ -277,6 +284,11 @@ class _Learner:
         return fit if part is not self._z else replace(fit, losses=best.losses[:-1] + fit.losses)
 
     @property
+    def most_robust(self) -> float:
+        """Ridge of the most robust view."""
+        return LADDER[0] if self._previous is None else MOST_ROBUST_UPDATE
+
+    @property
     def allows_for_noise(self) -> bool:
         """Whether sensor noise was found."""
         return self._noise is not None
@@ -298,13 +310,16 @@ class _Learner:
                     fit.error,
                     self._axes.whitening,
                     self._axes.scale,
+                    _MOST_NOISE if self._previous is None else _MOST_NOISE_OF_UPDATE,
                 )
                 if noise is None:
                     break
                 before, self._noise, self._views = self._noise, noise, None
                 if before is not None and np.trace(noise) < _NOISE_GROWTH * np.trace(before):
                     break
-                fit = self._get_views().run(fit.unmixing, _FIRST, _STEPS)
+                fit = self._get_views().run(
+                    fit.unmixing, _FIRST, _STEPS, self._previous, prior_samples=self._prior_samples
+                )
                 step()
         return fit
 

@@ -13,8 +13,8 @@ A short recording does not determine the noise of each channel. Of four designs,
 Bayesian information criterion is selected: no noise, the same share of the variance of each channel, the
 same variance in all channels, and a variance for each channel. Noise of any kind needs strong evidence, as
 few samples may show some by chance. A source is at least as strong as its noise: the weakest band of each
-source bounds the noise. It is also held below half of each source, as the loss of a source that is mostly
-noise has no clear minimum.
+source bounds the noise. It is also held below a share of each source, as the loss of a source that is
+mostly noise has no clear minimum.
 """
 
 import math
@@ -29,7 +29,6 @@ Array = NDArray[np.float64]
 
 _STRONG_EVIDENCE = 10.0  # difference of the criterion, for any noise (Kass and Raftery, JASA 1995)
 _N_DEVIATIONS = 3.0  # by which chance may lower the weakest band of a source
-_LARGEST_SHARE = 0.5  # of a source
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,13 @@ class _Equations:
 
 
 def estimate_sensor_noise(
-    bands: Bands, n_samples: int, unmixing: Array, error: Array, whitening: Array, scale: Array
+    bands: Bands,
+    n_samples: int,
+    unmixing: Array,
+    error: Array,
+    whitening: Array,
+    scale: Array,
+    largest_share: float,
 ) -> Array | None:
     """Return the covariance of sensor noise in whitened channels, or None if there is no evidence of noise.
 
@@ -74,6 +79,8 @@ def estimate_sensor_noise(
         Whitening matrix of channels that were scaled to unit variance.
     scale : ndarray of shape (channels,)
         Standard deviations of the channels before.
+    largest_share : float
+        Of the variance of a source, that counts as noise at most.
 
     Returns
     -------
@@ -95,7 +102,7 @@ def estimate_sensor_noise(
     if variances is None:
         return None
     weakest = np.min(powers * (1.0 + _N_DEVIATIONS / np.sqrt(n_bins))[:, None], axis=0)
-    most = np.minimum(weakest, _LARGEST_SHARE)
+    most = np.minimum(weakest, largest_share)
     variances /= max(1.0, float(np.max(gains**2 @ variances / most)))
     return np.asarray((whitening * variances) @ whitening.T)
 

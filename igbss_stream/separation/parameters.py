@@ -217,7 +217,7 @@ class ModelParameters:
             float,
             "Ridge of the view that a structure is learned from; 0: innovations.",
             "Ridge of the view of the sources that a structure is learned from: 0 for innovations, which "
-            "are most accurate without sensor noise; 5 for a robust view, close to the samples. Default: "
+            "are most accurate without sensor noise; 20 for a robust view, close to the samples. Default: "
             "the most accurate view that the samples do not contradict.",
             ge=0.0,
             default_text="selected from the samples",

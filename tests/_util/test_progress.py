@@ -44,7 +44,7 @@ def test_each_stage_of_learning_is_reported_and_the_result_is_unchanged() -> Non
     stages = by_task(reports)
     first, second, third, *views = stages
     assert [first, second, third] == ["trying starts", "learning from view 1", "estimating sensor noise"]
-    assert views[0] == "learning from view 5"
+    assert views[0] == "learning from view 20"
     assert all(view.startswith("learning from ") for view in views)
     for steps in stages.values():
         assert_counts(steps)

@@ -43,7 +43,9 @@ def estimate(x: Array, mixing: Array) -> tuple[PrincipalAxes, Array | None]:
     unmixing = np.linalg.inv(mixing) * axes.scale @ axes.colouring
     unmixing /= (unmixing @ z).std(axis=1, keepdims=True)
     error = np.full(unmixing.shape, 1e-8)
-    noise = estimate_sensor_noise(compute_bands(z), x.shape[0], unmixing, error, axes.whitening, axes.scale)
+    noise = estimate_sensor_noise(
+        compute_bands(z), x.shape[0], unmixing, error, axes.whitening, axes.scale, 0.5
+    )
     return axes, noise
 
 
@@ -84,15 +86,21 @@ class TestEstimate:
         bands = compute_bands(z)
         bands.covariances[:] += 0.1 * (1.0 - np.eye(2))
         whitening = np.array([[1.0, 0.5], [0.5, 1.0]])
-        noise = estimate_sensor_noise(bands, N_SAMPLES, np.eye(2), np.zeros((2, 2)), whitening, np.ones(2))
+        zero, one = np.zeros((2, 2)), np.ones(2)
+        noise, less = (
+            estimate_sensor_noise(bands, N_SAMPLES, np.eye(2), zero, whitening, one, share)
+            for share in (0.5, 1e-4)
+        )
         assert noise is not None
+        assert less is not None
         weakest = np.einsum("qii->qi", bands.covariances).min(axis=0)
         assert 0.9 < np.max(np.diag(noise) / weakest) < 1.3
+        assert np.max(np.diag(less)) == pytest.approx(1e-4)
 
     def test_a_single_source_has_no_pairs(self) -> None:
         z = np.random.default_rng(0).normal(size=(1, 1000))
         one = np.ones((1, 1))
-        assert estimate_sensor_noise(compute_bands(z), 1000, one, 0.0 * one, one, np.ones(1)) is None
+        assert estimate_sensor_noise(compute_bands(z), 1000, one, 0.0 * one, one, np.ones(1), 0.5) is None
 
 
 class TestViews:
@@ -124,7 +132,10 @@ class TestViews:
         ratio = measure_interference(learned, mixing)
         assert 0.0 < learned.learning.view < 1.0
         assert (learned.learning.reliability < ratio + 6.0).all()
+        updated = measure_interference(learn_structure(x, 4, learned.unmixing), mixing)
         monkeypatch.setattr(selection, "estimate_sensor_noise", lambda *args: None)
         ignored = measure_interference(learn_structure(x, 4), mixing)
+        drifted = measure_interference(learn_structure(x, 4, learned.unmixing), mixing)
         assert ratio.mean() > ignored.mean() + 5.0
         assert ratio.min() > ignored.min() + 3.0
+        assert updated.mean() > drifted.mean() + 5.0

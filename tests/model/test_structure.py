@@ -298,5 +298,6 @@ class TestRecordings:
                     :32, 32:
                 ]
                 assert np.abs(both).argmax(axis=0).tolist() == list(range(32))
-                assert np.diag(both).min() > 0.9
+                assert np.diag(both).min() > 0.75
+                assert np.diag(both).mean() > 0.98
             before = now

@@ -178,5 +178,5 @@ def test_a_drifting_mixing_is_followed_as_well_as_it_is_learned_from_scratch() -
         sir = [[found[part].mean() for found in kind] for kind in (followed, from_scratch)]
         print(f"{name:6} SIR in dB, followed {np.round(sir[0], 1)} from scratch {np.round(sir[1], 1)}")
         print(f"{name:6} mean, followed {np.mean(sir[0]):.2f} from scratch {np.mean(sir[1]):.2f}")
-        assert np.mean(sir[0]) > np.mean(sir[1]) - 2.0  # models from scratch allow for sensor noise
+        assert np.mean(sir[0]) > np.mean(sir[1]) - 1.5
         assert np.mean(sir[0]) > (1.0 if name == "all" else 8.0)
