@@ -122,8 +122,7 @@ def select_unmixing(z: Array, axes: PrincipalAxes, previous: Array | None, view:
         Ridge of the view; selected by default.
     """
     learner = _Learner(z, axes, previous)
-    first = learner.learn_first()
-    first = learner.allow_for_noise(first)
+    first = learner.allow_for_noise(learner.learn_first())
     if view is not None:
         for rung in (rung for rung in LADDER if view < rung < _FIRST):
             first = learner.learn(first.unmixing, rung)
