@@ -128,7 +128,7 @@ def test_the_tutorial_from_its_first_line_to_its_last(
     assert "source-0: kurtosis" in shown
     assert "strongest at Fp1" in shown
     assert "correlation with the true blink: 0.99" in shown
-    assert "removed from /cleaned: source-1 (Fp1 0.87)" in typist.reported["batch"]
+    assert "removed from /cleaned: source-2 (Fp1 0.87)" in typist.reported["batch"]
     assert "Fp1: correlation with the blink 0.92 before, " in shown
     assert all(abs(after) < 0.05 for _, after in typist.names["left"].values())
     assert (tmp_path / "cleaned.edf").exists()
