@@ -70,7 +70,8 @@ def describe_signal(handle: Any, name: str, path: Path, file: Any) -> Signal:
         channels=read_channel_names(handle),
         gaps=gaps,
         events=read_events(file) if name in _OURS and shape else Events(),
-        positions=lambda: read_positions(file, handle) if name in _OURS else None,
+        # not of `handle`: it would stay open, and a dataset has the cache that it was first opened with
+        positions=lambda: read_positions(file, file[name]) if name in _OURS else None,
         t0=read_start_of_rows(file, handle, rate),
         problem=problem,
         needs_rate=bool(problem),
