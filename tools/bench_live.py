@@ -11,6 +11,7 @@ medians over the rounds. Nothing is asserted: load on the machine shows in the d
 """
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -113,7 +114,8 @@ def around(
         stream = Stream("bench", rate, tuple(f"c{i}" for i in range(n_channels)), "uV")
         block = np.random.default_rng(1).normal(size=(n_block, n_channels)).astype(np.float32)
         ends = Ends(sender, receiver, Encoder(stream, 1), block)
-        process = subprocess.Popen([*under, *command])
+        # one thread for the product of the floor, as in the daemon: two would wait for each other
+        process = subprocess.Popen([*under, *command], env=os.environ | {"OPENBLAS_NUM_THREADS": "1"})
         try:
             _wait_until_it_answers(ends, process)
             yield ends

@@ -37,7 +37,7 @@ class MappedFile:
 
         Raises
         ------
-        ValueError
+        TypeError, ValueError
             If the file ends before the last number, or the first one is before its beginning.
         """
         if 0 in shape:
